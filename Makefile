@@ -1,0 +1,47 @@
+# Two commands are enough on a machine with Python 3.11, make and git: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check study bench lock clean
+
+demo: $(VENV)/installed-base
+	$(BIN)/quietshelf demo
+
+test: check
+	$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Long statistical studies; `make test` runs the same code in a reduced form.
+study: $(VENV)/installed-dev
+	QUIETSHELF_STUDY=full $(BIN)/python -m pytest -m study -rA
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks
+
+$(VENV)/installed-base: requirements/base.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) --require-hashes -r requirements/base.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/installed-dev: requirements/dev.lock $(VENV)/installed-base
+	$(INSTALL) --require-hashes -r requirements/dev.lock
+	touch $@
+
+# Pin again what pyproject.toml asks for; the two lock files are all that an install reads.
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-emit-index-url --no-emit-find-links --no-annotate pyproject.toml --extra report --group build
+lock: $(VENV)/installed-base
+	$(INSTALL) uv
+	$(LOCK) --output-file requirements/base.lock
+	$(LOCK) --group test --group check --constraint requirements/base.lock --output-file requirements/dev.lock
+
+clean:
+	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""Choose what to show each visitor, learn from what they choose, and prove that nobody's data leaks."""
+
+from quietshelf.__about__ import __version__
+
+__all__ = ["__version__"]

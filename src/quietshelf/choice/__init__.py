@@ -1,0 +1,28 @@
+"""Features and theta -> probabilities and likelihood with its derivatives; rounds -> a fit with its certificate."""
+
+from quietshelf.choice.fitting import Fit, fit
+from quietshelf.choice.likelihood import (
+    Moments,
+    chosen_features,
+    gradient,
+    information,
+    log_likelihood,
+    log_partition,
+    moments,
+    probabilities,
+    utilities,
+)
+
+__all__ = [
+    "Fit",
+    "Moments",
+    "chosen_features",
+    "fit",
+    "gradient",
+    "information",
+    "log_likelihood",
+    "log_partition",
+    "moments",
+    "probabilities",
+    "utilities",
+]

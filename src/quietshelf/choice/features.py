@@ -1,0 +1,163 @@
+"""Features as a dense array, or as a visitor beside a catalogue whose feature vectors are never formed.
+
+Both answer ``utility``, ``norm`` and ``rows`` (the protocol ``quietshelf.types.Features``). They trust their numbers, to
+stay fast inside a loop: what comes from outside goes through ``check_features`` first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from quietshelf.choice.maps import FeatureMap
+from quietshelf.types import FloatArray, IntArray, as_float, check_shape, finite, require
+
+_CHUNK = 4096  # items per step of a structured norm: what it needs then stays in the cache, and small
+
+
+def check_features(array: ArrayLike, items: int, dim: int) -> FloatArray:
+    """Dense features (..., items, dim) as a float64 array; a wrong shape, NaN or infinity is refused by name and place.
+
+    >>> check_features([[1.0, float("inf")]], items=1, dim=2)
+    Traceback (most recent call last):
+    ...
+    ValueError: features must be finite, got features[0, 1]=inf
+    """
+    return finite("features", array, shape=(items, dim))
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """Features given as one array; not to be changed afterwards.
+
+    Attributes:
+        x: The vectors, (..., N, d). Laid out in memory as (..., d, N) it is used in place, otherwise copied once.
+
+    >>> Dense(np.array([[1.0, 2.0], [3.0, 4.0]])).utility(np.array([1.0, 10.0]))
+    array([21., 43.])
+    """
+
+    x: FloatArray
+
+    def __post_init__(self) -> None:
+        x = as_float("features", self.x)
+        require(x.ndim >= 2, "features must have shape (..., N, d)", shape=x.shape)
+        object.__setattr__(self, "x", x)
+
+    @property
+    def items(self) -> int:
+        """N, the number of items."""
+        return self.x.shape[-2]
+
+    @property
+    def dim(self) -> int:
+        """d, the length of x."""
+        return self.x.shape[-1]
+
+    def utility(self, theta: FloatArray) -> FloatArray:
+        """``x . theta`` of every item, (..., N), for theta (..., d)."""
+        _fits("theta", theta, (self.dim,))
+        utility: FloatArray = (theta[..., None, :] @ self._columns)[..., 0, :]
+        return utility
+
+    def norm(self, metric: FloatArray) -> FloatArray:
+        """``sqrt(x' metric x)`` of every item, (..., N), for a positive semidefinite metric (..., d, d)."""
+        _fits("metric", metric, (self.dim, self.dim))
+        return _root(np.einsum("...dn,...dn->...n", metric @ self._columns, self._columns))
+
+    def rows(self, items: IntArray) -> FloatArray:
+        """The vectors x of the given items (..., K) as (..., K, d); zero where the place is empty."""
+        batch = self.x.shape[:-2]
+        worlds = (np.arange(n).reshape(n, *(1,) * (len(batch) - axis)) for axis, n in enumerate(batch))
+        return _emptied(self.x[(*worlds, items)], items)
+
+    @cached_property
+    def _columns(self) -> FloatArray:
+        """x as (..., d, N): sums over d then run along contiguous items, about twice as fast for small d."""
+        return np.ascontiguousarray(np.swapaxes(self.x, -1, -2))
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogued:
+    """A visitor who sees a catalogue through a feature map: x is never formed but for the rows asked for.
+
+    With d1 visitor and d2 item features, after pulling theta or the metric back to (1, v) by ``FeatureMap.pull``,
+    a utility costs O(d + N d2) and a norm O(d² + N d2²), where forming x costs O(N d) and using it O(N d²).
+
+    Attributes:
+        visitor: u, (..., d1).
+        catalogue: v, (N, d2), the same for all visitors; fastest in column order (``np.asfortranarray``, once).
+        feature_map: How x is made of the two.
+    """
+
+    visitor: FloatArray
+    catalogue: FloatArray
+    feature_map: FeatureMap
+
+    def __post_init__(self) -> None:
+        visitor, catalogue = as_float("visitor", self.visitor), as_float("catalogue", self.catalogue)
+        require(visitor.ndim >= 1, "visitor must have shape (..., visitor features)", shape=visitor.shape)
+        require(catalogue.ndim == 2, "catalogue must have shape (N, item features)", shape=catalogue.shape)
+        object.__setattr__(self, "visitor", visitor)
+        object.__setattr__(self, "catalogue", catalogue)
+
+    @property
+    def items(self) -> int:
+        """N, the number of items."""
+        return self.catalogue.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """d, the length of x."""
+        return self.feature_map.dim(self.visitor.shape[-1], self.catalogue.shape[1])
+
+    def utility(self, theta: FloatArray) -> FloatArray:
+        """``x . theta`` of every item, (..., N), for theta (..., d)."""
+        _fits("theta", theta, (self.dim,))
+        slope = self._pull(theta[..., None])[..., 0]
+        utility: FloatArray = slope[..., 1:] @ self.catalogue.T
+        utility += slope[..., :1]
+        return utility
+
+    def norm(self, metric: FloatArray) -> FloatArray:
+        """``sqrt(x' metric x)`` of every item, (..., N), for a positive semidefinite metric (..., d, d)."""
+        _fits("metric", metric, (self.dim, self.dim))
+        W = self._pull(np.swapaxes(self._pull(metric), -1, -2))
+        cross = (W[..., 0, 1:] + W[..., 1:, 0])[..., None]
+        square = np.empty((*W.shape[:-2], self.items))
+        for start in range(0, self.items, _CHUNK):
+            v = self.catalogue.T[:, start : start + _CHUNK]
+            image = W[..., 1:, 1:] @ v
+            image += cross
+            np.einsum("...dn,...dn->...n", image, v, out=square[..., start : start + _CHUNK])
+        square += W[..., :1, 0]
+        return _root(square)
+
+    def rows(self, items: IntArray) -> FloatArray:
+        """The vectors x of the given items (..., K) as (..., K, d); zero where the place is empty."""
+        return _emptied(self.feature_map.dense(self.visitor, self.catalogue[items]), items)
+
+    def _pull(self, columns: FloatArray) -> FloatArray:
+        """From the coordinates of x to those of (1, v): (..., d, k) to (..., 1 + d2, k)."""
+        return self.feature_map.pull(self.visitor, columns, self.catalogue.shape[1])
+
+
+def _fits(name: str, array: FloatArray, shape: tuple[int, ...]) -> None:
+    """``check_shape``, at next to no cost where the shape is right."""
+    if array.shape[-len(shape) :] != shape:
+        check_shape(name, array, shape)
+
+
+def _root(square: FloatArray) -> FloatArray:
+    """The square root, in place; rounding may leave the square of a tiny norm below zero."""
+    np.maximum(square, 0.0, out=square)
+    return np.sqrt(square, out=square)
+
+
+def _emptied(rows: FloatArray, items: IntArray) -> FloatArray:
+    """The rows, in place, with zeros where the place is empty."""
+    rows[np.broadcast_to(items < 0, rows.shape[:-1])] = 0.0
+    return rows

@@ -1,0 +1,36 @@
+"""The nouns of the arrow, the three parties of the loop, and the one way to refuse bad input."""
+
+from quietshelf.types.nouns import NOTHING, Context, Features, Offer, Release, Round
+from quietshelf.types.protocols import Curator, Environment, Policy
+from quietshelf.types.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    as_float,
+    check_shape,
+    finite,
+    positive,
+    require,
+    whole,
+)
+
+__all__ = [
+    "NOTHING",
+    "BoolArray",
+    "Context",
+    "Curator",
+    "Environment",
+    "Features",
+    "FloatArray",
+    "IntArray",
+    "Offer",
+    "Policy",
+    "Release",
+    "Round",
+    "as_float",
+    "check_shape",
+    "finite",
+    "positive",
+    "require",
+    "whole",
+]

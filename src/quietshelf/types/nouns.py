@@ -1,0 +1,125 @@
+"""The nouns on the arrow, as frozen data.
+
+context -> utility -> assortment -> choice -> statistics -> release -> next utility
+
+Arrays carry leading batch axes ``...``: none for one visitor, one for many parallel worlds. An assortment is an integer
+array (..., K) of item indices in which -1 marks an empty place; a choice is an item index, or -1 for none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from quietshelf.types.validation import BoolArray, FloatArray, IntArray
+
+NOTHING = -1
+"""An empty place in an assortment, and the choice of no item."""
+
+
+@runtime_checkable
+class Features(Protocol):
+    """What a visitor makes of the items: one vector x of length ``dim`` for each of ``items``, dense or structured."""
+
+    @property
+    def items(self) -> int:
+        """N, the number of items."""
+
+    @property
+    def dim(self) -> int:
+        """d, the length of x."""
+
+    def utility(self, theta: FloatArray) -> FloatArray:
+        """``x . theta`` of every item, (..., N), for theta (..., d)."""
+
+    def norm(self, metric: FloatArray) -> FloatArray:
+        """``sqrt(x' metric x)`` of every item, (..., N), for a positive semidefinite metric (..., d, d)."""
+
+    def rows(self, items: IntArray) -> FloatArray:
+        """The vectors x of the given items (..., K) as (..., K, d); zero where the place is empty."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One visitor: features, what each item earns, and what may be shown.
+
+    Attributes:
+        features: The items as this visitor sees them.
+        revenue: Earned when an item is chosen, (..., N).
+        capacity: K, the most items shown at once.
+        available: Items that may be shown, (..., N); None means all.
+        required: Items that must be shown, (..., N); None means none.
+        groups: Group number of each item, (N,), -1 for items in no group; None means no groups.
+        limits: The most items shown of each group, (G,).
+    """
+
+    features: Features
+    revenue: FloatArray
+    capacity: int
+    available: BoolArray | None = None
+    required: BoolArray | None = None
+    groups: IntArray | None = None
+    limits: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened with one visitor: raw, private data that only a curator may read.
+
+    Attributes:
+        context: The visitor.
+        assortment: Item indices shown, (..., K), -1 where a place is empty.
+        choice: Item index chosen, (...), or -1 for none.
+        counts: Whether this visitor may contribute, (...): False for visits beyond a person's cap, which take their
+            slot and contribute zero. None means all do.
+    """
+
+    context: Context
+    assortment: IntArray
+    choice: IntArray
+    counts: BoolArray | None = None
+
+
+@dataclass(frozen=True)
+class Release:
+    """All a policy knows of earlier visitors. Public: whoever sees it learns no more than the ledger says.
+
+    Attributes:
+        theta: Estimated tastes, (..., d).
+        precision: How well they are known, (..., d, d), positive definite: the information matrix of theta.
+        radius: How many standard deviations of optimism an offer adds, (...).
+        explore: Whether the curator asks for random assortments for now, (...).
+        count: How many releases came before this one, (...).
+        version: Schema version of this record.
+    """
+
+    theta: FloatArray
+    precision: FloatArray
+    radius: FloatArray
+    explore: BoolArray
+    count: IntArray
+    version: int = 1
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """The inverse of ``precision``, computed once a release and shared by all offers made from it."""
+        inverse = np.linalg.inv(self.precision)
+        return np.asarray(0.5 * (inverse + np.swapaxes(inverse, -1, -2)), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What one visitor was shown, as an outsider sees it.
+
+    Attributes:
+        id: Names the offer when the answer comes.
+        items: Item indices, without empty places.
+        release: The number of the release it was made from.
+    """
+
+    id: str
+    items: tuple[int, ...]
+    release: int
