@@ -2,6 +2,7 @@
 
 from quietshelf.types.nouns import NOTHING, Context, Features, Offer, Release, Round
 from quietshelf.types.protocols import Curator, Environment, Policy
+from quietshelf.types.streams import Random, Streams
 from quietshelf.types.validation import (
     BoolArray,
     FloatArray,
@@ -25,8 +26,10 @@ __all__ = [
     "IntArray",
     "Offer",
     "Policy",
+    "Random",
     "Release",
     "Round",
+    "Streams",
     "as_float",
     "check_shape",
     "finite",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-
 from quietshelf.types.nouns import Context, Release, Round
+from quietshelf.types.streams import Random
 from quietshelf.types.validation import FloatArray, IntArray
 
 
 class Policy(Protocol):
     """A pure function of the present visitor, the last release and a generator: never of anybody's raw data."""
 
-    def offer(self, context: Context, release: Release, rng: np.random.Generator) -> IntArray:
+    def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
 
 

@@ -12,7 +12,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
-def require(rule: bool, message: str, **values: Any) -> None:
+def require(rule: bool | np.bool_, message: str, **values: Any) -> None:
     """Raise ``ValueError("<message>, got <name>=<value>, ...")`` unless the rule holds.
 
     >>> require(0 >= 1, "capacity must be between 1 and items=100", capacity=0)

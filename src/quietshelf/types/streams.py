@@ -1,0 +1,95 @@
+"""Randomness with owners: one stream a world, read in blocks.
+
+A world's numbers depend on its own seed, on what is drawn and on how often, and on nothing else: not on how many worlds
+run beside it, in which process, or how large a block is. So a study gives the same rows on any number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from quietshelf.types.validation import FloatArray, IntArray
+
+BLOCK_NUMBERS = 1 << 21
+"""Numbers a block may hold (16 MB): many rounds of few worlds, or few rounds of many."""
+LONGEST_BLOCK = 256
+KINDS = ("random", "standard_normal")
+ALONE = 1_000_003
+"""Spawn key of the draws that one world makes by itself."""
+
+
+class Random(Protocol):
+    """The draws that policies and simulated noise need; a NumPy generator has them, and so have streams."""
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1)."""
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal."""
+
+
+class Streams:
+    """A generator a world. The first axis of every draw is the worlds, in the order of their seeds."""
+
+    def __init__(self, seeds: Sequence[np.random.SeedSequence]) -> None:
+        self._seeds = list(seeds)
+        self._generators: dict[tuple[int, ...], list[np.random.Generator]] = {}
+        self._blocks: dict[tuple[int, ...], tuple[FloatArray, int]] = {}
+        self._alone: list[Streams] = []
+
+    def __len__(self) -> int:
+        return len(self._seeds)
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1), (worlds, ...)."""
+        return self._next(KINDS.index("random"), size)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal, (worlds, ...)."""
+        return self._next(KINDS.index("standard_normal"), size)
+
+    def only(self, worlds: IntArray) -> Streams:
+        """The streams of some worlds, for draws that happen in them alone; the common draws are not disturbed."""
+        if not self._alone:
+            self._alone.extend(Streams([_child(seed, (ALONE,))]) for seed in self._seeds)
+        return _Some([self._alone[int(world)] for world in worlds])
+
+    def _next(self, kind: int, size: tuple[int, ...]) -> FloatArray:
+        key = (kind, *size[1:])
+        block, used = self._blocks.get(key, (np.empty((0, 0)), 0))
+        if used >= block.shape[0]:
+            block, used = self._refill(key), 0
+        self._blocks[key] = (block, used + 1)
+        row: FloatArray = block[used]
+        return row
+
+    def _refill(self, key: tuple[int, ...]) -> FloatArray:
+        generators = self._generators.setdefault(key, [_generator(seed, key) for seed in self._seeds])
+        numbers = len(generators) * int(np.prod(key[1:], dtype=np.int64))
+        length = int(np.clip(BLOCK_NUMBERS // max(numbers, 1), 1, LONGEST_BLOCK))
+        block = np.empty((length, len(generators), *key[1:]))
+        for world, generator in enumerate(generators):
+            block[:, world] = getattr(generator, KINDS[key[0]])((length, *key[1:]))
+        return block
+
+
+class _Some(Streams):
+    """Streams of single worlds, side by side."""
+
+    def __init__(self, parts: Sequence[Streams]) -> None:
+        super().__init__([seed for part in parts for seed in part._seeds])
+        self._parts = parts
+
+    def _next(self, kind: int, size: tuple[int, ...]) -> FloatArray:
+        return np.concatenate([part._next(kind, (1, *size[1:])) for part in self._parts])
+
+
+def _child(seed: np.random.SeedSequence, key: tuple[int, ...]) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key))
+
+
+def _generator(seed: np.random.SeedSequence, key: tuple[int, ...]) -> np.random.Generator:
+    return np.random.default_rng(_child(seed, (len(key), *key)))

@@ -1,0 +1,49 @@
+"""A world's randomness is its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quietshelf.types import Streams
+
+
+def seeds(count: int) -> list[np.random.SeedSequence]:
+    return np.random.SeedSequence(7).spawn(count)
+
+
+def test_a_world_draws_the_same_whoever_runs_beside_it() -> None:
+    """Five worlds together, or the last two alone: the same numbers."""
+    together, alone = Streams(seeds(5)), Streams(seeds(5)[3:])
+    for _ in range(600):
+        np.testing.assert_array_equal(together.random((5, 3))[3:], alone.random((2, 3)))
+        np.testing.assert_array_equal(together.standard_normal((5,))[3:], alone.standard_normal((2,)))
+
+
+def test_block_length_does_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading ahead is a matter of speed."""
+    long = Streams(seeds(3))
+    drawn = [long.standard_normal((3, 2)) for _ in range(20)]
+    monkeypatch.setattr("quietshelf.types.streams.LONGEST_BLOCK", 3)
+    short = Streams(seeds(3))
+    np.testing.assert_array_equal(drawn, [short.standard_normal((3, 2)) for _ in range(20)])
+
+
+def test_draws_of_some_worlds_leave_the_others_alone() -> None:
+    """What one world draws by itself neither shifts nor repeats the common draws, and depends on that world only."""
+    streams, undisturbed = Streams(seeds(4)), Streams(seeds(4))
+    first = streams.only(np.array([1, 3])).random((2, 2))
+    second = streams.only(np.array([3])).random((1, 2))
+    np.testing.assert_array_equal(streams.random((4, 2)), undisturbed.random((4, 2)))
+    same_world = undisturbed.only(np.array([3]))
+    np.testing.assert_array_equal(first[1], same_world.random((1, 2))[0])
+    np.testing.assert_array_equal(second, same_world.random((1, 2)))
+    assert not np.isin(first, streams.random((4, 2))).any()
+
+
+def test_worlds_and_kinds_are_independent() -> None:
+    """Uniform and normal draws, and different worlds, do not share numbers; uniform ones are uniform."""
+    streams = Streams(seeds(2))
+    u = np.array([streams.random((2, 50)) for _ in range(200)])
+    assert abs(np.corrcoef(u[:, 0].ravel(), u[:, 1].ravel())[0, 1]) < 0.04  # 4 standard errors of 10,000 pairs
+    assert abs(u.mean() - 0.5) < 4 * np.sqrt(1 / 12 / u.size)
