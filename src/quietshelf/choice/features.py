@@ -1,7 +1,7 @@
 """Features as a dense array, or as a visitor beside a catalogue whose feature vectors are never formed.
 
-Both answer ``utility``, ``norm`` and ``rows`` (the protocol ``quietshelf.types.Features``). They trust their numbers, to
-stay fast inside a loop: what comes from outside goes through ``check_features`` first.
+Both answer ``utility``, ``norm`` and ``rows`` (the protocol ``quietshelf.types.Features``). They trust their numbers,
+to stay fast inside a loop: what comes from outside goes through ``check_features`` first.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Dense:
     @property
     def items(self) -> int:
         """N, the number of items."""
-        return self.x.shape[-2]
+        return int(self.x.shape[-2])
 
     @property
     def dim(self) -> int:
         """d, the length of x."""
-        return self.x.shape[-1]
+        return int(self.x.shape[-1])
 
     def utility(self, theta: FloatArray) -> FloatArray:
         """``x . theta`` of every item, (..., N), for theta (..., d)."""
@@ -76,7 +76,7 @@ class Dense:
 
     @cached_property
     def _columns(self) -> FloatArray:
-        """x as (..., d, N): sums over d then run along contiguous items, about twice as fast for small d."""
+        """The vectors as (..., d, N): sums over d then run along contiguous items, about twice as fast for small d."""
         return np.ascontiguousarray(np.swapaxes(self.x, -1, -2))
 
 
@@ -107,7 +107,7 @@ class Catalogued:
     @property
     def items(self) -> int:
         """N, the number of items."""
-        return self.catalogue.shape[0]
+        return int(self.catalogue.shape[0])
 
     @property
     def dim(self) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.types import FloatArray, require
+from quietshelf.types import FloatArray, IntArray, require
 
 
 class Block(NamedTuple):
@@ -84,8 +84,18 @@ class FeatureMap:
             for right in (item_names if block.item else [""])
         ]
 
+    def in_product(self, visitor_dim: int, item_dim: int) -> IntArray:
+        """Where each place of x stands in (1, u) ⊗ (1, v), of which every map is a selection, (d,).
+
+        >>> feature_map("concat").in_product(1, 2)  # (1, u, v) in (1, v1, v2, u, u v1, u v2)
+        array([0, 3, 1, 2])
+        """
+        left = [np.arange(1, 1 + visitor_dim) if block.visitor else np.zeros(1, np.int64) for block in self.blocks]
+        right = [np.arange(1, 1 + item_dim) if block.item else np.zeros(1, np.int64) for block in self.blocks]
+        return np.concatenate([((1 + item_dim) * a[:, None] + b).ravel() for a, b in zip(left, right, strict=True)])
+
     def dense(self, visitor: FloatArray, items: FloatArray) -> FloatArray:
-        """x of every item, (..., N, d), for u (..., d1) and v (N, d2) or (..., N, d2).
+        """The vectors x of all items, (..., N, d), for u (..., d1) and v (N, d2) or (..., N, d2).
 
         >>> feature_map("outer").dense(np.array([1.0, 10.0]), np.array([[2.0, 3.0]]))
         array([[ 2.,  3., 20., 30.]])
@@ -108,10 +118,11 @@ class FeatureMap:
         out = np.zeros((*batch, 1 + item_dim, k))
         for block, (left, right), place in zip(self.blocks, sizes, _places(sizes), strict=True):
             part = columns[..., place, :]
-            weights = visitor[..., None, :] if block.visitor else np.ones((1, 1))
-            summed: FloatArray = weights @ part.reshape(*part.shape[:-2], left, right * k)
+            if block.visitor:
+                summed = visitor[..., None, :] @ part.reshape(*part.shape[:-2], left, right * k)
+                part = summed.reshape(*summed.shape[:-2], right, k)
             target = out[..., 1:, :] if block.item else out[..., :1, :]
-            target += summed.reshape(*summed.shape[:-2], right, k)
+            target += part
         return out
 
     def _sizes(self, visitor_dim: int, item_dim: int) -> list[tuple[int, int]]:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+FloatArray = NDArray[np.floating[Any]]
+"""Always float64 in fact; NumPy's linear algebra promises less to a type checker."""
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
