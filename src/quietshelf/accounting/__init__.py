@@ -1,0 +1,34 @@
+"""Events -> ledger -> rho, (epsilon, delta) and a promise in words; refuses what exceeds the budget."""
+
+from quietshelf.accounting.conversions import (
+    epsilon_classic,
+    epsilon_of,
+    epsilon_of_gaussian,
+    epsilon_of_renyi,
+    epsilon_text,
+    rho_classic,
+    rho_of,
+)
+from quietshelf.accounting.events import HISTORY, Assumption, Event, Visitors, gaussian, noise_for
+from quietshelf.accounting.ledger import BudgetExceeded, Ledger, together
+from quietshelf.accounting.promise import Promise
+
+__all__ = [
+    "HISTORY",
+    "Assumption",
+    "BudgetExceeded",
+    "Event",
+    "Ledger",
+    "Promise",
+    "Visitors",
+    "epsilon_classic",
+    "epsilon_of",
+    "epsilon_of_gaussian",
+    "epsilon_of_renyi",
+    "epsilon_text",
+    "gaussian",
+    "noise_for",
+    "rho_classic",
+    "rho_of",
+    "together",
+]

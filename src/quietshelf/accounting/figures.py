@@ -1,0 +1,56 @@
+"""Numbers that must never be understated: read, rounded upwards, printed upwards."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from quietshelf.types import require
+
+TOLERANCE = 1e-12
+"""Figures closer than this, relatively, are the same figure: the room that float rounding of calibrated parts needs."""
+
+
+def at_least_zero(name: str, value: Any) -> float:
+    """A number from zero on, possibly infinite, as a float.
+
+    >>> at_least_zero("rho", -0.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: rho must be at least zero, got rho=-0.5
+    """
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    require(is_number and value >= 0, f"{name} must be at least zero", **{name: value})
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond the floats
+        return math.inf
+
+
+def round_up(value: Fraction) -> float:
+    """The least float that is not below an exact value.
+
+    >>> round_up(Fraction(1)), round_up(Fraction(1, 10)) >= Fraction(1, 10)
+    (1.0, True)
+    """
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def shown(value: float) -> str:
+    """Four significant digits, rounded upwards, so that no sentence promises more than is proven.
+
+    >>> shown(8.97912), shown(1.0), shown(1.0 + 1e-15), shown(1e-12), shown(math.inf)
+    ('8.98', '1', '1', '1e-12', 'infinite')
+    """
+    if math.isinf(value):
+        return "infinite"
+    figure = Decimal(value * (1 - TOLERANCE))
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).plus(figure)):.4g}"
