@@ -1,0 +1,129 @@
+"""The one place where noise is drawn.
+
+Releases: nothing by itself; a source draws the noise that a mechanism adds to a bounded sum.
+Noise: Gaussian of the standard deviation asked for, independent in every coordinate.
+    - `Simulated`: from the study's own generator, for simulations, where the visitors are made up as well.
+    - `DiscreteGaussian`: exact integers times a public grid, by OpenDP from the operating system's randomness. Only for
+      sums whose terms were rounded to that grid (batch sums, tree nodes): docs/proofs.md, section 5.
+    - `ContinuousGaussian`: 53-bit normals from the operating system's randomness, where the proof needs a density
+      (objective perturbation) or the sum is not on a grid (Toeplitz factors).
+    - `Noiseless`: draws zeros. For tests, which pass it in; no setting names it, and its ledger reads infinite.
+Privacy: none of its own; the mechanism's event states it with the source's assumption.
+Assumes: the operating system's generator is secret and unpredictable. No source has a default seed.
+Reference: docs/proofs.md, section 5.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from quietshelf.accounting import Assumption, Event, gaussian
+from quietshelf.types import FloatArray, Random, positive
+
+if TYPE_CHECKING:
+    from quietshelf.accounting import Visitors
+
+GRID = 2.0**-20
+"""Contributions are at most 1; a millionth of that is lost in no estimate, and 2^33 visitors sum exactly in float64."""
+
+
+class NoiseSource(Protocol):
+    """Where the noise of a release comes from.
+
+    Attributes:
+        grid: Contributions must be rounded to multiples of it before they are summed; 0 where none is needed.
+        assumption: What the proof of a release takes for granted about this noise.
+        noiseless: Whether it draws zeros: every release made with it is recorded as exact, rho infinite.
+    """
+
+    @property
+    def grid(self) -> float: ...  # noqa: D102 - see above
+
+    @property
+    def assumption(self) -> Assumption: ...  # noqa: D102 - see above
+
+    @property
+    def noiseless(self) -> bool: ...  # noqa: D102 - see above
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        """Independent noise of standard deviation ``scale``."""
+
+
+class Simulated:
+    """Noise from a simulation's own generator or streams: repeatable, therefore private to nobody real."""
+
+    grid = 0.0
+    assumption = Assumption.REAL_ARITHMETIC
+    noiseless = False
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        """Independent normals."""
+        return positive("scale", scale) * self._rng.standard_normal(size)
+
+
+class DiscreteGaussian:
+    """Exact discrete Gaussian on multiples of ``grid``, from the operating system's randomness."""
+
+    assumption = Assumption.EXACT_GRID
+    noiseless = False
+
+    def __init__(self, grid: float = GRID) -> None:
+        mantissa, _ = np.frexp(positive("grid", grid))
+        if mantissa != 0.5:
+            raise ValueError(f"grid must be a power of two, so that sums are exact, got grid={grid!r}")
+        self.grid = grid
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        """Integers of standard deviation ``scale / grid``, times the grid."""
+        mechanism = _integer_gaussian(positive("scale", scale) / self.grid)
+        integers = mechanism([0] * int(np.prod(size, dtype=np.int64)))
+        return np.asarray(integers, dtype=np.float64).reshape(size) * self.grid
+
+
+class ContinuousGaussian:
+    """Normal noise from the operating system's randomness, by inversion of 53-bit uniforms."""
+
+    grid = 0.0
+    assumption = Assumption.REAL_ARITHMETIC
+    noiseless = False
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        """Independent normals; inversion keeps 53 bits of each, out to 8.2 standard deviations."""
+        from scipy.special import ndtri  # SciPy is loaded only where noise is drawn
+
+        bits = np.frombuffer(os.urandom(8 * int(np.prod(size, dtype=np.int64))), dtype=np.uint64) >> np.uint64(11)
+        uniform = (bits.astype(np.float64) + 0.5) * 2.0**-53
+        return np.asarray(positive("scale", scale) * ndtri(uniform).reshape(size), dtype=np.float64)
+
+
+class Noiseless:
+    """No noise at all. Tests inject it to see the bare statistic; the ledger then reads infinite."""
+
+    grid = 0.0
+    assumption = Assumption.REAL_ARITHMETIC
+    noiseless = True
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        """Zeros."""
+        positive("scale", scale)
+        return np.zeros(size)
+
+
+def entry(source: NoiseSource, name: str, *, sensitivity: float, scale: float, visitors: Visitors) -> Event:
+    """The ledger's entry for a Gaussian release from this source; infinite if the source is noiseless."""
+    noise = 0.0 if source.noiseless else scale
+    return gaussian(name, sensitivity=sensitivity, noise=noise, visitors=visitors, assumption=source.assumption)
+
+
+def _integer_gaussian(scale: float) -> Any:
+    import opendp.prelude as dp  # a quarter of a second, spent only where noise is drawn
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    return dp.m.make_gaussian(*space, scale=scale)
