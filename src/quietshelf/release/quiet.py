@@ -83,6 +83,10 @@ class Quiet:
         """Multiples of the noise by which noisy curvature is reduced before it shapes later geometry."""
         return 2.0 if self.declared else 1.0
 
+    def ledger(self, source: NoiseSource) -> Ledger:
+        """An empty ledger with this budget; without limit where the source is noiseless and all is lost anyway."""
+        return Ledger(budget=None if source.noiseless else self.rho, visits=self.visits, unit=self.unit)
+
     def batch_size(self, dim: int, previous: int | None) -> int:
         """Visitors in the batch that follows one of size ``previous``."""
         exact = self.first * dim / math.sqrt(self.rho_per_release) if previous is None else self.growth * previous
@@ -162,7 +166,7 @@ class Learner:
             prior=known,
             estimate=known,
             records=(),
-            ledger=Ledger(budget=None if source.noiseless else config.rho, visits=config.visits, unit=config.unit),
+            ledger=config.ledger(source),
         )
 
     @property
@@ -177,13 +181,16 @@ class Learner:
             count=np.full(lead, len(self.records), dtype=np.int64),
         )
 
-    def open(self, after: OpenBatch | None, source: NoiseSource) -> OpenBatch:
-        """The batch that follows another (None: the first), with everything frozen as it is known now."""
+    def open(self, after: OpenBatch | None, source: NoiseSource, *, size: int | None = None) -> OpenBatch:
+        """The batch that follows another (None: the first), with everything frozen as it is known now.
+
+        ``size`` stands in for the schedule where a batch was dropped and its successor is to be no larger.
+        """
         config, dim = self.config, self.curvature.shape[-1]
         shape = records.geometry(self.records, self.curvature, anchor=config.anchor, caution=config.caution)
         return OpenBatch(
             number=0 if after is None else after.number + 1,
-            size=config.batch_size(dim, None if after is None else after.size),
+            size=size or config.batch_size(dim, None if after is None else after.size),
             theta=self.estimate.theta,
             coordinates=coordinates(shape),
             scales=batch_pair.scales(rho=config.rho_per_release, dim=dim, grid=source.grid, share=config.share),

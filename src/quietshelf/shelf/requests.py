@@ -1,0 +1,72 @@
+"""A request for an offer, checked in full before anything changes: an invalid one is not a visitor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from quietshelf.assortment import checks
+from quietshelf.assortment.solver import make_rules
+from quietshelf.choice.features import Catalogued, Dense
+from quietshelf.choice.maps import feature_map
+from quietshelf.shelf.settings import Settings
+from quietshelf.shelf.stock import Stock
+from quietshelf.types import BoolArray, Context, Features, finite, require, whole
+
+
+def visitor_context(
+    settings: Settings,
+    stock: Stock,
+    *,
+    features: ArrayLike | None,
+    revenue: ArrayLike | None = None,
+    available: Any = None,
+    required: Any = None,
+    exclude: Any = None,
+    capacity: int | None = None,
+) -> Context:
+    """The visitor as policies see one. Masks may be given as boolean arrays or as lists of item indices."""
+    count, most = len(stock), settings.capacity
+    room = most if capacity is None else whole("capacity", capacity, high=most, high_name="the shelf's capacity")
+    allowed = _allowed(stock, available, exclude)
+    needed = checks.mask("required", required, count)
+    earned = stock.revenue if revenue is None else checks.revenue(revenue, count)
+    rules = make_rules((count,), room, allowed, needed, False, stock.groups, stock.limits)
+    checks.feasible(rules, stock.limits, (count,))
+    return Context(
+        features=_features(settings, stock, features),
+        revenue=np.broadcast_to(earned, (count,)),
+        capacity=room,
+        available=allowed,
+        required=needed,
+        groups=stock.groups,
+        limits=stock.limits,
+    )
+
+
+def check_person(settings: Settings, person: str | None) -> None:
+    """A person is a text; without one, visits cannot be counted."""
+    if person is None:
+        require(settings.visits == 1, "person must be given where visits of a person are counted", person=person)
+    else:
+        require(isinstance(person, str) and person != "", "person must be a non-empty text", person=type(person))
+
+
+def _allowed(stock: Stock, available: Any, exclude: Any) -> BoolArray:
+    allowed = stock.offerable
+    wanted, barred = checks.mask("available", available, len(stock)), checks.mask("exclude", exclude, len(stock))
+    if wanted is not None:
+        allowed = allowed & wanted
+    return allowed if barred is None else allowed & ~barred
+
+
+def _features(settings: Settings, stock: Stock, features: ArrayLike | None) -> Features:
+    if settings.feature_map is None or stock.catalogue is None:
+        if features is None:
+            raise ValueError("features of every item must be given with each offer, got features=None")
+        return Dense(finite("features", features, shape=(len(stock), settings.dim)))
+    visitor = finite("features", [] if features is None else features)
+    require(visitor.ndim == 1, "features must be one visitor's, a list of numbers", shape=visitor.shape)
+    return Catalogued(visitor, stock.catalogue, feature_map(settings.feature_map, intercept=settings.intercept))

@@ -1,0 +1,37 @@
+"""Small shops for the tests of `Shelf`: injected noise and tie-breaking, so that runs can be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quietshelf import Shelf
+from quietshelf.release.noise import NoiseSource, Simulated
+
+N, D, K = 8, 2, 3
+
+
+def shop(*, seed: int = 0, source: NoiseSource | None = None, **options: Any) -> Shelf:
+    """A shelf of 8 items with injected noise and tie-breaking."""
+    settings: dict[str, Any] = {"items": N, "dim": D, "capacity": K, "rho": 4.0} | options
+    if "catalogue" in settings:
+        settings.pop("items"), settings.pop("dim")
+    shelf = Shelf(**settings)
+    noise = Simulated(np.random.default_rng(seed)) if source is None else source
+    shelf._start(shelf._state, noise, np.random.default_rng(seed + 1))
+    return shelf
+
+
+def first_batch(shelf: Shelf, dim: int = D) -> int:
+    """Visitors in the first batch."""
+    return shelf._state.settings.learning(declared=False).batch_size(dim, None)
+
+
+def visit(shelf: Shelf, rng: np.random.Generator, **options: Any) -> Any:
+    """One visitor: an offer and, by chance, an answer."""
+    offer = shelf.offer(rng.normal(size=(N, D)), **options)
+    picked = int(rng.integers(-1, len(offer.items)))
+    if rng.random() < 0.8:
+        shelf.observe(offer.id, choice=None if picked < 0 else offer.items[picked])
+    return offer

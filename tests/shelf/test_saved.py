@@ -1,0 +1,201 @@
+"""A saved shelf goes on as if it had not been saved, and its open batch is resumed once."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import stat
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.shelf.shops import D, N, first_batch, shop, visit
+
+from quietshelf import Shelf
+from quietshelf.release.noise import Simulated
+from quietshelf.shelf import OfferExpired, OpenBatchDropped, ShelfError
+
+
+def resumed(path: Path, like: Shelf) -> Shelf:
+    """Load with the noise and tie-breaking that the saved shelf would have gone on with."""
+    return Shelf._loaded(path, copy.deepcopy(like._source), copy.deepcopy(like._rng))
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 60), st.integers(1, 60), st.integers(0, 7), st.sampled_from([{}, {"visits": 2}]), st.integers(0, 9)
+)
+def test_save_load_and_go_on_equals_go_on(
+    tmp_path_factory: pytest.TempPathFactory, before: int, after: int, patience: int, options: dict[str, Any], seed: int
+) -> None:
+    """Wherever it is saved, the loaded shelf offers, learns and spends exactly as the one that was not."""
+    path = tmp_path_factory.mktemp("shelf") / "shop.shelf"
+    one, rng = shop(seed=seed, patience=patience, **options), np.random.default_rng(seed)
+
+    def who(t: int) -> dict[str, Any]:
+        return {"person": f"p{t % 20}"} if options else {}
+
+    for t in range(before):
+        visit(one, rng, **who(t))
+    one.save(path)
+    other = resumed(path, one)
+    one._claim = None  # what happens if the first goes on as well is another test
+    again = copy.deepcopy(rng)
+    for t in range(before, before + after):
+        a, b = visit(one, rng, **who(t)), visit(other, again, **who(t))
+        assert (a.items, a.release) == (b.items, b.release)
+    np.testing.assert_array_equal(one.estimate().theta, other.estimate().theta)
+    np.testing.assert_array_equal(one.estimate().precision, other.estimate().precision)
+    assert one.privacy() == other.privacy()
+
+
+def test_pending_answers_survive_a_save(tmp_path: Path) -> None:
+    """An offer made before the save is answered after the load."""
+    shelf = shop()
+    offer = shelf.offer(np.ones((N, D)))
+    shelf.save(tmp_path / "shop")
+    loaded = Shelf.load(tmp_path / "shop")
+    loaded.observe(offer.id, choice=offer.items[0])
+    loaded.observe(offer.id, choice=offer.items[0])
+
+
+def open_shop(path: Path, visitors: int = 5) -> Shelf:
+    shelf, rng = shop(), np.random.default_rng(0)
+    for _ in range(visitors):
+        visit(shelf, rng)
+    shelf.save(path)
+    return shelf
+
+
+def test_a_second_load_drops_the_open_batch_and_says_so(tmp_path: Path) -> None:
+    """Two shelves must not release the same visitors."""
+    path = tmp_path / "shop"
+    open_shop(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = Shelf.load(path)
+    with pytest.warns(OpenBatchDropped, match="5 visitors who were not released yet are left out"):
+        second = Shelf.load(path)
+    assert len(list(first._state.batches)) == 1
+    assert not list(second._state.batches)
+
+
+@pytest.mark.parametrize("with_claim", [False, True])
+def test_a_copy_drops_the_open_batch(tmp_path: Path, with_claim: bool) -> None:
+    """A copied or restored file, with or without its claim, resumes nothing; the original still does."""
+    path, backup = tmp_path / "shop", tmp_path / "backup"
+    open_shop(path)
+    shutil.copy2(path, backup)
+    shutil.copy2(str(path) + ".key", str(backup) + ".key")
+    if with_claim:
+        shutil.copy2(str(path) + ".open", str(backup) + ".open")
+    with pytest.warns(OpenBatchDropped):
+        Shelf.load(backup)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Shelf.load(path)
+
+
+def test_a_backup_restored_over_the_original_drops_the_open_batch(tmp_path: Path) -> None:
+    """The whole folder is copied, the shelf goes on, and the copy is put back in its place."""
+    folder, backup = tmp_path / "live", tmp_path / "backup"
+    folder.mkdir()
+    shelf = open_shop(folder / "shop")
+    shutil.copytree(folder, backup)
+    shelf.offer(np.ones((N, D)))
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    with pytest.warns(OpenBatchDropped):
+        Shelf.load(folder / "shop")
+
+
+def test_an_old_save_drops_the_open_batch(tmp_path: Path) -> None:
+    """Once the shelf has gone on, what it saved before may not be resumed; nothing is dropped in the shelf itself."""
+    path = tmp_path / "shop"
+    shelf = open_shop(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shelf.offer(np.ones((N, D)))
+    with pytest.warns(OpenBatchDropped):
+        Shelf.load(path)
+
+
+def test_a_shelf_whose_save_was_resumed_elsewhere_gives_its_open_batch_up(tmp_path: Path) -> None:
+    """Whoever resumes first owns the visitors: the shelf that saved and goes on later starts a new batch."""
+    path = tmp_path / "shop"
+    shelf = open_shop(path)
+    offer = shelf._state.open
+    assert offer is not None
+    pending = next(iter(offer.slots))
+    Shelf.load(path)
+    with pytest.warns(OpenBatchDropped, match="they were resumed from the last save"):
+        shelf.offer(np.ones((N, D)))
+    with pytest.raises(OfferExpired):
+        shelf.observe(pending, choice=None)
+
+
+def test_dropped_batches_do_not_make_the_next_one_larger(tmp_path: Path) -> None:
+    """However often an old file is loaded, the batch that follows has the size of the one that was dropped."""
+    path = tmp_path / "shop"
+    shelf = open_shop(path)
+    size = first_batch(shelf)
+    Shelf.load(path)
+    with pytest.warns(OpenBatchDropped):
+        late = Shelf.load(path)
+    late._start(late._state, Simulated(np.random.default_rng(0)))
+    late.offer(np.ones((N, D)))
+    assert late._state.open is not None
+    assert late._state.open.frozen.size == size
+    assert late._state.open.frozen.number == 1
+
+
+def test_files_are_whole_private_and_free_of_pickle(tmp_path: Path) -> None:
+    """No temporary file is left, the key is readable by its owner alone, persons appear nowhere in clear."""
+    path = tmp_path / "shop"
+    shelf = shop()
+    shelf.offer(np.ones((N, D)), person="anna@example.org")
+    shelf.save(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["shop", "shop.key", "shop.open"]
+    assert stat.S_IMODE(Path(str(path) + ".key").stat().st_mode) == 0o600
+    content = path.read_bytes()
+    assert b"anna" not in content
+    with np.load(path, allow_pickle=False) as file:
+        assert "anna" not in str(file["header"])
+        assert shelf._state.persons.key.hex() not in str(file["header"])
+
+
+def test_persons_are_recognised_after_loading_and_need_their_key(tmp_path: Path) -> None:
+    """The cap outlives the process; without the key the counts could not be kept, so loading is refused."""
+    path = tmp_path / "shop"
+    shelf = shop()
+    shelf.offer(np.ones((N, D)), person="anna")
+    shelf.save(path)
+    loaded = Shelf.load(path)
+    offer = loaded.offer(np.ones((N, D)), person="anna")
+    assert loaded._state.batch_of(offer.id).slots[offer.id].rows is None
+    loaded.save(path)
+    Path(str(path) + ".key").unlink()
+    with pytest.raises(ShelfError, match="the person key must be beside the file"):
+        Shelf.load(path)
+
+
+def test_what_is_no_saved_shelf_is_refused(tmp_path: Path) -> None:
+    """Rubbish, a cut file, an unknown schema and a missing file, each by name."""
+    path = tmp_path / "shop"
+    path.write_bytes(b"rubbish")
+    with pytest.raises(ShelfError, match="path must be a saved shelf"):
+        Shelf.load(path)
+    open_shop(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ShelfError, match="path must be a saved shelf"):
+        Shelf.load(path)
+    np.savez(tmp_path / "odd.npz", header=np.array('{"schema": 99}'))
+    with pytest.raises(ShelfError, match="schema must be 1, got schema=99"):
+        Shelf.load(tmp_path / "odd.npz")
+    with pytest.raises(FileNotFoundError):
+        Shelf.load(tmp_path / "missing")
