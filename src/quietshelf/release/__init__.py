@@ -1,0 +1,1 @@
+"""Statistics -> private releases, one mechanism a file; public geometry; the curators that bind them."""

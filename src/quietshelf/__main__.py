@@ -1,0 +1,5 @@
+"""``python -m quietshelf``."""
+
+from quietshelf.cli import main
+
+main()

@@ -1,0 +1,159 @@
+"""The synthetic world of the paper's section 5.1, and variations on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from quietshelf.choice.features import Dense
+from quietshelf.environments.logit import LogitRound
+from quietshelf.types import Context, FloatArray, IntArray, Streams, finite, positive, require, whole
+
+CONTEXTS = ("normal", "clipped")
+REVENUES = ("equal", "uniform")
+THETA, FEATURES, CHOICE, REVENUE = range(4)
+"""The roles of a replicate's random streams: changing one law leaves the draws of the others alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthetic:
+    """Visitors whose features of every item are drawn independently; multinomial logit choices.
+
+    As printed in Cho and Sun, section 5.1, and the defaults here: 100 items of revenue 1, capacity 10, d = 5, contexts
+    iid N(0, I), theta uniform on [0, 1]^d. Not in the paper: clipped contexts (its theory assumes |x| <= 1, which
+    N(0, I) breaks), scale, fixed features, unequal revenues, a given theta, drift. The paper does not say whether theta
+    is drawn anew in each of its 30 replicates; here it is.
+
+    Attributes:
+        items: N.
+        capacity: K.
+        dim: d.
+        contexts: ``normal``, x ~ N(0, I), or ``clipped``, the same moved to the unit ball, x min(1, 1/|x|).
+        scale: Multiplies x.
+        fixed: Whether an item's features are drawn once a replicate, the same for all visitors, not for each anew.
+        revenue: ``equal``, 1 for all, or ``uniform``, drawn on [0, 1] for each item once a replicate.
+        theta: ``uniform`` on [0, 1]^d once a replicate, or given.
+        drift: Standard deviation of the normal step that each coordinate of theta makes after every visitor.
+
+    >>> Synthetic(items=3, capacity=4)
+    Traceback (most recent call last):
+    ...
+    ValueError: capacity must be between 1 and items=3, got capacity=4
+    """
+
+    items: int = 100
+    capacity: int = 10
+    dim: int = 5
+    contexts: str = "normal"
+    scale: float = 1.0
+    fixed: bool = False
+    revenue: str = "equal"
+    theta: str | tuple[float, ...] = "uniform"
+    drift: float = 0.0
+
+    def __post_init__(self) -> None:
+        whole("items", self.items)
+        whole("capacity", self.capacity, high=self.items, high_name="items")
+        whole("dim", self.dim)
+        require(self.contexts in CONTEXTS, f"contexts must be one of {', '.join(CONTEXTS)}", contexts=self.contexts)
+        positive("scale", self.scale)
+        require(isinstance(self.fixed, bool), "fixed must be True or False", fixed=self.fixed)
+        require(self.revenue in REVENUES, f"revenue must be one of {', '.join(REVENUES)}", revenue=self.revenue)
+        positive("drift", self.drift, zero=True)
+        if isinstance(self.theta, str):
+            require(self.theta == "uniform", f"theta must be uniform or {self.dim} numbers", theta=self.theta)
+        else:
+            given = finite("theta", self.theta, shape=(self.dim,))
+            require(given.ndim == 1, f"theta must be uniform or {self.dim} numbers", theta=self.theta)
+            object.__setattr__(self, "theta", tuple(given.tolist()))
+
+    def open(self, seeds: Sequence[SeedSequence]) -> SyntheticEnvironment:
+        """The world, once for each seed."""
+        return SyntheticEnvironment(self, seeds)
+
+    @property
+    def second_moment(self) -> FloatArray:
+        """``E[x x']``, (d, d): what the declared law says of one item, before anybody came."""
+        return self.scale**2 * (1.0 if self.contexts == "normal" else _clipped_square(self.dim)) * np.eye(self.dim)
+
+    @property
+    def mean_outer(self) -> FloatArray:
+        """``E[m m']``, (d, d), m the mean of x over the items: they are independent with mean zero."""
+        return self.second_moment / self.items
+
+
+class SyntheticEnvironment:
+    """R replicates of a synthetic world, side by side."""
+
+    def __init__(self, world: Synthetic, seeds: Sequence[SeedSequence]) -> None:
+        require(len(seeds) >= 1, "a world needs one seed a replicate", seeds=len(seeds))
+        self._world, self._count, self._next = world, len(seeds), 0
+        self._streams = [Streams([_child(seed, role) for seed in seeds]) for role in range(4)]
+        self._theta = self._first_theta()
+        self._revenue = np.ones((self._count, world.items))
+        if world.revenue == "uniform":
+            self._revenue = np.array(self._streams[REVENUE].random(self._revenue.shape))
+        self._fixed = self._draw_features() if world.fixed else None
+        self._round: LogitRound | None = None
+
+    @property
+    def theta(self) -> FloatArray:
+        """The tastes of the visitor who comes next, (R, d)."""
+        return self._theta
+
+    def context(self, t: int) -> Context:
+        """The visitor of round t in every world; rounds come one after the other, from 0."""
+        require(t == self._next, f"rounds must come one after the other: {self._next} is next", t=t)
+        self._next = t + 1
+        features = self._draw_features() if self._fixed is None else self._fixed
+        context = Context(features, self._revenue, self._world.capacity)
+        draw = self._streams[CHOICE].random((self._count,))
+        self._round = LogitRound(context, features.utility(self._theta), draw)
+        if self._world.drift:
+            step = self._streams[THETA].standard_normal(self._theta.shape)
+            self._theta = self._theta + self._world.drift * step
+        return context
+
+    def choose(self, context: Context, assortment: IntArray) -> IntArray:
+        """The item that the visitor of the open round picks, (R,), or -1."""
+        return self._open(context).choose(assortment)
+
+    def regret(self, context: Context, assortment: IntArray) -> FloatArray:
+        """Expected revenue lost in the open round against the best assortment, (R,)."""
+        return self._open(context).regret(assortment)
+
+    def _open(self, context: Context) -> LogitRound:
+        if self._round is None or context is not self._round.context:
+            raise ValueError("context must be that of the open round")
+        return self._round
+
+    def _first_theta(self) -> FloatArray:
+        shape = (self._count, self._world.dim)
+        if self._world.theta == "uniform":
+            return np.array(self._streams[THETA].random(shape))
+        return np.array(np.broadcast_to(np.asarray(self._world.theta, dtype=np.float64), shape))
+
+    def _draw_features(self) -> Dense:
+        columns = self._streams[FEATURES].standard_normal((self._count, self._world.dim, self._world.items))
+        factor: FloatArray | float = self._world.scale
+        if self._world.contexts == "clipped":
+            length = np.sqrt(np.einsum("rdn,rdn->rn", columns, columns))
+            factor = (factor / np.maximum(length, 1.0))[:, None, :]
+        if self._world.contexts == "clipped" or self._world.scale != 1.0:
+            columns = columns * factor
+        return Dense(np.swapaxes(columns, -1, -2))
+
+
+def _clipped_square(dim: int) -> float:
+    """``E[min(|z|², 1)] / d`` for z ~ N(0, I_d): |z|² is chi-square, and E[|z|²; |z| < 1] = d P(chi²_(d+2) < 1)."""
+    from scipy.special import gammainc  # slow to import, and needed here only
+
+    inside = dim * gammainc(dim / 2 + 1, 0.5)
+    return float((inside + 1.0 - gammainc(dim / 2, 0.5)) / dim)
+
+
+def _child(seed: SeedSequence, role: int) -> SeedSequence:
+    return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, role))

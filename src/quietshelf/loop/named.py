@@ -1,0 +1,164 @@
+"""Contestants by the names that outsiders use: a policy, and the curator it comes with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from quietshelf.accounting import Ledger
+from quietshelf.loop.contest import Contestant, Setting, World
+from quietshelf.policies import POLICIES
+from quietshelf.release.constant import Constant
+from quietshelf.release.geometry import curvature_at_zero, unknown_curvature
+from quietshelf.release.maximum_likelihood import ConfidenceWidth, MaximumLikelihood
+from quietshelf.release.mirror_descent import MirrorDescent
+from quietshelf.release.noise import Simulated
+from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet_curator import QuietCurator
+from quietshelf.types import Curator, FloatArray, Random, Release, Round, require
+
+
+def contestant(name: str, *, rho: float | None = None, label: str | None = None, **options: Any) -> Contestant:
+    """A contestant by name.
+
+    Args:
+        name: One of the policies; the private ones need ``rho``.
+        rho: Budget in zCDP.
+        label: Its name in the rows; by default the policy's, with rho where there is one.
+        **options: Handed to the curator: for `quiet` its settings, and ``geometry="unknown"`` to declare nothing.
+
+    >>> contestant("quiet", rho=0.5).label
+    'quiet rho=0.5'
+    >>> contestant("quiet")
+    Traceback (most recent call last):
+    ...
+    ValueError: quiet needs rho, got rho=None
+    """
+    require(name in MAKERS, f"policy must be one of {', '.join(MAKERS)}", policy=name)
+    private = name in PRIVATE
+    require((rho is not None) == private, f"{name} {'needs' if private else 'takes no'} rho", rho=rho)
+    if rho is not None:
+        options = {"rho": rho, **options}
+    text = name if rho is None else f"{name} rho={rho:g}"
+    return Contestant(label or text, POLICIES[name], MAKERS[name](**options))
+
+
+def declared_curvature(world: World) -> FloatArray | None:
+    """Γ0 from what a world declares of its visitors; None if it declares nothing."""
+    second, mean_outer = getattr(world, "second_moment", None), getattr(world, "mean_outer", None)
+    if second is None or mean_outer is None:
+        return None
+    return curvature_at_zero(second, mean_outer, items=world.items, capacity=world.capacity)
+
+
+@dataclass(frozen=True)
+class MakeQuiet:
+    """The curator of `quiet`, geometry from what the world declares."""
+
+    config: Quiet
+    geometry: str
+
+    @classmethod
+    def of(cls, *, geometry: str = "declared", **settings: Any) -> MakeQuiet:
+        """Settings of `quiet`, and whether the world's declaration is used."""
+        require(geometry in ("declared", "unknown"), "geometry must be declared or unknown", geometry=geometry)
+        return cls(Quiet(**settings), geometry)
+
+    def __call__(self, setting: Setting, rng: Random) -> Curator:
+        """The curator for so many worlds."""
+        source = Simulated(rng)
+        guess = declared_curvature(setting.world) if self.geometry == "declared" else None
+        config = replace(self.config, declared=guess is not None)
+        shape = unknown_curvature(setting.dim) if guess is None else guess
+        return QuietCurator(Learner.start(config, shape, source=source, lead=(setting.worlds,)), source)
+
+
+@dataclass(frozen=True)
+class MakeMaximumLikelihood:
+    """The exact estimate; ``scale`` is the share of the proven confidence width, None for no optimism."""
+
+    scale: float | None
+    options: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(cls, scale: float | None, **defaults: Any) -> Callable[..., MakeMaximumLikelihood]:
+        """A maker with these defaults."""
+        return lambda *, scale=scale, **options: cls(scale, tuple({**defaults, **options}.items()))
+
+    def __call__(self, setting: Setting, rng: Random) -> Curator:  # noqa: ARG002 - an exact curator draws nothing
+        """The curator for so many worlds."""
+        radius = 0.0 if self.scale is None else ConfidenceWidth(dim=setting.dim, scale=self.scale)
+        return MaximumLikelihood(
+            setting.dim,
+            setting.capacity,
+            worlds=(setting.worlds,),
+            radius=radius,
+            horizon=setting.horizon,
+            **dict(self.options),
+        )
+
+
+@dataclass(frozen=True)
+class MakeMirrorDescent:
+    """The online estimate of OFU-MNL+."""
+
+    options: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(cls, **options: Any) -> MakeMirrorDescent:
+        """Options of the curator."""
+        return cls(tuple(options.items()))
+
+    def __call__(self, setting: Setting, rng: Random) -> Curator:  # noqa: ARG002 - an exact curator draws nothing
+        """The curator for so many worlds."""
+        return MirrorDescent(setting.dim, setting.capacity, worlds=(setting.worlds,), **dict(self.options))
+
+
+def make_nothing(setting: Setting, rng: Random) -> Curator:  # noqa: ARG001 - nothing is drawn
+    """A curator that learns nothing: theta = 0 for ever."""
+    return Constant(_known(np.zeros((setting.worlds, setting.dim))))
+
+
+class Oracle:
+    """Knows the true tastes, also where they drift; for comparison only."""
+
+    ledger = Ledger()
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+
+    @property
+    def release(self) -> Release:
+        """The truth of the visitor who comes next."""
+        return _known(self._setting.theta)
+
+    def observe(self, round: Round) -> Release:  # noqa: A002, ARG002 - nothing to learn
+        """The truth again."""
+        return self.release
+
+
+def make_oracle(setting: Setting, rng: Random) -> Curator:  # noqa: ARG001 - nothing is drawn
+    """The curator of the oracle."""
+    return Oracle(setting)
+
+
+def _known(theta: FloatArray) -> Release:
+    lead, dim = theta.shape[:-1], theta.shape[-1]
+    zeros = np.zeros(lead)
+    precision = np.broadcast_to(np.eye(dim), (*lead, dim, dim))
+    return Release(theta, precision, zeros, zeros.astype(bool), zeros.astype(np.int64))
+
+
+PRIVATE = ("quiet",)
+MAKERS: Mapping[str, Callable[..., Callable[[Setting, Random], Curator]]] = {
+    "quiet": MakeQuiet.of,
+    "ucb-mnl": MakeMaximumLikelihood.of(0.1),
+    "ts-mnl": MakeMaximumLikelihood.of(0.1),
+    "ofu-mnl": MakeMirrorDescent.of,
+    "greedy": MakeMaximumLikelihood.of(None, schedule="intervals", growth=0.2, precision="information"),
+    "uniform": lambda: make_nothing,
+    "oracle": lambda: make_oracle,
+}

@@ -1,0 +1,91 @@
+"""Groups of replicates over processes, with one progress report for all of them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, MutableSequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from time import monotonic
+from typing import TypeVar
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+Job = Callable[[range, Callable[[int], None]], T]
+
+INTERVAL = 0.25
+"""Seconds between two reports, at least."""
+STOP = -1
+"""The place on the board that tells all groups to stop; the others hold the rounds that each has done."""
+
+
+class Throttled:
+    """A progress report that is not called too often."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._last = progress, total, monotonic()
+
+    def __call__(self, done: int) -> None:
+        """Report, unless it has just been done."""
+        if self._progress is not None and monotonic() - self._last >= INTERVAL:
+            self._last = monotonic()
+            self._progress(done, self._total)
+
+    def finish(self) -> None:
+        """Report that all is done."""
+        if self._progress is not None:
+            self._progress(self._total, self._total)
+
+
+def spread(job: Job[T], groups: list[range], report: Throttled) -> list[T]:
+    """Do the job for each group, each in a process of its own if there are several; answers in the groups' order."""
+    if len(groups) == 1:
+        return [job(groups[0], report)]
+    _check_picklable(job)
+    # Spawned, not forked: a fork copies locks that other threads may hold.
+    context = get_context("spawn")
+    board = context.RawArray("q", len(groups) + 1)
+    with ProcessPoolExecutor(len(groups), mp_context=context, initializer=_share, initargs=(board,)) as pool:
+        futures = [pool.submit(_work, job, place, group) for place, group in enumerate(groups)]
+        try:
+            _watch(set(futures), board, report)
+        except BaseException:
+            board[STOP] = 1
+            raise
+        return [future.result() for future in futures]
+
+
+def _watch(waiting: set[Future[T]], board: MutableSequence[int], report: Throttled) -> None:
+    """Wait for all, reporting; raises the first failure."""
+    while waiting:
+        finished, waiting = wait(waiting, timeout=INTERVAL)
+        for future in finished:
+            future.result()
+        report(sum(board))
+
+
+def _check_picklable(job: Job[T]) -> None:
+    try:
+        pickle.dumps(job)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            "with workers > 1 world and contestants must be picklable, made of module-level functions and classes, "
+            f"got {error}"
+        ) from error
+
+
+_board: MutableSequence[int] = []
+
+
+def _share(board: MutableSequence[int]) -> None:
+    global _board
+    _board = board
+
+
+def _work(job: Job[T], place: int, group: range) -> T:
+    def tick(rounds: int) -> None:
+        _board[place] = rounds
+        if _board[STOP]:
+            raise RuntimeError("stopped, because the simulation was interrupted or another group failed")
+
+    return job(group, tick)

@@ -1,0 +1,29 @@
+"""A context and the last release -> the assortment to show; nothing else of anybody's data is within reach.
+
+Policies that differ only in how their release is made share one class: the curator is where they part.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from quietshelf.policies.chance import Uniform
+from quietshelf.policies.optimism import Greedy, Optimistic
+from quietshelf.policies.sampling import Thompson
+from quietshelf.types import Policy
+
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {
+        "quiet": Optimistic(),
+        "dpmnl": Optimistic(),
+        "dpmnl-eps-delta": Optimistic(),
+        "ucb-mnl": Optimistic(),
+        "ofu-mnl": Optimistic(),
+        "ts-mnl": Thompson(),
+        "greedy": Greedy(),
+        "uniform": Uniform(),
+        "oracle": Greedy(),
+    }
+)
+"""The policies by the names that the command line, settings and the service use."""
+
+__all__ = ["POLICIES", "Greedy", "Optimistic", "Thompson", "Uniform"]

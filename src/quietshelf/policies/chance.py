@@ -1,0 +1,57 @@
+"""Chance: random assortments, and the one step in which every policy turns utilities into an assortment.
+
+An offer always draws one uniform number for each item of each world: it breaks ties where the policy decides, and is
+the random order of the items where the release asks to explore. So what a world draws does not depend on other worlds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quietshelf.assortment import solve
+from quietshelf.types import Context, FloatArray, IntArray, Random, Release
+
+JITTER = 1e-12
+"""Size of the random part of a utility, relative to the largest of the visitor: it decides ties and nothing else."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Random assortments of as many items as may be shown, whatever they are worth.
+
+    The items are taken in random order, required ones first, and each is shown if capacity and limits still allow.
+    Without groups all allowed sets of that size are equally likely.
+    """
+
+    def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
+        """The assortment to show, (..., K) item indices with -1 for empty places."""
+        batch = np.broadcast_shapes(release.explore.shape, context.revenue.shape[:-1])
+        order = rng.random((*batch, context.revenue.shape[-1]))
+        return pack(context, order, np.ones_like(order))
+
+
+def decide(context: Context, release: Release, utility: FloatArray, rng: Random) -> IntArray:
+    """The best assortment at utilities (..., N), ties broken at random; a random one where ``release.explore``."""
+    order = rng.random(utility.shape)
+    size = np.maximum(np.abs(utility).max(axis=-1, keepdims=True), 1.0)
+    utility = utility + (JITTER * size) * order
+    revenue = context.revenue
+    if release.explore.any():
+        explore = release.explore[..., None]
+        utility, revenue = np.where(explore, order, utility), np.where(explore, 1.0, revenue)
+    return pack(context, utility, revenue)
+
+
+def pack(context: Context, utility: FloatArray, revenue: FloatArray) -> IntArray:
+    """The best assortment that the context allows; at equal revenues simply the items of largest utility."""
+    return solve(
+        utility,
+        revenue,
+        capacity=context.capacity,
+        available=context.available,
+        required=context.required,
+        groups=context.groups,
+        limits=context.limits,
+    ).items

@@ -1,0 +1,29 @@
+"""Optimism: the assortment that would be best if every item were as good as the release leaves possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quietshelf.policies.chance import decide
+from quietshelf.types import Context, IntArray, Random, Release
+
+
+@dataclass(frozen=True)
+class Optimistic:
+    """The exact best assortment at utilities ``x . theta + radius |x|``, in the norm of the release's covariance."""
+
+    def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
+        """The assortment to show, (..., K) item indices with -1 for empty places."""
+        utility = context.features.utility(release.theta)
+        if release.radius.any():
+            utility = utility + release.radius[..., None] * context.features.norm(release.covariance)
+        return decide(context, release, utility, rng)
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The exact best assortment at the utilities ``x . theta``: no optimism, whatever the radius."""
+
+    def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
+        """The assortment to show, (..., K) item indices with -1 for empty places."""
+        return decide(context, release, context.features.utility(release.theta), rng)

@@ -1,0 +1,60 @@
+"""Thompson sampling with optimistic sampling, TS-MNL.
+
+Reference: Oh and Iyengar, "Thompson Sampling for Multinomial Logit Contextual Bandits", NeurIPS 2019, Algorithm 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from quietshelf.policies.chance import decide
+from quietshelf.types import Context, FloatArray, IntArray, Random, Release, whole
+
+OPTIMISTIC = 1.0 / (4.0 * math.sqrt(math.e * math.pi))
+"""How likely, at least, one draw is optimistic about one item."""
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """The exact best assortment when each item has the largest of its utilities over several draws of theta.
+
+    Attributes:
+        samples: M, draws a visitor; None for the paper's number, `paper_samples`.
+    """
+
+    samples: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.samples is not None:
+            whole("samples", self.samples)
+
+    def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
+        """The assortment to show, (..., K) item indices with -1 for empty places."""
+        samples = paper_samples(context.capacity) if self.samples is None else self.samples
+        utility = context.features.utility(draw_theta(release, samples, rng)).max(axis=0)
+        return decide(context, release, utility, rng)
+
+
+def paper_samples(capacity: int) -> int:
+    """``ceil(1 - log K / log(1 - p))``: enough that all K best items are optimistic at once with probability p or more.
+
+    One draw is optimistic about an item with probability p at least, so M draws miss one of K items with probability
+    ``K (1 - p)^M`` at most; this M makes that at most ``1 - p``.
+
+    >>> paper_samples(10)
+    27
+    """
+    return math.ceil(1.0 - math.log(capacity) / math.log1p(-OPTIMISTIC))
+
+
+def draw_theta(release: Release, samples: int, rng: Random) -> FloatArray:
+    """Draws of ``N(theta, radius² covariance)``, (samples, ..., d)."""
+    *batch, dim = release.theta.shape
+    z = np.swapaxes(rng.standard_normal((*batch, samples, dim)), -1, -2)
+    upper = np.swapaxes(np.linalg.cholesky(release.precision), -1, -2)
+    spread = release.radius[..., None, None] * np.linalg.solve(upper, z)
+    draws: FloatArray = release.theta + np.moveaxis(spread, -1, 0)
+    return draws

@@ -1,0 +1,27 @@
+"""The curator that learns nothing: it hands out one public release for ever."""
+
+from __future__ import annotations
+
+from quietshelf.accounting import Ledger
+from quietshelf.types import Release, Round
+
+
+class Constant:
+    """A fixed release of public knowledge, such as nothing at all (`uniform`) or a simulated world's theta (`oracle`).
+
+    Rounds are not read, so no release says anything about a visitor: its ledger stays empty, rho = 0.
+    """
+
+    ledger = Ledger()
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+
+    @property
+    def release(self) -> Release:
+        """The release it was given."""
+        return self._release
+
+    def observe(self, round: Round) -> Release:  # noqa: A002, ARG002 - the noun on the arrow; not read on purpose
+        """The same release again."""
+        return self._release

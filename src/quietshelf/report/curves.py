@@ -1,0 +1,32 @@
+"""Regret against visitors, one curve a contestant, with a band for the uncertainty of its mean."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from quietshelf.loop import Result
+from quietshelf.report.style import figure, look
+
+
+def regret_curves(result: Result, path: Path, *, title: str = "") -> Path:
+    """Draw cumulative regret; bands are two standard errors of the mean over replicates."""
+    with figure(path) as axes:
+        times = [0, *result.times]
+        for index, (label, final) in enumerate(result.regret.items()):
+            regret = np.pad(final, ((0, 0), (1, 0)))  # nobody has lost anything before the first visitor
+            mean = regret.mean(axis=0)
+            error = regret.std(axis=0, ddof=1) / math.sqrt(len(regret)) if len(regret) > 1 else 0 * mean
+            style = look(index)
+            axes.plot(times, mean, label=label, **style)
+            axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=style["color"], alpha=0.18, linewidth=0)
+        axes.set_yscale("symlog", linthresh=1.0)
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0, right=result.horizon)
+        axes.set_xlabel("visitors")
+        axes.set_ylabel("revenue lost so far (regret, log scale above 1)")
+        axes.set_title(title)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title="mean ± 2 s.e.")
+    return path

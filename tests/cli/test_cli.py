@@ -1,0 +1,77 @@
+"""The command as a user runs it: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quietshelf import __version__
+
+SMALL = ["--items", "10", "--capacity", "3", "--dim", "2", "--horizon", "60", "--replicates", "2", "--workers", "1"]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_version_and_help() -> None:
+    """The version is printed; help lists the commands, and each command's help shows an example."""
+    assert command("--version").stdout.strip() == f"quietshelf {__version__}"
+    for name in ("demo", "simulate"):
+        assert name in command("--help").stdout
+        assert "Example: quietshelf " + name in " ".join(command(name, "--help").stdout.split())
+
+
+def test_simulate_prints_a_table_and_draws_a_curve(tmp_path: Path) -> None:
+    """Results go to stdout, talk to stderr, the figure to its file."""
+    found = command("simulate", "--policy", "quiet,greedy,uniform", *SMALL, "--curve", str(tmp_path / "curve.svg"))
+    assert found.returncode == 0, found.stderr
+    assert "quiet rho=1" in found.stdout
+    assert "drawn" in found.stderr
+    assert (tmp_path / "curve.svg").read_text().startswith("<?xml")
+
+
+def test_simulate_json_is_strict_and_repeatable() -> None:
+    """Machines read strict JSON: figures for every contestant, infinity as a word, the same for the same seed."""
+    answers = [
+        command("simulate", "--policy", "quiet,greedy", "--rho", "0.5,2", *SMALL[:-1], workers, "--json")
+        for workers in ("1", "2")
+    ]
+    first, second = (json.loads(a.stdout) for a in answers)
+    assert [row["policy"] for row in first["policies"]] == ["quiet rho=0.5", "quiet rho=2", "greedy"]
+    assert first["policies"][2]["rho"] == "infinity"
+    assert first["policies"][0]["rho"] == pytest.approx(0.5)
+    assert first["policies"][0]["delta"] == pytest.approx(1 / 60**2)
+    assert {"regret", "standard_error", "ratio_to_floor", "epsilon", "rounds_per_second"} <= set(first["policies"][0])
+    for one, other in zip(first["policies"], second["policies"], strict=True):
+        assert one["regret"] == other["regret"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", "nobody"], "policy must be one of"),
+        (["--rho", "much"], "rho must be numbers separated by commas, got rho='much'"),
+        (["--rho", "-1"], "rho must be positive and finite, got rho=-1.0"),
+        (["--capacity", "11"], "capacity must be between 1 and items=10, got capacity=11"),
+        (["--contexts", "odd"], "contexts must be one of normal, clipped, got contexts='odd'"),
+    ],
+)
+def test_mistakes_end_in_one_line(arguments: list[str], message: str) -> None:
+    """No traceback; status 2; the rule and the value."""
+    found = command("simulate", *SMALL, *arguments)
+    assert found.returncode == 2
+    assert message in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_demo_runs_and_leaves_its_figures(tmp_path: Path) -> None:
+    """The demo, made short, ends well and draws what it says."""
+    found = command("demo", "--out", str(tmp_path), "--horizon", "100", "--replicates", "2")
+    assert found.returncode == 0, found.stderr
+    assert "honey" in found.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"regret.png", "tastes.png"}

@@ -1,0 +1,28 @@
+"""The package as a whole: what it exports, and what importing it does not load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import quietshelf
+
+SLOW = ("matplotlib", "opendp", "rich", "scipy", "typer")
+
+
+def test_version_is_the_installed_one() -> None:
+    """One place for the version."""
+    assert version("quietshelf") == quietshelf.__version__
+
+
+def test_import_loads_nothing_slow() -> None:
+    """SciPy, OpenDP, plotting and the command line are loaded where they are used, not at import."""
+    code = f"import sys, quietshelf; print([name for name in {SLOW!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_public_names_exist() -> None:
+    """Everything in __all__ is there."""
+    assert all(hasattr(quietshelf, name) for name in quietshelf.__all__)
