@@ -14,7 +14,7 @@ from quietshelf.release import toeplitz
 from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.release.toeplitz import Toeplitz, noise_units
 from quietshelf.release.tree import sound
-from quietshelf.types import FloatArray
+from quietshelf.types import FloatArray, IntArray
 
 FALSE_ALARM = 1e-9
 """Chance that one accepted scale is rejected; the OS source cannot be seeded, so it must be negligible."""
@@ -37,6 +37,10 @@ class Impulses:
         noise[self.round] = scale
         self.round += 1
         return noise
+
+    def only(self, worlds: IntArray) -> Impulses:
+        """Every world draws in every round here."""
+        raise AssertionError(worlds)
 
 
 def noise_matrix(horizon: int) -> tuple[Toeplitz, FloatArray]:

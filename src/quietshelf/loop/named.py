@@ -12,6 +12,8 @@ from quietshelf.accounting import Ledger
 from quietshelf.loop.contest import Contestant, Setting, World
 from quietshelf.policies import POLICIES
 from quietshelf.release.constant import Constant
+from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
+from quietshelf.release.dpmnl_curator import DpmnlCurator
 from quietshelf.release.geometry import curvature_at_zero, unknown_curvature
 from quietshelf.release.maximum_likelihood import ConfidenceWidth, MaximumLikelihood
 from quietshelf.release.mirror_descent import MirrorDescent
@@ -74,6 +76,21 @@ class MakeQuiet:
         config = replace(self.config, declared=guess is not None)
         shape = unknown_curvature(setting.dim) if guess is None else guess
         return QuietCurator(Learner.start(config, shape, source=source, lead=(setting.worlds,)), source)
+
+
+@dataclass(frozen=True)
+class MakeDpmnl:
+    """The curator of the paper's policy or of its benchmark."""
+
+    config: Dpmnl | DpmnlEpsilonDelta
+
+    def __call__(self, setting: Setting, rng: Random) -> Curator:
+        """The curator for so many worlds; exploration never outlasts the horizon."""
+        source = Simulated(rng)
+        config = replace(self.config, explore=min(self.config.explore, setting.horizon))
+        plan = config.plan(dim=setting.dim, capacity=setting.capacity, horizon=setting.horizon, source=source)
+        worlds = (setting.worlds,)
+        return DpmnlCurator(plan, source, dim=setting.dim, capacity=setting.capacity, worlds=worlds)
 
 
 @dataclass(frozen=True)
@@ -152,9 +169,11 @@ def _known(theta: FloatArray) -> Release:
     return Release(theta, precision, zeros, zeros.astype(bool), zeros.astype(np.int64))
 
 
-PRIVATE = ("quiet",)
+PRIVATE = ("quiet", "dpmnl", "dpmnl-eps-delta")
 MAKERS: Mapping[str, Callable[..., Callable[[Setting, Random], Curator]]] = {
     "quiet": MakeQuiet.of,
+    "dpmnl": lambda **settings: MakeDpmnl(Dpmnl(**settings)),
+    "dpmnl-eps-delta": lambda **settings: MakeDpmnl(DpmnlEpsilonDelta(**settings)),
     "ucb-mnl": MakeMaximumLikelihood.of(0.1),
     "ts-mnl": MakeMaximumLikelihood.of(0.1),
     "ofu-mnl": MakeMirrorDescent.of,

@@ -16,12 +16,12 @@ Reference: docs/proofs.md, section 5.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from quietshelf.accounting import Assumption, Event, gaussian
-from quietshelf.types import FloatArray, Random, positive
+from quietshelf.types import FloatArray, IntArray, Random, Streams, positive
 
 if TYPE_CHECKING:
     from quietshelf.accounting import Visitors
@@ -51,6 +51,9 @@ class NoiseSource(Protocol):
     def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
         """Independent noise of standard deviation ``scale``."""
 
+    def only(self, worlds: IntArray) -> NoiseSource:
+        """The source for a release that is made in some of several parallel worlds."""
+
 
 class Simulated:
     """Noise from a simulation's own generator or streams: repeatable, therefore private to nobody real."""
@@ -66,8 +69,20 @@ class Simulated:
         """Independent normals."""
         return positive("scale", scale) * self._rng.standard_normal(size)
 
+    def only(self, worlds: IntArray) -> NoiseSource:
+        """The streams of these worlds, where each world has one."""
+        return Simulated(self._rng.only(worlds)) if isinstance(self._rng, Streams) else self
 
-class DiscreteGaussian:
+
+class _Common:
+    """A source that knows no worlds: every draw is new anyway."""
+
+    def only(self, worlds: IntArray) -> Self:  # noqa: ARG002 - the same for all
+        """The same source."""
+        return self
+
+
+class DiscreteGaussian(_Common):
     """Exact discrete Gaussian on multiples of ``grid``, from the operating system's randomness."""
 
     assumption = Assumption.EXACT_GRID
@@ -86,7 +101,7 @@ class DiscreteGaussian:
         return np.asarray(integers, dtype=np.float64).reshape(size) * self.grid
 
 
-class ContinuousGaussian:
+class ContinuousGaussian(_Common):
     """Normal noise from the operating system's randomness, by inversion of 53-bit uniforms."""
 
     grid = 0.0
@@ -102,7 +117,7 @@ class ContinuousGaussian:
         return np.asarray(positive("scale", scale) * ndtri(uniform).reshape(size), dtype=np.float64)
 
 
-class Noiseless:
+class Noiseless(_Common):
     """No noise at all. Tests inject it to see the bare statistic; the ledger then reads infinite."""
 
     grid = 0.0

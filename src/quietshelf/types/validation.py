@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.floating[Any]]
 """Always float64 in fact; NumPy's linear algebra promises less to a type checker."""
-IntArray = NDArray[np.int64]
+IntArray = NDArray[np.integer[Any]]
 BoolArray = NDArray[np.bool_]
 
 

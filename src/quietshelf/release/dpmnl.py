@@ -1,0 +1,251 @@
+"""DPMNL, the paper's policy: every quantity its curator needs, worked out before the first visitor.
+
+`Dpmnl` is the paper's own algorithm, in zCDP; `DpmnlEpsilonDelta` the (epsilon, delta) benchmark of its supplement.
+Both make a `Plan`: how each fit is perturbed, how the Gram matrix is released, how far V_t is shifted, how wide the
+confidence is. ``calibration="paper"`` takes the constants as printed and states their proven cost beside the nominal
+one; ``"sound"`` clips features to a public radius and spends what it says.
+Reference: docs/proofs.md, sections 8 to 15 and 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from quietshelf.accounting import Event, epsilon_classic, epsilon_text
+from quietshelf.release import epsilon_delta, theory, toeplitz, tree
+from quietshelf.release.noise import NoiseSource
+from quietshelf.release.objective_perturbation import event as fit_event
+from quietshelf.release.objective_perturbation import within
+from quietshelf.release.perturbation_curves import Perturbation
+from quietshelf.types import positive, require, whole
+
+Trigger = Literal["since-last", "literal"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What the curator of DPMNL does, in numbers.
+
+    Attributes:
+        perturbation: Noise and ridge of each fit.
+        fit_price: What each fit costs.
+        continual: Releases the Gram sum after every visitor.
+        shift: lambda; V_t is the noisy Gram sum plus 2 lambda I.
+        radius: alpha_t of visitor t, from 1 on.
+        fits: D_MLE, the most fits, the one after exploration among them.
+        explore: T0.
+        trigger: Which V the determinant must have doubled against: that of the last fit, or of the last visitor.
+        clip: Public radius to which features are clipped, and by which they are divided; None takes them as they come.
+        bounded: Whether features lie in the unit ball, by clipping or by declaration; what does not is then refused.
+        budget: The most rho the ledger allows; None where the printed constants claim less than is proven.
+    """
+
+    perturbation: Perturbation
+    fit_price: Event
+    continual: tree.ContinualSum
+    shift: float
+    radius: Callable[[int], float]
+    fits: int
+    explore: int
+    trigger: Trigger
+    clip: float | None
+    bounded: bool
+    budget: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """Settings that the paper's policy and its benchmark have in common; the first half alters the guarantee.
+
+    Attributes:
+        rho: Budget for all of it, in zCDP.
+        share: Of it, what goes to the fits; the Gram matrix has the rest.
+        fits: D_MLE, or "auto" for ceil(d log2(K T)).
+        clip: Public radius of features under a sound calibration; printed constants take features as they come.
+        bounded: Declares that features lie in the unit ball anyway; without it nothing is proven of printed constants.
+        explore: T0, visitors who are shown random assortments.
+        trigger: "since-last", or "literal" as printed, which never fires (docs/proofs.md, section 15).
+        scale: c, the share of alpha_t that is used.
+        kappa: Of the paper's Assumption 2.
+    """
+
+    rho: float
+    share: float = 0.9
+    fits: int | Literal["auto"] = 10
+    clip: float = 1.0
+    bounded: bool = False
+
+    explore: int = 500
+    trigger: Trigger = "since-last"
+    scale: float = 1e-4
+    kappa: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("rho", self.rho)
+        require(0 < self.share < 1, "share must be between 0 and 1", share=self.share)
+        require(self.fits == "auto" or whole("fits", self.fits) > 0, "fits must be auto or a number", fits=self.fits)
+        positive("clip", self.clip)
+        whole("explore", self.explore)
+        require(
+            self.trigger in ("since-last", "literal"), "trigger must be since-last or literal", trigger=self.trigger
+        )
+        positive("scale", self.scale, zero=True)
+        positive("kappa", self.kappa)
+
+    def most_fits(self, *, dim: int, capacity: int, horizon: int) -> int:
+        """D_MLE."""
+        if self.fits == "auto":
+            return theory.fits_allowed(dim=dim, capacity=capacity, horizon=horizon)
+        return self.fits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dpmnl(Shared):
+    """The paper's policy.
+
+    Attributes:
+        calibration: "sound" (Theorem A), "mean-width" (bound B), or "paper" (as printed).
+        continual: "tree", or under a sound calibration "toeplitz", with 3.4 times less noise at T = 10^4.
+        split: q of the printed calibration.
+    """
+
+    calibration: Literal["sound", "mean-width", "paper"] = "sound"
+    continual: Literal["tree", "toeplitz"] = "tree"
+    split: float = 0.5
+
+    def plan(self, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Plan:
+        """The numbers for one shop."""
+        fits = self.most_fits(dim=dim, capacity=capacity, horizon=horizon)
+        rho_fits, rho_gram = self.share * self.rho, (1 - self.share) * self.rho
+        paper = self.calibration == "paper"
+        perturbation = within(rho_fits / fits, dim, capacity, self.calibration)
+        continual = self._continual(rho_gram, dim=dim, capacity=capacity, horizon=horizon, source=source)
+        shift = _shift(continual, dim=dim, horizon=horizon, printed=paper)
+        return Plan(
+            perturbation=perturbation,
+            fit_price=fit_event(
+                perturbation,
+                dim=dim,
+                capacity=capacity,
+                source=source,
+                visitors="history",
+                bounded=self.bounded or not paper,
+                nominal_rho=rho_fits / fits if paper else None,
+            ),
+            continual=continual,
+            shift=shift,
+            radius=partial(
+                theory.radius,
+                dim=dim,
+                capacity=capacity,
+                horizon=horizon,
+                rho=rho_fits,
+                fits=fits,
+                shift=shift,
+                kappa=self.kappa,
+                split=self.split,
+                scale=self.scale,
+            ),
+            fits=fits,
+            explore=self.explore,
+            trigger=self.trigger,
+            clip=None if paper else self.clip,
+            bounded=self.bounded or not paper,
+            budget=None if paper or source.noiseless else self.rho,
+        )
+
+    def _continual(
+        self, rho: float, *, dim: int, capacity: int, horizon: int, source: NoiseSource
+    ) -> tree.ContinualSum:
+        sizes = {"horizon": horizon, "dim": dim, "capacity": capacity}
+        if self.calibration == "paper":
+            require(self.continual == "tree", "the printed algorithm has a tree", continual=self.continual)
+            return tree.paper(rho, source=source, bounded=self.bounded, **sizes)
+        if self.continual == "toeplitz":
+            return toeplitz.Toeplitz(rho=rho, source=source, **sizes)
+        return tree.sound(rho, source=source, **sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpmnlEpsilonDelta(Shared):
+    """The (epsilon, delta) benchmark: rho is converted at delta = 1/T², and the two parts share epsilon and delta.
+
+    Attributes:
+        calibration: "sound" (curves converted once, an exact Gaussian tree), "repaired" (the supplement's formulas made
+            right), or "paper" (as printed).
+        conversion: "text", rho + 4 rho log T as printed in section 5.1, or "lemma", rho + 2 sqrt(rho log(1/delta)).
+        printed_sigma: Under "paper", sigma of the "algorithm" (4 L) or of the "theorem" (half of it).
+    """
+
+    calibration: Literal["sound", "repaired", "paper"] = "sound"
+    conversion: Literal["text", "lemma"] = "lemma"
+    printed_sigma: Literal["algorithm", "theorem"] = "algorithm"
+
+    def epsilon(self, horizon: int) -> tuple[float, float]:
+        """(epsilon, delta) in place of rho."""
+        delta = 1.0 / max(2, horizon) ** 2
+        return epsilon_text(self.rho, horizon) if self.conversion == "text" else epsilon_classic(self.rho, delta), delta
+
+    def plan(self, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Plan:
+        """The numbers for one shop; the ledger holds the rho that the noise is proven to cost, whatever was wished."""
+        fits = self.most_fits(dim=dim, capacity=capacity, horizon=horizon)
+        epsilon, delta = self.epsilon(horizon)
+        epsilon_fits, delta_fits = self.share * epsilon, self.share * delta
+        paper = self.calibration == "paper"
+        perturbation = self._perturbation(epsilon_fits, delta_fits, fits=fits, dim=dim, capacity=capacity)
+        law = self._law(epsilon - epsilon_fits, delta - delta_fits, dim=dim, capacity=capacity, horizon=horizon)
+        bounded = self.bounded or not paper
+        continual = tree.Tree(
+            horizon=horizon, dim=dim, capacity=capacity, law=law, source=source, bounded=bounded,
+            detail=f"(epsilon, delta) tree, {self.calibration}",
+        )  # fmt: skip
+        shift = _shift(continual, dim=dim, horizon=horizon, printed=paper)
+        return Plan(
+            perturbation=perturbation,
+            fit_price=fit_event(
+                perturbation, dim=dim, capacity=capacity, source=source, visitors="history", bounded=bounded
+            ),
+            continual=continual,
+            shift=shift,
+            radius=partial(
+                theory.benchmark_radius,
+                dim=dim,
+                capacity=capacity,
+                horizon=horizon,
+                epsilon=epsilon_delta.printed_share(epsilon_fits, delta_fits, fits).epsilon,
+                noise=perturbation.sigma,
+                shift=shift,
+                kappa=self.kappa,
+                scale=self.scale,
+            ),
+            fits=fits,
+            explore=self.explore,
+            trigger=self.trigger,
+            clip=None if paper else self.clip,
+            bounded=self.bounded or not paper,
+            budget=None,
+        )
+
+    def _perturbation(self, epsilon: float, delta: float, *, fits: int, dim: int, capacity: int) -> Perturbation:
+        found = epsilon_delta.calibrate_epsilon(
+            epsilon, delta, fits=fits, dim=dim, capacity=capacity, calibration=self.calibration
+        )
+        theorem = self.calibration == "paper" and self.printed_sigma == "theorem"
+        return Perturbation(found.sigma / 2, found.ridge) if theorem else found
+
+    def _law(self, epsilon: float, delta: float, *, dim: int, capacity: int, horizon: int) -> tree.Law:
+        if self.calibration == "paper":
+            return tree.printed_law(epsilon, delta, capacity=capacity, horizon=horizon)
+        if self.calibration == "repaired":
+            return tree.repaired_law(epsilon, delta, capacity=capacity, horizon=horizon)
+        return tree.fair_law(epsilon, delta, sensitivity=tree.sensitivity(capacity, dim), horizon=horizon)
+
+
+def _shift(continual: tree.ContinualSum, *, dim: int, horizon: int, printed: bool) -> float:
+    """Lambda as printed, or the tight one (docs/proofs.md, section 17)."""
+    if printed:
+        return theory.printed_shift(continual.diagonal, dim=dim, horizon=horizon)
+    return theory.tight_shift(continual.widest, dim=dim, chance=1.0 / max(2, horizon) ** 2)

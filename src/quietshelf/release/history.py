@@ -1,0 +1,160 @@
+"""What exact curators keep of raw rounds, and what that promises: nothing.
+
+The store is for estimates that read all rounds again. It holds what was shown and chosen, (worlds, rounds, K, d), and
+hands it to `fit` without a copy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quietshelf.accounting import HISTORY, Assumption, Event, Ledger
+from quietshelf.choice.fitting import CHUNK
+from quietshelf.statistics import Shown, shown
+from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, Round, finite, require, whole
+
+Number = TypeVar("Number", bound=np.generic)
+LARGEST = 1e6
+"""Exact curators refuse features beyond this: beside their squares float64 would lose the ridge, and the inverse."""
+FIRST = 256
+"""Rounds there is room for at first; room doubles when it is used up."""
+
+
+def exact_ledger(name: str) -> Ledger:
+    """The ledger of a curator that releases estimates of raw data without noise: rho is infinite.
+
+    >>> exact_ledger("estimate").rho
+    inf
+    """
+    return Ledger().spend(
+        Event(
+            name=name,
+            visitors=HISTORY,
+            sensitivity=math.inf,
+            noise=0.0,
+            rho=math.inf,
+            assumption=Assumption.REAL_ARITHMETIC,
+        )
+    )
+
+
+def contributing(
+    round: Round,  # noqa: A002 - the noun on the arrow
+    *,
+    worlds: tuple[int, ...],
+    capacity: int,
+    dim: int,
+    largest: float = math.inf,
+) -> Shown:
+    """What each world's visitor saw and did, checked; an empty offer for those who do not count.
+
+    Args:
+        round: One visitor of each world.
+        worlds: The leading axes it must have.
+        capacity: The most places it may have.
+        dim: The length its features must have.
+        largest: The most that a feature may be in size.
+    """
+    seen = shown(round)
+    require(seen.position.shape == worlds, f"a round must have the leading axes {worlds}", shape=seen.position.shape)
+    places, length = seen.rows.shape[-2:]
+    require(places <= capacity, f"an assortment must have at most capacity={capacity} places", places=places)
+    require(length == dim, f"features must have dim={dim}", length=length)
+    size = float(np.abs(finite("features", seen.rows)).max(initial=0.0))
+    require(size <= largest, f"features must be at most {largest:g} in size", size=size)
+    if round.counts is None:
+        return seen
+    return Shown(
+        np.where(round.counts[..., None, None], seen.rows, 0.0),
+        seen.offered & round.counts[..., None],
+        np.where(round.counts, seen.position, NOTHING),
+    )
+
+
+class Rounds(NamedTuple):
+    """Stored rounds as `fit` takes them: features (..., n, K, d), choice (..., n), available (..., n, K) or None."""
+
+    features: FloatArray
+    choice: NDArray[np.int32]
+    available: BoolArray | None
+
+
+class History:
+    """All rounds of all worlds, growing one round at a time.
+
+    >>> history = History((), capacity=2, dim=1)
+    >>> history.append(Shown(np.array([[0.5], [1.0]]), np.array([True, True]), np.array(1)))
+    >>> len(history), history.view().features.tolist(), history.view().choice.tolist()
+    (1, [[[0.5], [1.0]]], [1])
+
+    Args:
+        worlds: Leading axes of every round; () for one visitor at a time.
+        capacity: K, the most places of an assortment.
+        dim: d.
+        horizon: Rounds to make room for at once, where their number is known; more may come.
+    """
+
+    def __init__(self, worlds: tuple[int, ...], capacity: int, dim: int, *, horizon: int | None = None) -> None:
+        self._worlds = worlds
+        self._count = math.prod(worlds)
+        self._length = 0
+        self._full = True
+        room = FIRST if horizon is None else whole("horizon", horizon)
+        self._features = np.zeros((self._count, room, whole("capacity", capacity), whole("dim", dim)))
+        self._available = np.zeros((self._count, room, capacity), dtype=bool)
+        self._choice = np.zeros((self._count, room), dtype=np.int32)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, seen: Shown) -> None:
+        """Add one round of every world: rows (*worlds, J, d) for some J <= K; places beyond J stay empty."""
+        _, room, capacity, dim = self._features.shape
+        if self._length == room:
+            self._features = _longer(self._features)
+            self._available = _longer(self._available)
+            self._choice = _longer(self._choice)
+        places, n = seen.rows.shape[-2], self._length
+        self._features[:, n, :places] = seen.rows.reshape(self._count, places, dim)
+        self._available[:, n, :places] = seen.offered.reshape(self._count, places)
+        self._choice[:, n] = seen.position.reshape(self._count)
+        self._full = self._full and places == capacity and bool(seen.offered.all())
+        self._length += 1
+
+    def view(self) -> Rounds:
+        """All rounds so far, leading axes as given; not copied, so not to be changed."""
+        features, choice, available = self._of(slice(None))
+        return Rounds(
+            features.reshape(self._worlds + features.shape[1:]),
+            choice.reshape(self._worlds + choice.shape[1:]),
+            None if available is None else available.reshape(self._worlds + available.shape[1:]),
+        )
+
+    def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, Rounds]]:
+        """Some worlds, by their numbers through all leading axes, with all their rounds: a few worlds at a time.
+
+        Short histories come side by side, long ones after one another. So no more than one chunk of rounds is copied,
+        and `fit` adds up the sums of a world in the same order whichever worlds are fitted beside it.
+        """
+        numbers = max(1, self._length * self._features.shape[2] * self._features.shape[3])
+        width = max(1, CHUNK // numbers)
+        for begin in range(0, worlds.size, width):
+            group = worlds[begin : begin + width]
+            yield group, self._of(slice(group[0], group[0] + 1) if group.size == 1 else group)
+
+    def _of(self, worlds: slice | IntArray) -> Rounds:
+        n = self._length
+        available = None if self._full else self._available[worlds, :n]
+        return Rounds(self._features[worlds, :n], self._choice[worlds, :n], available)
+
+
+def _longer(array: NDArray[Number]) -> NDArray[Number]:
+    """The same rounds with room for as many again; zeros take up no memory before they are written to."""
+    longer = np.zeros((array.shape[0], 2 * array.shape[1], *array.shape[2:]), dtype=array.dtype)
+    longer[:, : array.shape[1]] = array
+    return longer
