@@ -52,7 +52,7 @@ def catalogue_curvature(
     inner = curvature_at_zero(item.T @ item / count, np.outer(mean, mean), items=count, capacity=capacity)
     outer = np.kron(np.diag(np.concatenate([[1.0], scale**2])), inner)
     index = feature_map.in_product(scale.size, item_dim)
-    return outer[np.ix_(index, index)]
+    return np.asarray(outer[np.ix_(index, index)])
 
 
 def unknown_curvature(dim: int) -> FloatArray:

@@ -1,0 +1,10 @@
+"""Weights, revenues and constraints -> the assortment with the largest expected revenue, exactly.
+
+`best` checks what it is given; `solve` is the same without the checks, for loops that run ten thousand times a second.
+"""
+
+from quietshelf.assortment.choose import best
+from quietshelf.assortment.solver import Assortment, solve
+from quietshelf.assortment.value import expected_revenue
+
+__all__ = ["Assortment", "best", "expected_revenue", "solve"]

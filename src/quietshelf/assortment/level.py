@@ -1,0 +1,110 @@
+"""The expected revenue z of a set to more digits than a double has, and the scores ``w (r - z)`` it gives.
+
+``z = high + low x 2^shift``. The digits matter: the revenue of a shown item of weight w agrees with z to about 1 part
+in w, so its score hangs on the digits of r - z from there on. Without them the method can stop short: between an item
+of weight 5e15 that earns 1 + 2^-52 and one of weight 1 that earns 2.1, one double would never let go of the first,
+worth 1, for the second, worth 1.05.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from quietshelf.assortment.weights import ORDINARY_EXPONENT, Weights
+from quietshelf.types import BoolArray, FloatArray, IntArray
+
+WIDEST = 1800.0  # powers of two between the largest and the smallest score that doubles can hold side by side
+FAINTEST = -900.0  # rises below 2^-900 count as that: their sign is what matters
+
+
+class Level(NamedTuple):
+    """A revenue in each problem, three arrays (B,)."""
+
+    high: FloatArray
+    low: FloatArray
+    shift: FloatArray
+
+
+def scores(weights: Weights, revenue: FloatArray, level: Level) -> FloatArray:
+    """``w (r - z)`` of every item, (B, N), or, where that could overflow, numbers of like sign and like order."""
+    gap = revenue - level.high[:, None]
+    if weights.exponent is None:
+        gap -= level.low[:, None]
+        gap *= weights.fraction
+        return gap
+    low, shift = level.low[:, None], level.shift[:, None]
+    even = gap == 0
+    gap = np.where(even, -low, gap - low * np.exp2(shift))
+    return _ordered(weights.fraction * gap, weights.exponent + np.where(even, shift, 0.0))
+
+
+def expected(weights: Weights, revenue: FloatArray, flat: IntArray, kept: BoolArray) -> Level:
+    """The expected revenue of the kept places (B, K)."""
+    earned = revenue.take(flat)
+    part = weights.fraction.take(flat) * kept
+    if weights.exponent is not None:
+        return _expected_far(part, np.where(part > 0, weights.exponent.take(flat), 0.0), earned)
+    total = 1.0 + part.sum(axis=-1)
+    high = np.vecdot(part, earned) / total
+    low = (np.vecdot(part, earned - high[:, None]) - high) / total
+    return Level(high, low, np.zeros_like(high))
+
+
+def rise(new: Level, old: Level, weights: Weights) -> FloatArray:
+    """How far ``new`` lies above ``old``; of the right sign even where the difference is too small for a double."""
+    if weights.exponent is None:
+        return (new.high - old.high) + (new.low - old.low)
+    top = np.maximum(new.shift, old.shift)
+    apart = new.low * np.exp2(new.shift - top) - old.low * np.exp2(old.shift - top)
+    same = new.high == old.high
+    return (new.high - old.high) + apart * np.exp2(np.where(same, np.maximum(top, FAINTEST), top))
+
+
+def _expected_far(part: FloatArray, power: FloatArray, earned: FloatArray) -> Level:
+    largest = power.max(axis=-1, initial=0.0)
+    mass = part * np.exp2(power - largest[:, None])
+    total = np.exp2(-largest) + mass.sum(axis=-1)
+    high = np.vecdot(mass, earned) / total
+    low, near = _residual(part, power, earned, high)
+    # beside a large weight z must be rounded correctly first, or its error would swamp what is left
+    high += np.where(largest > ORDINARY_EXPONENT + 1, low / total * np.exp2(near - largest), 0.0)
+    low, near = _residual(part, power, earned, high)
+    return Level(high, low / total, near - largest)
+
+
+def _residual(
+    part: FloatArray, power: FloatArray, earned: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """``sum w (r - high) - high`` as fraction and exponent, each (B,)."""
+    gap = earned - high[:, None]
+    counts = (gap != 0) & (part > 0)
+    near = np.where(counts, power, -np.inf).max(axis=-1)
+    near = np.maximum(near, np.where(high == 0, -np.inf, 0.0))
+    near = np.where(near == -np.inf, 0.0, near)
+    mass = np.where(counts, part * np.exp2(np.minimum(power - near[:, None], 0.0)), 0.0)
+    return np.vecdot(mass, gap) - high * np.exp2(-np.maximum(near, 0.0)), near
+
+
+def _ordered(product: FloatArray, exponent: FloatArray) -> FloatArray:
+    """``product x 2^exponent``, each row divided by a power of two, or its signed ranks if no such power will do."""
+    size, own = np.frexp(product)
+    live = product != 0
+    power = np.where(live, own + exponent, 0.0)
+    top = np.where(live, power, -np.inf).max(axis=-1, initial=-np.inf)
+    bottom = np.where(live, power, np.inf).min(axis=-1, initial=np.inf)
+    if (top - bottom > WIDEST).any():
+        return _signed_rank(size, power)
+    return size * np.exp2(np.where(live, power - top[:, None] + WIDEST / 2, 0.0))
+
+
+def _signed_rank(size: FloatArray, power: FloatArray) -> FloatArray:
+    """The sign of ``size x 2^power`` times the dense rank (from 1) of its magnitude within each row."""
+    sign, size = np.sign(size), np.abs(size)
+    order = np.lexsort((size, power), axis=-1)
+    size, power = np.take_along_axis(size, order, -1), np.take_along_axis(power, order, -1)
+    larger = (size[:, 1:] != size[:, :-1]) | (power[:, 1:] != power[:, :-1])
+    rank = np.ones_like(size)
+    np.put_along_axis(rank, order[:, 1:], 1.0 + np.cumsum(larger, axis=-1), axis=-1)
+    return rank * sign

@@ -1,0 +1,107 @@
+"""The unchecked front of the method: batch axes in, `Assortment` out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quietshelf.assortment.newton import maximise
+from quietshelf.assortment.rules import Rules, surplus_positions
+from quietshelf.assortment.uniform import by_utility, by_weight, common_revenue
+from quietshelf.assortment.weights import from_utility, from_weight
+from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require
+
+
+@dataclass(frozen=True, eq=False)
+class Assortment:
+    """What to show.
+
+    Attributes:
+        items: Item indices, (..., K), ascending, -1 for empty places at the end.
+        expected_revenue: What a visitor is expected to spend, (...).
+    """
+
+    items: IntArray
+    expected_revenue: FloatArray
+
+    @property
+    def chosen(self) -> tuple[int, ...]:
+        """The items of a single problem, without empty places."""
+        require(self.items.ndim == 1, "chosen needs a single problem", shape=self.items.shape)
+        return tuple(self.items[self.items != NOTHING].tolist())
+
+
+def solve(
+    utility: FloatArray,
+    revenue: FloatArray | float,
+    *,
+    capacity: int,
+    available: BoolArray | None = None,
+    required: BoolArray | None = None,
+    exactly: bool = False,
+    groups: IntArray | None = None,
+    limits: IntArray | None = None,
+) -> Assortment:
+    """`best` without its checks, for hot loops: arrays must be valid, or the answer means nothing.
+
+    Args:
+        utility: Within ±1e300, (..., N).
+        revenue: Within ±1e150, broadcast against ``utility``.
+        capacity: K, from 1 to N.
+        available: Mask, broadcast against ``utility``.
+        required: Mask, broadcast against ``utility``; feasible.
+        exactly: Whether exactly K items are shown; feasible.
+        groups: Group of each item, (N,), -1 for none.
+        limits: The most items shown of each group, (G,).
+    """
+    parts = [np.asarray(part) for part in (utility, revenue, available, required) if part is not None]
+    shape = parts[0].shape
+    if any(part.shape != shape for part in parts):
+        shape = np.broadcast_shapes(*(part.shape for part in parts))
+    rules = make_rules(shape, capacity, available, required, exactly, groups, limits)
+    return answer(utility, np.asarray(revenue, dtype=np.float64), rules, shape, logarithmic=True)
+
+
+def rows(array: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:
+    """Broadcast to ``shape``, batch axes flattened into one."""
+    full = np.asarray(array, dtype=np.float64)
+    return (full if full.shape == shape else np.broadcast_to(full, shape)).reshape(-1, shape[-1])
+
+
+def make_rules(
+    shape: tuple[int, ...],
+    capacity: int,
+    available: BoolArray | None,
+    required: BoolArray | None,
+    exactly: bool,
+    groups: IntArray | None,
+    limits: IntArray | None,
+) -> Rules:
+    """The constraints with batch axes flattened; groups whose limits cannot bind are forgotten."""
+    flat = (-1, shape[-1])
+    barred = None if available is None else np.broadcast_to(~available, shape).reshape(flat)
+    needed = None if required is None else np.broadcast_to(required, shape).reshape(flat)
+    if groups is None or limits is None:
+        return Rules(capacity, exactly, barred, needed)
+    surplus = surplus_positions(groups, limits)
+    return Rules(capacity, exactly, barred, needed, groups if surplus.size else None, surplus)
+
+
+def answer(
+    attraction: FloatArray, revenue: FloatArray, rules: Rules, shape: tuple[int, ...], *, logarithmic: bool
+) -> Assortment:
+    """Solve every problem of the batch, given weights or (``logarithmic``) utilities."""
+    given = rows(attraction, shape)
+    common = common_revenue(revenue, shape[:-1])
+    if common is not None:
+        flat, kept, share = (by_utility if logarithmic else by_weight)(given, rules)
+        value: FloatArray = common * share
+    else:
+        weights = (from_utility if logarithmic else from_weight)(given)
+        flat, kept, (value, _, _) = maximise(weights, rows(revenue, shape), rules)
+    items = flat % shape[-1]
+    if not kept.all():
+        items = np.sort(np.where(kept, items, shape[-1]), axis=-1)
+        items[items == shape[-1]] = NOTHING
+    return Assortment(items.reshape(*shape[:-1], rules.capacity), value.reshape(shape[:-1])[()])

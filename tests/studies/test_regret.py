@@ -1,0 +1,106 @@
+"""What `quiet` loses, in the synthetic world: the figures of docs/results.md.
+
+Full size by ``make study``: T = 10^4, 100 replicates, seed fixed before the run; a target is met when mean - 2 s.e. is
+at or below it. ``make test`` runs the same code at T = 1,000 with 10 replicates and asserts what must hold there too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from quietshelf import simulate
+from quietshelf.environments import Synthetic
+from quietshelf.loop import Result, summary
+from quietshelf.loop.named import contestant
+
+FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
+HORIZON, REPLICATES = (10_000, 100) if FULL else (1_000, 10)
+SEED = 20261115
+RHOS = (0.1, 0.5, 1.0, 5.0)
+TARGETS = {
+    "clipped": {"floor": 4.0, "quiet": (12.0, 7.0, 6.0, 5.0), "uniform": 420.0},
+    "normal": {"floor": 1.2, "quiet": (3.2, 1.6, 1.2, 0.8), "uniform": 445.0},
+}
+OUT = Path("out/study")
+
+pytestmark = pytest.mark.study
+
+
+def kept(name: str, result: Result) -> dict[str, tuple[float, float]]:
+    """Mean and standard error of each contestant's final regret, written where reports can read them."""
+    found = {line.label: (line.mean, line.standard_error) for line in summary(result)}
+    OUT.mkdir(parents=True, exist_ok=True)
+    record = {"horizon": result.horizon, "replicates": result.replicates, "seed": SEED, "regret": found}
+    (OUT / f"{name}.json").write_text(json.dumps(record, indent=1))
+    for label, (mean, error) in found.items():
+        print(f"{name:28} {label:16} {mean:9.2f} ± {error:.2f}")
+    return found
+
+
+@pytest.mark.parametrize("contexts", TARGETS)
+def test_regret_meets_its_targets(contexts: str) -> None:
+    """The floor without privacy, random offers, and `quiet` at four budgets."""
+    entrants = [contestant("quiet", rho=rho, label=f"quiet {rho:g}") for rho in RHOS]
+    entrants += [contestant(name) for name in ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl", "uniform")]
+    world = Synthetic(contexts=contexts)
+    result = simulate(world, entrants, horizon=HORIZON, replicates=REPLICATES, seed=SEED, workers=2)
+    found = kept(f"regret-{contexts}", result)
+    targets = TARGETS[contexts]
+    if FULL:
+        floor, floor_error = min(found[name] for name in ("greedy", "ucb-mnl"))
+        assert floor - 2 * floor_error <= targets["floor"]
+        for rho, target in zip(RHOS, targets["quiet"], strict=True):  # type: ignore[arg-type]
+            mean, error = found[f"quiet {rho:g}"]
+            assert mean - 2 * error <= target
+        mean, error = found["uniform"]
+        assert abs(mean - targets["uniform"]) <= 4 * error + 15  # type: ignore[operator]
+    else:
+        mean, error = found["quiet 1"]
+        assert mean + 2 * error < found["uniform"][0] / 4
+    for name in ("quiet 0.1", "quiet 5", "ucb-mnl", "ts-mnl", "ofu-mnl"):
+        assert_sublinear(result, name)
+
+
+def assert_sublinear(result: Result, label: str) -> None:
+    """The second half costs clearly less than the first."""
+    path = result.regret[label].mean(axis=0)
+    half = path[len(path) // 2 - 1]
+    assert path[-1] - half < 0.8 * half
+
+
+VARIANTS = {
+    "fixed": Synthetic(contexts="clipped", fixed=True),
+    "unequal-revenue": Synthetic(contexts="clipped", revenue="uniform"),
+    "capacity-5": Synthetic(contexts="clipped", capacity=5),
+    "capacity-20": Synthetic(contexts="clipped", capacity=20),
+    "dim-3": Synthetic(contexts="clipped", dim=3),
+    "dim-15": Synthetic(contexts="clipped", dim=15),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_other_worlds_are_learned_too(variant: str) -> None:
+    """Fixed features, unequal revenues, other sizes, and an undeclared geometry; quiet stays far below random."""
+    entrants = [contestant("quiet", rho=rho, label=f"quiet {rho:g}") for rho in RHOS]
+    entrants += [contestant("quiet", rho=1.0, geometry="unknown", label="quiet 1 undeclared")]
+    entrants += [contestant(name) for name in ("greedy", "uniform")]
+    replicates = 30 if FULL else 4
+    horizon = HORIZON if FULL else 600
+    result = simulate(VARIANTS[variant], entrants, horizon=horizon, replicates=replicates, seed=SEED, workers=2)
+    found = kept(f"regret-{variant}", result)
+    for label in ("quiet 1", "quiet 1 undeclared"):
+        assert found[label][0] < found["uniform"][0] / (4 if FULL else 1)
+
+
+@pytest.mark.skipif(not FULL, reason="ten times the visitors: only in make study")
+def test_ten_times_the_visitors_cost_little_more() -> None:
+    """T = 10^5: the price of privacy is paid early, once."""
+    entrants = [contestant("quiet", rho=rho, label=f"quiet {rho:g}") for rho in (0.1, 1.0, 5.0)]
+    world = Synthetic(contexts="clipped")
+    result = simulate(world, entrants, horizon=100_000, replicates=20, seed=SEED, workers=2)
+    found = kept("regret-long", result)
+    assert found["quiet 1"][0] < 15.0
