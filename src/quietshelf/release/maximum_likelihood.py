@@ -1,0 +1,171 @@
+"""The maximum-likelihood estimate, exact and without privacy, fitted again only when enough has been learnt.
+
+Serves `greedy` (radius 0), `ucb-mnl` (Oh & Iyengar 2021) and `ts-mnl` (Oh & Iyengar 2019). After ``explore`` random
+assortments theta is fitted to all rounds, and again in a world when, since its last fit,
+
+    schedule "determinant": det(V_t) has grown by more than the share ``growth``, V_t = ridge I + sum of x x' offered
+    schedule "intervals":   the number of rounds has grown by that share; then all worlds are fitted together
+
+so that a run of T rounds takes O(d log T) fits. Fits minimise ``-log-likelihood + ridge |theta|²/2``: separable data
+have an estimate too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from quietshelf.accounting import Ledger
+from quietshelf.choice import fit
+from quietshelf.release.history import LARGEST, History, contributing, exact_ledger
+from quietshelf.statistics import gram
+from quietshelf.types import BoolArray, FloatArray, Release, Round, positive, require, whole
+
+Radius = float | Callable[[int], float]
+"""The optimism of a release: a number, or a function of the number of the visitor it is for, from 1 on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceWidth:
+    """``scale / (2 kappa) sqrt(2 d log(1 + t/d) + 2 log t)``: alpha_t of Oh & Iyengar (2021) for scale = 1.
+
+    Attributes:
+        dim: d.
+        scale: How much of the proven width to use; all of it explores far longer than needed.
+        kappa: In the analysis the least p_j p_0 that can occur; it only rescales, and 1/2 leaves the scale alone.
+    """
+
+    dim: int
+    scale: float = 0.5
+    kappa: float = 0.5
+
+    def __post_init__(self) -> None:
+        whole("dim", self.dim)
+        positive("scale", self.scale, zero=True)
+        positive("kappa", self.kappa)
+
+    def __call__(self, t: int) -> float:
+        """The width for visitor t, from 1 on."""
+        inside = 2 * self.dim * math.log1p(t / self.dim) + 2 * math.log(t)
+        return self.scale / (2 * self.kappa) * math.sqrt(inside)
+
+
+class MaximumLikelihood:
+    """A curator that refits theta to its whole history, in any number of parallel worlds.
+
+    Args:
+        dim: d.
+        capacity: K.
+        worlds: Leading axes of every round; () for one visitor at a time.
+        explore: Random assortments before the first fit.
+        ridge: Pull of every fit towards zero, and the precision before the first visitor; positive.
+        growth: By which share V's determinant, or the number of rounds, must grow before the next fit.
+        schedule: Which of the two.
+        precision: "gram" releases V_t, new after every round; "information" the Fisher information at theta plus the
+            ridge, and nothing changes between fits.
+        radius: Optimism of the releases.
+        fits: The most fits of one world; None for no limit.
+        horizon: Rounds to make room for at once, where their number is known.
+    """
+
+    ledger: Ledger = exact_ledger("maximum-likelihood estimate")
+
+    def __init__(
+        self,
+        dim: int,
+        capacity: int,
+        *,
+        worlds: tuple[int, ...] = (),
+        explore: int = 5,
+        ridge: float = 1.0,
+        growth: float = 1.0,
+        schedule: Literal["determinant", "intervals"] = "determinant",
+        precision: Literal["gram", "information"] = "gram",
+        radius: Radius = 0.0,
+        fits: int | None = None,
+        horizon: int | None = None,
+    ) -> None:
+        _one_of("schedule", schedule, ("determinant", "intervals"))
+        _one_of("precision", precision, ("gram", "information"))
+        self._explore = whole("explore", explore, low=0)
+        self._ridge = positive("ridge", ridge)
+        self._growth = positive("growth", growth)
+        self._schedule, self._precision = schedule, precision
+        self._radius = radius if callable(radius) else positive("radius", radius, zero=True)
+        self._fits = math.inf if fits is None else whole("fits", fits)
+        self._shape = (worlds, whole("capacity", capacity), whole("dim", dim))
+        self._history = History(*self._shape, horizon=horizon)
+        self._gram = np.broadcast_to(self._ridge * np.eye(dim), (*worlds, dim, dim))
+        self._mark = self._progress()
+        self._release = Release(
+            theta=np.zeros((*worlds, dim)),
+            precision=self._gram,
+            radius=np.full(worlds, self._width()),
+            explore=np.full(worlds, self._explore > 0),
+            count=np.zeros(worlds, dtype=np.int64),
+        )
+
+    @property
+    def release(self) -> Release:
+        """The last release; theta = 0 and precision = ridge I before the first."""
+        return self._release
+
+    def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
+        """Take in one visitor of each world; fit again where it is due."""
+        worlds, capacity, dim = self._shape
+        seen = contributing(round, worlds=worlds, capacity=capacity, dim=dim, largest=LARGEST)
+        self._history.append(seen)
+        self._gram = self._gram + gram(seen.rows)
+        due = self._due()
+        if due.any():
+            self._refit(due)
+        if self._precision == "gram":
+            radius = np.full(worlds, self._width())
+            explore = np.full(worlds, len(self._history) < self._explore)
+            self._release = replace(self._release, precision=self._gram, radius=radius, explore=explore)
+        return self._release
+
+    def _refit(self, due: BoolArray) -> None:
+        last, dim = self._release, self._shape[2]
+        theta, precision = last.theta.reshape(-1, dim).copy(), last.precision.reshape(-1, dim, dim).copy()
+        for group, rounds in self._history.parts(np.flatnonzero(due)):
+            fitted = fit(*rounds, ridge=self._ridge, start=theta[group])
+            theta[group] = fitted.theta
+            precision[group] = fitted.information + self._ridge * np.eye(dim)
+        self._mark = np.where(due, self._progress(), self._mark)
+        self._release = Release(
+            theta=theta.reshape(last.theta.shape),
+            precision=precision.reshape(last.precision.shape),
+            radius=np.where(due, self._width(), last.radius),
+            explore=np.zeros_like(last.explore),
+            count=np.asarray(last.count + due),
+        )
+
+    def _due(self) -> BoolArray:
+        rounds, last = len(self._history), self._release
+        if rounds <= self._explore:
+            return np.full(last.count.shape, rounds == self._explore)
+        progress = self._progress()
+        if self._schedule == "determinant":
+            grown = progress > self._mark + math.log1p(self._growth)
+        else:
+            grown = progress >= (1.0 + self._growth) * self._mark
+        return np.asarray(grown & (last.count < self._fits))
+
+    def _progress(self) -> FloatArray:
+        """What must grow, in each world: the determinant of V (its logarithm), or the number of rounds."""
+        if self._schedule == "determinant":
+            return np.asarray(np.linalg.slogdet(self._gram)[1])
+        return np.full(self._shape[0], float(len(self._history)))
+
+    def _width(self) -> float:
+        """The radius for the next visitor."""
+        return self._radius(len(self._history) + 1) if callable(self._radius) else self._radius
+
+
+def _one_of(name: str, value: str, words: tuple[str, ...]) -> None:
+    require(value in words, f"{name} must be {' or '.join(words)}", **{name: value})
