@@ -21,6 +21,7 @@ FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
 HORIZON, REPLICATES = (10_000, 100) if FULL else (1_000, 10)
 SEED = 20261115
 RHOS = (0.1, 0.5, 1.0, 5.0)
+EXACT = ("ucb-mnl", "ts-mnl", "ofu-mnl")
 FLOOR = {"clipped": 4.0, "normal": 1.2}
 UNIFORM = {"clipped": 420.0, "normal": 445.0}
 QUIET = {"clipped": (12.0, 7.0, 6.0, 5.0), "normal": (3.2, 1.6, 1.2, 0.8)}
@@ -44,7 +45,7 @@ def kept(name: str, result: Result) -> dict[str, tuple[float, float]]:
 def test_regret_meets_its_targets(contexts: str) -> None:
     """The floor without privacy, random offers, and `quiet` at four budgets."""
     entrants = [contestant("quiet", rho=rho, label=f"quiet {rho:g}") for rho in RHOS]
-    entrants += [contestant(name) for name in ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl", "uniform")]
+    entrants += [contestant(name) for name in ("greedy", *EXACT, "uniform")]
     world = Synthetic(contexts=contexts)
     result = simulate(world, entrants, horizon=HORIZON, replicates=REPLICATES, seed=SEED, workers=2)
     found = kept(f"regret-{contexts}", result)
@@ -59,7 +60,7 @@ def test_regret_meets_its_targets(contexts: str) -> None:
     else:
         mean, error = found["quiet 1"]
         assert mean + 2 * error < found["uniform"][0] / 4
-    for name in ("quiet 0.1", "quiet 5", "ucb-mnl", "ts-mnl", "ofu-mnl"):
+    for name in ("quiet 0.1", "quiet 5", *EXACT):
         assert_sublinear(result, name)
 
 
@@ -85,13 +86,16 @@ def test_other_worlds_are_learned_too(variant: str) -> None:
     """Fixed features, unequal revenues, other sizes, and an undeclared geometry; quiet stays far below random."""
     entrants = [contestant("quiet", rho=rho, label=f"quiet {rho:g}") for rho in RHOS]
     entrants += [contestant("quiet", rho=1.0, geometry="unknown", label="quiet 1 undeclared")]
-    entrants += [contestant(name) for name in ("greedy", "uniform")]
+    entrants += [contestant(name) for name in ("greedy", *EXACT, "uniform")]
     replicates = 30 if FULL else 4
     horizon = HORIZON if FULL else 600
     result = simulate(VARIANTS[variant], entrants, horizon=horizon, replicates=replicates, seed=SEED, workers=2)
     found = kept(f"regret-{variant}", result)
     for label in ("quiet 1", "quiet 1 undeclared"):
         assert found[label][0] < found["uniform"][0] / (4 if FULL else 1)
+    if FULL:
+        for label in (*EXACT, "quiet 1"):
+            assert_sublinear(result, label)
 
 
 @pytest.mark.skipif(not FULL, reason="ten times the visitors: only in make study")
