@@ -7,7 +7,7 @@ With l_t the loss of round t (minus its log-likelihood), G_t its information and
 
 The minimiser is the step ``theta_t - eta W^-1 grad`` projected on the ball in the norm of W: exactly, by the root of a
 scalar equation. The analysis asks for ridge = 84 sqrt(2) d eta and a radius of order sqrt(d) log t log K, both with
-constants that drown ten thousand rounds; the defaults keep the orders: ridge = d eta, and a tenth of the radius.
+constants that drown ten thousand rounds; the defaults keep the orders alone: ridge = d eta, and scale 0.1.
 """
 
 from __future__ import annotations
