@@ -34,6 +34,9 @@ def simulate(
     scale: Annotated[float, typer.Option(help="Multiplies the features.")] = 1.0,
     fixed: Annotated[bool, typer.Option(help="Items look the same to every visitor.")] = False,
     revenue: Annotated[str, typer.Option(help="equal or uniform.")] = "equal",
+    theta: Annotated[
+        str, typer.Option(help="True tastes, numbers separated by commas; uniform draws them.")
+    ] = "uniform",
     drift: Annotated[float, typer.Option(help="Step of the tastes after every visitor.")] = 0.0,
     geometry: Annotated[str, typer.Option(help="declared, or unknown to let quiet guess I/d.")] = "declared",
     horizon: Annotated[int, typer.Option(help="Visitors in each replicate, T.")] = 2000,
@@ -55,6 +58,7 @@ def simulate(
         scale=scale,
         fixed=fixed,
         revenue=revenue,
+        theta=theta if theta == "uniform" else tuple(_numbers("theta", theta)),
         drift=drift,
     )
     contestants = parse_contestants(policy, rho, geometry)
@@ -84,7 +88,7 @@ def simulate(
 def parse_contestants(policy: str, rho: str, geometry: str = "declared") -> list[Contestant]:
     """Every policy named, private ones once for each rho."""
     options: dict[str, Any] = {} if geometry == "declared" else {"geometry": geometry}
-    budgets = [_number(text) for text in rho.split(",")]
+    budgets = _numbers("rho", rho)
     made = []
     for name in (text.strip() for text in policy.split(",")):
         if name in PRIVATE:
@@ -136,11 +140,11 @@ def _names(policy: str, rho: str) -> list[str]:
     return [name for text in policy.split(",") for name in [text.strip()] * (copies if text.strip() in PRIVATE else 1)]
 
 
-def _number(text: str) -> float:
+def _numbers(name: str, text: str) -> list[float]:
     try:
-        return float(text)
+        return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"rho must be numbers separated by commas, got rho={text!r}") from None
+        raise ValueError(f"{name} must be numbers separated by commas, got {name}={text!r}") from None
 
 
 def _plain(value: Any) -> Any:
