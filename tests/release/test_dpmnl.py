@@ -125,6 +125,9 @@ def test_declared_bounds_are_checked() -> None:
     outside = visitors(5, 1, radius=3.0)[0]
     with pytest.raises(ValueError, match="trace"):
         mine.observe(outside)
+    for item in visitors(5, T0):  # the refused visitor left no trace
+        release = mine.observe(item)
+    assert int(release.count) == 1
 
 
 def test_clipping_divides_and_theta_comes_back_in_raw_units() -> None:

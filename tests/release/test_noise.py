@@ -78,6 +78,20 @@ def test_discrete_noise_on_a_coarse_grid_keeps_its_scale() -> None:
     assert set(np.unique(sample)) <= set(range(-8, 9))
 
 
+def test_discrete_noise_too_large_for_exact_sums_is_refused() -> None:
+    """Beyond 2^50 grid steps float64 would round the noise itself."""
+    with pytest.raises(ValueError, match="scale must be at most"):
+        DiscreteGaussian().draw(2.0**31, (1,))
+
+
+def test_continuous_noise_is_finite_at_the_ends_of_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All bits set and no bit set give the largest draws, not infinity."""
+    for byte in (b"\x00", b"\xff"):
+        with monkeypatch.context() as patch:
+            patch.setattr("quietshelf.release.noise.os.urandom", lambda n, byte=byte: byte * n)
+            assert np.isfinite(ContinuousGaussian().draw(1.0, (3,))).all()
+
+
 def test_grid_must_be_a_power_of_two() -> None:
     """Other grids would not sum exactly in floating point."""
     with pytest.raises(ValueError, match=re.escape("grid must be a power of two")):

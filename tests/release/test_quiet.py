@@ -80,13 +80,14 @@ def test_persons_with_a_cap_share_rho_over_their_visits() -> None:
 
 
 def test_a_batch_is_released_once() -> None:
-    """Releasing the same visitors again would cost them twice: the ledger refuses, and nothing is drawn."""
+    """Releasing the same visitors again would cost them twice: refused, whatever the budget would still allow."""
     source = simulated()
-    learner = started(Quiet(rho=1.0), 2, source)
-    batch = learner.open(None, source)
-    after = learner.close(batch, nothing((), 2), source)
-    with pytest.raises(BudgetExceeded):
-        after.close(batch, nothing((), 2), source)
+    for config in (Quiet(rho=1.0), Quiet(rho=1.0, visits=3, unit="person")):
+        learner = started(config, 2, source)
+        batch = learner.open(None, source)
+        after = learner.close(batch, nothing((), 2), source)
+        with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
+            after.close(batch, nothing((), 2), source)
 
 
 def test_batches_waiting_for_answers_keep_what_they_were_opened_with() -> None:
@@ -302,6 +303,18 @@ def test_senseless_settings_are_refused(options: dict[str, Any], message: str) -
     """Each rule names the value that breaks it."""
     with pytest.raises(ValueError, match=re.escape(message)):
         Quiet(**options)
+
+
+def test_rounds_of_another_shape_are_refused_or_summed_apart() -> None:
+    """A wrong dimension is refused and changes nothing; fewer places than before are no problem."""
+    source = simulated()
+    curator = QuietCurator(started(Quiet(rho=1.0), 2, source), source)
+    curator.observe(visitors(1, 1, (), 3, 2)[0])
+    with pytest.raises(ValueError, match="a round must have leading axes"):
+        curator.observe(visitors(1, 1, (), 3, 5)[0])
+    for item in visitors(2, curator.batch.size - 1, (), 2, 2):
+        curator.observe(item)
+    assert curator.release.count == 1
 
 
 def test_senseless_priors_are_refused() -> None:

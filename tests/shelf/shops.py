@@ -12,12 +12,14 @@ from quietshelf.release.noise import NoiseSource, Simulated
 N, D, K = 8, 2, 3
 
 
-def shop(*, seed: int = 0, source: NoiseSource | None = None, **options: Any) -> Shelf:
-    """A shelf of 8 items with injected noise and tie-breaking."""
+def shop(*, seed: int = 0, source: NoiseSource | None = None, real: bool = False, **options: Any) -> Shelf:
+    """A shelf of 8 items, with injected noise and tie-breaking unless ``real``."""
     settings: dict[str, Any] = {"items": N, "dim": D, "capacity": K, "rho": 4.0} | options
     if "catalogue" in settings:
         settings.pop("items"), settings.pop("dim")
     shelf = Shelf(**settings)
+    if real:
+        return shelf
     noise = Simulated(np.random.default_rng(seed)) if source is None else source
     shelf._start(shelf._state, noise, np.random.default_rng(seed + 1))
     return shelf

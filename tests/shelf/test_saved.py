@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import shutil
 import stat
 import warnings
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 from tests.shelf.shops import D, N, first_batch, shop, visit
 
 from quietshelf import Shelf
-from quietshelf.release.noise import Simulated
 from quietshelf.shelf import OfferExpired, OpenBatchDropped, ShelfError
 
 
@@ -55,7 +55,7 @@ def test_save_load_and_go_on_equals_go_on(
 
 def test_pending_answers_survive_a_save(tmp_path: Path) -> None:
     """An offer made before the save is answered after the load."""
-    shelf = shop()
+    shelf = shop(real=True)
     offer = shelf.offer(np.ones((N, D)))
     shelf.save(tmp_path / "shop")
     loaded = Shelf.load(tmp_path / "shop")
@@ -64,7 +64,7 @@ def test_pending_answers_survive_a_save(tmp_path: Path) -> None:
 
 
 def open_shop(path: Path, visitors: int = 5) -> Shelf:
-    shelf, rng = shop(), np.random.default_rng(0)
+    shelf, rng = shop(real=True), np.random.default_rng(0)
     for _ in range(visitors):
         visit(shelf, rng)
     shelf.save(path)
@@ -92,7 +92,8 @@ def test_a_copy_drops_the_open_batch(tmp_path: Path, with_claim: bool) -> None:
     shutil.copy2(path, backup)
     shutil.copy2(str(path) + ".key", str(backup) + ".key")
     if with_claim:
-        shutil.copy2(str(path) + ".open", str(backup) + ".open")
+        (claim,) = tmp_path.glob("shop.open-*")
+        shutil.copy2(claim, tmp_path / claim.name.replace("shop", "backup", 1))
     with pytest.warns(OpenBatchDropped):
         Shelf.load(backup)
     with warnings.catch_warnings():
@@ -146,7 +147,6 @@ def test_dropped_batches_do_not_make_the_next_one_larger(tmp_path: Path) -> None
     Shelf.load(path)
     with pytest.warns(OpenBatchDropped):
         late = Shelf.load(path)
-    late._start(late._state, Simulated(np.random.default_rng(0)))
     late.offer(np.ones((N, D)))
     assert late._state.open is not None
     assert late._state.open.frozen.size == size
@@ -154,13 +154,14 @@ def test_dropped_batches_do_not_make_the_next_one_larger(tmp_path: Path) -> None
 
 
 def test_files_are_whole_private_and_free_of_pickle(tmp_path: Path) -> None:
-    """No temporary file is left, the key is readable by its owner alone, persons appear nowhere in clear."""
+    """No temporary file is left, all are readable by their owner alone, persons appear nowhere in clear."""
     path = tmp_path / "shop"
     shelf = shop()
     shelf.offer(np.ones((N, D)), person="anna@example.org")
     shelf.save(path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["shop", "shop.key", "shop.open"]
-    assert stat.S_IMODE(Path(str(path) + ".key").stat().st_mode) == 0o600
+    names = sorted(p.name.partition("-")[0] for p in tmp_path.iterdir())
+    assert names == ["shop", "shop.key", "shop.open"]
+    assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
     content = path.read_bytes()
     assert b"anna" not in content
     with np.load(path, allow_pickle=False) as file:
@@ -171,15 +172,109 @@ def test_files_are_whole_private_and_free_of_pickle(tmp_path: Path) -> None:
 def test_persons_are_recognised_after_loading_and_need_their_key(tmp_path: Path) -> None:
     """The cap outlives the process; without the key the counts could not be kept, so loading is refused."""
     path = tmp_path / "shop"
-    shelf = shop()
+    shelf = shop(real=True)
     shelf.offer(np.ones((N, D)), person="anna")
     shelf.save(path)
     loaded = Shelf.load(path)
     offer = loaded.offer(np.ones((N, D)), person="anna")
     assert loaded._state.batch_of(offer.id).slots[offer.id].rows is None
     loaded.save(path)
-    Path(str(path) + ".key").unlink()
+    key = Path(str(path) + ".key")
+    right = key.read_bytes()
+    key.unlink()
     with pytest.raises(ShelfError, match="the person key must be beside the file"):
+        Shelf.load(path)
+    key.write_bytes(b"0" * 32)
+    with pytest.raises(ShelfError, match="the person key must be the one this file was saved with"):
+        Shelf.load(path)
+    key.write_bytes(right)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the failed attempts have not used up the claim
+        assert Shelf.load(path).privacy().unit == "person"
+
+
+def test_a_stale_load_owns_up_to_what_it_cannot_know(tmp_path: Path) -> None:
+    """Save, go on and release, crash, load the old save: the promise is to visits, at what may have been spent."""
+    path = tmp_path / "shop"
+    shelf = shop(real=True)
+    shelf.offer(np.ones((N, D)), person="anna")
+    shelf.save(path)
+    for t in range(first_batch(shelf)):
+        shelf.offer(np.ones((N, D)), person=f"p{t}")
+    assert shelf.estimate().releases == 1
+    with pytest.warns(OpenBatchDropped):
+        stale = Shelf.load(path)
+    promise = stale.privacy()
+    assert promise.unit == "visit"
+    assert promise.rho == pytest.approx(4.0)
+    assert "not listed here" in promise.words
+    stale.save(path)
+    assert Shelf.load(path).privacy().unit == "visit"
+
+
+def test_an_io_error_keeps_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the claim cannot be taken back for now, the offer fails and the next one tries again: nobody else resumes."""
+    path = tmp_path / "shop"
+    shelf = open_shop(path)
+
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("quietshelf.shelf.saved.os.rename", broken)
+        with pytest.raises(OSError, match="Input/output error"):
+            shelf.offer(np.ones((N, D)))
+    assert shelf.arrivals == 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shelf.offer(np.ones((N, D)))
+    with pytest.warns(OpenBatchDropped):
+        Shelf.load(path)
+
+
+def test_a_forked_child_gives_the_open_batch_up() -> None:
+    """Only one process goes on with the visitors of an open batch: the one that took them in."""
+    shelf, rng = shop(real=True), np.random.default_rng(0)
+    for _ in range(first_batch(shelf)):
+        visit(shelf, rng)
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn of fork beside threads
+        child = os.fork()
+    if child == 0:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            offer = shelf.offer(np.ones((N, D)))
+            dropped = [str(w.message) for w in seen if w.category is OpenBatchDropped]
+        os.write(writing, f"{offer.release} {len(dropped)} {shelf.privacy().unit}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 100).decode() == "0 1 visit"
+    assert shelf.offer(np.ones((N, D))).release == 1
+
+
+def test_another_owner_keeps_its_claim(tmp_path: Path) -> None:
+    """A stale shelf that goes on does not cost the new owner its open batch."""
+    path = tmp_path / "shop"
+    first = open_shop(path)
+    second = Shelf.load(path)
+    second.offer(np.ones((N, D)))
+    second.save(path)
+    with pytest.warns(OpenBatchDropped):
+        first.offer(np.ones((N, D)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        third = Shelf.load(path)
+    assert sum(len(batch.slots) for batch in third._state.batches) == 6
+
+
+def test_batches_rounded_for_other_noise_are_dropped(tmp_path: Path) -> None:
+    """Sums that are not on the grid must not be released with grid noise."""
+    path = tmp_path / "shop"
+    plain = shop()
+    plain.offer(np.ones((N, D)))
+    plain.save(path)
+    with pytest.warns(OpenBatchDropped, match="another grid"):
         Shelf.load(path)
 
 

@@ -13,11 +13,13 @@ from tests.shelf.shops import D, K, N, first_batch, shop, visit
 
 from quietshelf import Shelf
 from quietshelf.choice.features import Dense
-from quietshelf.release.geometry import catalogue_curvature, unknown_curvature
+from quietshelf.choice.maps import feature_map
+from quietshelf.release.geometry import catalogue_curvature, coordinates, unknown_curvature
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.shelf import AnswerConflict, OfferExpired, ShelfError, UnknownOffer
+from quietshelf.statistics import Shown, contribution, svec
 from quietshelf.types import Context, Round
 
 
@@ -228,6 +230,10 @@ def test_groups_limit_what_is_shown_together() -> None:
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"features": np.ones((N, D + 1))}, "features must have shape (..., 8, 2)"),
     ({"features": np.full((N, D), np.nan)}, "features must be finite"),
+    ({"features": np.ones((1, N, D))}, "features must be one visitor's, (items, dim), got shape=(1, 8, 2)"),
+    ({"features": np.ones((N, D)), "available": np.ones((1, N), bool)}, "available must be one visitor's, (items,)"),
+    ({"features": np.ones((N, D)), "revenue": np.ones((2, N))}, "revenue must be one visitor's, (items,)"),
+    ({"person": "\ud800"}, "person must be text that UTF-8 can hold"),
     ({"features": None}, "features of every item must be given with each offer"),
     ({"capacity": 4}, "capacity must be between 1 and the shelf's capacity=3, got capacity=4"),
     ({"capacity": 0}, "capacity must be between 1 and the shelf's capacity=3, got capacity=0"),
@@ -253,6 +259,69 @@ def test_an_invalid_request_is_not_a_visitor(change: dict[str, Any], message: st
     assert shelf.arrivals == size
     assert shelf.estimate().releases == 0
     assert shelf.offer(np.ones((N, D))).release == 1
+
+
+def test_enormous_features_are_served_and_contribute_zero() -> None:
+    """Finite features whose utilities overflow: an offer all the same, whatever the revenues."""
+    shelf = shop(source=Noiseless())
+    rng = np.random.default_rng(0)
+    for t in range(first_batch(shelf) + 1):
+        x = 1e307 * rng.normal(size=(N, D)).clip(-1, 1)
+        offer = shelf.offer(x, revenue=rng.random(N) + 0.1)
+        assert 0 < len(offer.items) <= K
+        assert offer.release == (t == first_batch(shelf))
+    assert np.isfinite(shelf.estimate().theta).all()
+
+
+class Cancelling:
+    """Noise that is frozen but for a shift of the first draws."""
+
+    grid, noiseless, assumption = 0.0, False, Simulated.assumption
+
+    def __init__(self, shifts: list[np.ndarray]) -> None:
+        self._shifts = list(shifts)
+        self._rng = np.random.default_rng(3)
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> np.ndarray:
+        noise = scale * self._rng.standard_normal(size)
+        return noise + self._shifts.pop(0) if self._shifts else noise
+
+    def only(self, worlds: np.ndarray) -> Cancelling:
+        raise AssertionError(worlds)
+
+
+def others_see(answer: int | str | None, delay: int, shifts: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
+    """What 60 visitors are shown if the fourth answers so, so late; and what the fourth was shown."""
+    shelf = shop(source=Cancelling(shifts))
+    rng, seen, rows, pending = np.random.default_rng(7), [], np.zeros(0), None
+    for t in range(60):
+        x = rng.normal(size=(N, D))
+        offer = shelf.offer(x)
+        seen.append((offer.items, offer.release))
+        if t == 3:
+            rows, pending = x[list(offer.items)], offer
+        else:
+            shelf.observe(offer.id, choice=offer.items[0])
+        if pending is not None and t == 3 + delay and answer != "silent":
+            shelf.observe(pending.id, choice=None if answer is None else pending.items[int(answer)])
+    return seen, rows
+
+
+@pytest.mark.parametrize(("answer", "delay"), [(1, 0), (None, 2), ("silent", 0), (2, 3)])
+def test_others_see_the_same_but_for_the_release(answer: int | str | None, delay: int) -> None:
+    """One visitor's answer, silence or delay, with noise that makes released sums equal: no other screen differs."""
+    base, rows = others_see(0, 0, [])
+    L = coordinates(unknown_curvature(D))
+
+    def pair(position: int) -> tuple[np.ndarray, np.ndarray]:
+        found = contribution(Shown(rows, np.ones(K, bool), np.asarray(position)), np.zeros(D), L)
+        return found.score, svec(found.information)
+
+    position = answer if isinstance(answer, int) else -1
+    shifts = [a - b for a, b in zip(pair(0), pair(position), strict=True)]
+    assert others_see(answer, delay, shifts)[0] == base
+    if position:
+        assert others_see(answer, delay, [])[0] != base  # without the noise's help the release would differ
 
 
 def test_senseless_shelves_are_refused() -> None:
@@ -287,14 +356,10 @@ def test_catalogue_shelf_freezes_the_declared_geometry_at_the_first_offer() -> N
     shelf = shop(catalogue=CATALOGUE, feature_map="concat", visitor_scale=[1.0, 2.0])
     shelf.retire(0)
     shelf.offer([0.1, 0.2])
-    mapping_dim = 5
     learner = shelf._state.learner
     assert learner is not None
-    expected = catalogue_curvature(
-        CATALOGUE[1:], __import__("quietshelf.choice.maps", fromlist=["x"]).feature_map("concat"),
-        visitor_scale=[1.0, 2.0], capacity=K,
-    )  # fmt: skip
-    assert learner.curvature.shape == (mapping_dim, mapping_dim)
+    expected = catalogue_curvature(CATALOGUE[1:], feature_map("concat"), visitor_scale=[1.0, 2.0], capacity=K)
+    assert learner.curvature.shape == (5, 5)
     np.testing.assert_allclose(np.linalg.eigvalsh(learner.curvature)[-1], np.linalg.eigvalsh(expected)[-1])
     before = learner.curvature
     shelf.add(np.full((3, 2), 50.0))

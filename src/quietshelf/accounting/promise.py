@@ -69,6 +69,9 @@ def _sentences(promise: Promise) -> Iterator[str]:
         yield from _guarantee(promise)
     if not math.isclose(promise.nominal_rho, promise.rho, rel_tol=TOLERANCE):
         yield _nominal(promise)
+    for event in promise.events:
+        if event.noise == 0 and math.isfinite(event.rho) and event.detail:
+            yield event.detail
     if promise.budget is not None:
         yield f"No more than rho = {shown(promise.budget)} will ever be spent: the ledger refuses."
     for assumption in Assumption:

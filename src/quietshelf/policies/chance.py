@@ -13,6 +13,8 @@ import numpy as np
 from quietshelf.assortment import solve
 from quietshelf.types import Context, FloatArray, IntArray, Random, Release
 
+LARGEST = 1e290
+"""Utilities beyond are taken for this; nobody can tell such items apart anyway."""
 JITTER = 1e-12
 """Size of the random part of a utility, relative to the largest of the visitor: it decides ties and nothing else."""
 
@@ -36,6 +38,9 @@ def decide(context: Context, release: Release, utility: FloatArray, rng: Random)
     """The best assortment at utilities (..., N), ties broken at random; a random one where ``release.explore``."""
     order = rng.random(utility.shape)
     size = np.maximum(np.abs(utility).max(axis=-1, keepdims=True), 1.0)
+    if not (size <= LARGEST).all():  # features so large that utilities overflow: they are served all the same
+        utility = np.nan_to_num(utility, nan=-LARGEST, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
+        size = np.ones_like(size)
     utility = utility + (JITTER * size) * order
     revenue = context.revenue
     if release.explore.any():

@@ -73,8 +73,8 @@ class DpmnlCurator:
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """One visitor in each world: a new V_t, and a new theta where it is due."""
         seen = self._clipped(contributing(round, **self._sizes))  # type: ignore[arg-type]
+        self._state, noisy = self._plan.continual.add(self._state, gram(seen.rows))  # refuses what it cannot bear
         self._history.append(seen)
-        self._state, noisy = self._plan.continual.add(self._state, gram(seen.rows))
         precision, size = self._shifted(noisy)
         due = self._due(size)
         theta, count = self._release.theta, self._release.count

@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from quietshelf.accounting import Assumption, Event, gaussian
-from quietshelf.types import FloatArray, IntArray, Random, Streams, positive
+from quietshelf.types import FloatArray, IntArray, Random, Streams, positive, require
 
 if TYPE_CHECKING:
     from quietshelf.accounting import Visitors
 
 GRID = 2.0**-20
 """Contributions are at most 1; a millionth of that is lost in no estimate, and 2^33 visitors sum exactly in float64."""
+LARGEST_SCALE = 2.0**50
+"""Of integer noise: beyond, its sum with a statistic would no longer be exact in float64."""
 
 
 class NoiseSource(Protocol):
@@ -96,7 +98,9 @@ class DiscreteGaussian(_Common):
 
     def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
         """Integers of standard deviation ``scale / grid``, times the grid."""
-        mechanism = _integer_gaussian(positive("scale", scale) / self.grid)
+        units = positive("scale", scale) / self.grid
+        require(units <= LARGEST_SCALE, "scale must be at most 2^50 grid steps: use a coarser grid", scale=scale)
+        mechanism = _integer_gaussian(units)
         integers = mechanism([0] * int(np.prod(size, dtype=np.int64)))
         return np.asarray(integers, dtype=np.float64).reshape(size) * self.grid
 
@@ -109,12 +113,13 @@ class ContinuousGaussian(_Common):
     noiseless = False
 
     def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
-        """Independent normals; inversion keeps 53 bits of each, out to 8.2 standard deviations."""
+        """Independent normals by inversion of 52 random bits and a sign, out to 8.2 standard deviations."""
         from scipy.special import ndtri  # SciPy is loaded only where noise is drawn
 
         bits = np.frombuffer(os.urandom(8 * int(np.prod(size, dtype=np.int64))), dtype=np.uint64) >> np.uint64(11)
-        uniform = (bits.astype(np.float64) + 0.5) * 2.0**-53
-        return np.asarray(positive("scale", scale) * ndtri(uniform).reshape(size), dtype=np.float64)
+        sign = np.where(bits & np.uint64(1), 1.0, -1.0)
+        below_half = ((bits >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-53
+        return np.asarray(positive("scale", scale) * (sign * ndtri(below_half)).reshape(size), dtype=np.float64)
 
 
 class Noiseless(_Common):

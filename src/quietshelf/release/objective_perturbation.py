@@ -39,7 +39,7 @@ ATTEMPTS = 20
 
 
 class NotCertified(ArithmeticError):  # noqa: N818 - says what happened
-    """The minimiser could not be certified to ``tol``. Nothing was released, so nothing was spent."""
+    """The minimiser could not be certified to ``tol``. Nothing was released; that it happened is outside the proof."""
 
 
 class PrivateFit(NamedTuple):

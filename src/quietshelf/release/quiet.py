@@ -2,8 +2,8 @@
 
 State in, state out: a `Learner` is a value. It opens batches, which freeze whatever a contribution is computed with
 (theta, coordinates, noise scales), and closing one gives the next learner, with release and ledger entry in one step.
-The budget is checked before the noise is drawn: a refusal changes nothing. A batch is released once: a second time
-would cost its visitors twice, and the ledger refuses.
+The budget is checked before the noise is drawn: a refusal changes nothing. A batch is released once: a second time is
+refused.
 Reference: docs/proofs.md, sections 3 to 7.
 """
 
@@ -156,6 +156,8 @@ class Learner:
         theta, precision = prior or (np.zeros(dim), config.prior_visitors * first)
         theta, precision = finite("prior theta", theta, shape=(dim,)), finite("prior precision", precision)
         require(precision.shape[-2:] == (dim, dim), "prior precision must be (d, d)", shape=precision.shape)
+        for name, matrix in (("curvature", curvature), ("prior precision", precision)):
+            require(bool(np.allclose(matrix, np.swapaxes(matrix, -1, -2))), f"{name} must be symmetric")
         smallest = float(np.linalg.eigvalsh(precision).min())
         require(smallest > 0, "prior precision must be positive definite", smallest_eigenvalue=smallest)
         known = Estimate(np.broadcast_to(theta, (*lead, dim)), np.broadcast_to(precision, (*lead, dim, dim)))
@@ -199,6 +201,8 @@ class Learner:
     def close(self, batch: OpenBatch, total: Total, source: NoiseSource) -> Learner:
         """The learner after the release of a batch, which must be full. A refused budget raises; nothing changes."""
         dim = self.curvature.shape[-1]
+        released = {event.visitors for event in self.ledger.events}
+        require(batch.number not in released, "a batch must be released once", batch=batch.number)
         spent = batch_pair.events(dim, batch=batch.number, scales=batch.scales, source=source)
         ledger = self.ledger.spend(*spent)
         noisy = batch_pair.release(total, scales=batch.scales, source=source)

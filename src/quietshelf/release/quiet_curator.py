@@ -8,7 +8,7 @@ from quietshelf.accounting import Ledger
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner, OpenBatch
 from quietshelf.statistics import Shown, Total, contribution, nothing, shown, summed
-from quietshelf.types import BoolArray, Release, Round
+from quietshelf.types import BoolArray, Release, Round, require
 
 WAITING = 64
 """Rounds that wait to be summed together; their raw features are dropped as soon as they are."""
@@ -52,11 +52,16 @@ class QuietCurator:
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """One visitor in each world."""
         seen = shown(round)
+        *lead, dim = self._batch.theta.shape
+        fits = (*seen.rows.shape[:-2], seen.rows.shape[-1]) == (*lead, dim)
+        require(fits, f"a round must have leading axes {tuple(lead)} and dim={dim}", shape=seen.rows.shape)
         counts = np.ones(seen.position.shape, dtype=bool) if round.counts is None else round.counts
+        if self._waiting and seen.rows.shape != self._waiting[0][0].rows.shape:
+            self._sum()  # another number of places
         self._waiting.append((seen, counts))
         self._slots += 1
-        full = self._slots == self._batch.size
-        if full or len(self._waiting) == WAITING:
+        full = self._slots >= self._batch.size
+        if full or len(self._waiting) >= WAITING:
             self._sum()
         if full:
             self._learner = self._learner.close(self._batch, self._total, self._source)

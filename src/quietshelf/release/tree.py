@@ -252,7 +252,9 @@ def sound(rho: float, *, horizon: int, dim: int, capacity: int, source: NoiseSou
 def accepted(
     state: State, gram: FloatArray, *, shape: tuple[int, ...], horizon: int, capacity: int | None
 ) -> FloatArray:
-    """The svec of one visitor's Gram matrix in each world; refuses one round too many and what the proof cannot bear.
+    """The svec of one visitor's Gram matrix in each world; refuses one round too many and too large a trace.
+
+    Gram matrices are symmetric and positive semidefinite, as `statistics.gram` makes them; that is not checked again.
 
     Args:
         state: What was added so far.

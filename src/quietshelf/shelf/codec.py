@@ -40,6 +40,7 @@ def encode(state: State, arrays: Arrays) -> dict[str, Any]:
         "batches": [_batch_out(batch, arrays, f"batch{i}") for i, batch in enumerate(state.batches)],
         "open": state.open is not None,
         "next_size": state.next_size,
+        "estranged": state.estranged,
     }
 
 
@@ -59,6 +60,7 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
         waiting=batches,
         last_batch=None if header["last_batch"] is None else _frozen_in(header["last_batch"], arrays, "last"),
         next_size=header["next_size"],
+        estranged=header["estranged"],
         arrivals=header["arrivals"],
         anonymous=header["anonymous"],
         persons=Persons(key, {name: (seen, last) for name, (seen, last) in header["persons"].items()}),

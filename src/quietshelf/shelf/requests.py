@@ -31,8 +31,9 @@ def visitor_context(
     count, most = len(stock), settings.capacity
     room = most if capacity is None else whole("capacity", capacity, high=most, high_name="the shelf's capacity")
     allowed = _allowed(stock, available, exclude)
-    needed = checks.mask("required", required, count)
+    needed = _mask("required", required, count)
     earned = stock.revenue if revenue is None else checks.revenue(revenue, count)
+    require(earned.ndim <= 1, "revenue must be one visitor's, (items,)", shape=earned.shape)
     rules = make_rules((count,), room, allowed, needed, False, stock.groups, stock.limits)
     checks.feasible(rules, stock.limits, (count,))
     return Context(
@@ -52,11 +53,18 @@ def check_person(settings: Settings, person: str | None) -> None:
         require(settings.visits == 1, "person must be given where visits of a person are counted", person=person)
     else:
         require(isinstance(person, str) and person != "", "person must be a non-empty text", person=type(person))
+        require(not any(0xD800 <= ord(c) <= 0xDFFF for c in person), "person must be text that UTF-8 can hold")
+
+
+def _mask(name: str, value: Any, count: int) -> BoolArray | None:
+    mask = checks.mask(name, value, count)
+    require(mask is None or mask.ndim == 1, f"{name} must be one visitor's, (items,)", shape=np.shape(value))
+    return mask
 
 
 def _allowed(stock: Stock, available: Any, exclude: Any) -> BoolArray:
     allowed = stock.offerable
-    wanted, barred = checks.mask("available", available, len(stock)), checks.mask("exclude", exclude, len(stock))
+    wanted, barred = _mask("available", available, len(stock)), _mask("exclude", exclude, len(stock))
     if wanted is not None:
         allowed = allowed & wanted
     return allowed if barred is None else allowed & ~barred
@@ -66,7 +74,12 @@ def _features(settings: Settings, stock: Stock, features: ArrayLike | None) -> F
     if settings.feature_map is None or stock.catalogue is None:
         if features is None:
             raise ValueError("features of every item must be given with each offer, got features=None")
-        return Dense(finite("features", features, shape=(len(stock), settings.dim)))
+        dense = finite("features", features, shape=(len(stock), settings.dim))
+        require(dense.ndim == 2, "features must be one visitor's, (items, dim)", shape=dense.shape)
+        return Dense(dense)
     visitor = finite("features", [] if features is None else features)
     require(visitor.ndim == 1, "features must be one visitor's, a list of numbers", shape=visitor.shape)
+    if settings.visitor_dim is not None:
+        wanted = settings.visitor_dim
+        require(visitor.size == wanted, f"features must have length {wanted}", length=visitor.size)
     return Catalogued(visitor, stock.catalogue, feature_map(settings.feature_map, intercept=settings.intercept))

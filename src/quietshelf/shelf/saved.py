@@ -2,12 +2,14 @@
 
 A batch that is open may be resumed once: two shelves that resumed the same visitors would release them twice
 (docs/proofs.md, section 6). So a save leaves a claim beside the file, and the file names that very claim by what no
-copy can keep (inode and change time). Whoever takes the claim away first owns the open batches: a shelf that loads the
-file, or the shelf that saved it when it goes on. All others drop them. On doubt the batches are dropped.
+copy of files can keep (inode and change time). Whoever takes the claim away first owns the open batches: a shelf that
+loads the file, or the shelf that saved it when it goes on. All others drop them. On doubt the batches are dropped. Only
+a snapshot of the whole disk looks like the original: it must not be used while, or after, the original goes on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -29,7 +31,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to resume the open batches of one save."""
+    """The right to resume the open batches of one save: a file of its own, known by name, inode and change time."""
 
     path: Path
     inode: int
@@ -37,13 +39,13 @@ class Claim:
 
     @classmethod
     def leave(cls, path: Path) -> Claim:
-        """A new claim, in place of any older one."""
+        """A new claim; its name is never used again."""
         _write(path, b"the right to resume the open batch of the file beside this one; it is worthless as a copy\n")
         status = path.stat()
         return cls(path, status.st_ino, status.st_ctime_ns)
 
     def take(self) -> bool:
-        """Take the claim away; False if it is gone, or is not the one that was left."""
+        """Take the claim away for good; False if it is gone, or is a copy of the one that was left."""
         mine = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
         try:
             changed = self.path.stat().st_ctime_ns
@@ -52,23 +54,28 @@ class Claim:
             return False
         taken = mine.stat().st_ino
         mine.unlink()
+        _sync(self.path.parent)  # after a power cut it must still be gone
         return (taken, changed) == (self.inode, self.changed)
 
 
 def write(path: Path, state: State) -> Claim:
     """Save a shelf; returns the claim that the next change must take back."""
-    _write(_key_path(path), state.persons.key, mode=0o600)
-    claim = Claim.leave(_claim_path(path))
+    claim = Claim.leave(path.with_name(f"{path.name}.open-{secrets.token_hex(8)}"))
     arrays: Arrays = {}
-    header = encode(state, arrays) | {"schema": SCHEMA, "claim": [claim.inode, claim.changed]}
+    header = encode(state, arrays) | {
+        "schema": SCHEMA,
+        "claim": [claim.path.name.removeprefix(path.name), claim.inode, claim.changed],
+        "key_check": _check_of(state.persons.key),
+    }
     content = io.BytesIO()
     np.savez_compressed(content, header=np.array(json.dumps(header, allow_nan=False)), **arrays)
+    _write(_key_path(path), state.persons.key)
     _write(path, content.getvalue())
     return claim
 
 
 def read(path: Path) -> tuple[State, bool]:
-    """A saved shelf, and whether its open batches may be resumed."""
+    """A saved shelf, and whether its open batches may be resumed. The claim is taken last: a failure costs nothing."""
     content = io.BytesIO(path.read_bytes())
     try:
         with np.load(content, allow_pickle=False) as file:
@@ -79,36 +86,50 @@ def read(path: Path) -> tuple[State, bool]:
         raise ShelfError(f"path must be a saved shelf, got path={str(path)!r} ({error})") from error
     if schema != SCHEMA:
         raise ShelfError(f"schema must be {SCHEMA}, got schema={schema!r}")
-    inode, changed = header["claim"]
-    resumed = Claim(_claim_path(path), inode, changed).take()
-    return decode(header, arrays, _key(path, header)), resumed
+    state = decode(header, arrays, _key(path, header))
+    suffix, inode, changed = header["claim"]
+    return state, Claim(path.with_name(path.name + suffix), inode, changed).take()
 
 
 def _key(path: Path, header: dict[str, Any]) -> bytes:
     try:
-        return _key_path(path).read_bytes()
+        key = _key_path(path).read_bytes()
     except FileNotFoundError:
         if header["persons"]:
             raise ShelfError(f"the person key must be beside the file, got no {_key_path(path).name}") from None
         return Persons().key
+    if _check_of(key) != header["key_check"]:
+        raise ShelfError(f"the person key must be the one this file was saved with, got another {_key_path(path).name}")
+    return key
 
 
-def _claim_path(path: Path) -> Path:
-    return path.with_name(path.name + ".open")
+def _check_of(key: bytes) -> str:
+    """Tells whether a key is the right one, and nothing else of it."""
+    return hashlib.blake2b(b"quietshelf person key", key=key, digest_size=16).hexdigest()
 
 
 def _key_path(path: Path) -> Path:
     return path.with_name(path.name + ".key")
 
 
-def _write(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Whole or not at all: to a temporary file, to the disk, then renamed."""
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all, for the owner's eyes: to a temporary file, to the disk, renamed, and that to the disk."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Make renames and removals in a folder last."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -29,6 +29,9 @@ class Settings:
         feature_map: How visitor and item features make x; None if each offer brings x for every item.
         intercept: Whether the map keeps its 1.
         dim: d, where each offer brings x for every item.
+        visitor_dim: Length of visitor features, where it is declared.
+        ceiling: The most visitors in a batch.
+        forgetting: How much each release makes older ones count less.
     """
 
     rho: float
@@ -40,6 +43,9 @@ class Settings:
     feature_map: str | None = None
     intercept: bool = True
     dim: int | None = None
+    visitor_dim: int | None = None
+    ceiling: int | None = None
+    forgetting: float = 1.0
 
     def __post_init__(self) -> None:
         self.learning(declared=True)  # checks rho and visits
@@ -49,13 +55,22 @@ class Settings:
             whole("dim", self.dim)
         if self.feature_map is not None:
             feature_map(self.feature_map, intercept=self.intercept)
+        if self.visitor_dim is not None:
+            whole("visitor_dim", self.visitor_dim, low=0)
         require(self.policy in SERVED, f"policy must be one of {', '.join(SERVED)}", policy=self.policy)
         require(self.silence in ("no-choice", "zero"), "silence must be no-choice or zero", silence=self.silence)
 
     def learning(self, *, declared: bool) -> Quiet:
         """How the learner of this shelf learns."""
         unit: Literal["visit", "person"] = "person" if self.visits > 1 else "visit"
-        return Quiet(rho=self.rho, visits=self.visits, unit=unit, declared=declared)
+        return Quiet(
+            rho=self.rho,
+            visits=self.visits,
+            unit=unit,
+            declared=declared,
+            ceiling=self.ceiling,
+            forgetting=self.forgetting,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a file."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal
@@ -68,6 +68,7 @@ class Shelf:
         intercept: Whether the map keeps its 1.
         visitor_scale: Declared (not measured) standard deviation of visitor features, one number or one each; None
             declares nothing.
+        visitor_dim: Length of visitor features; by default that of ``visitor_scale`` or of the first offer.
         capacity: K, the most items shown.
         rho: The promise to one person for the shelf's lifetime, in zCDP.
         policy: "quiet", or "uniform" for random offers.
@@ -78,6 +79,8 @@ class Shelf:
         silence: "no-choice" if an unanswered offer means that nothing was chosen, "zero" if it means nothing.
         prior: Public (theta, precision) to start from.
         curvature: Public guess of one visitor's curvature (d, d), where each offer brings x; I/d by default.
+        ceiling: The most visitors in a batch, where tastes drift.
+        forgetting: How much each release makes older ones count less; 1 forgets nothing.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Shelf:
         feature_map: str = "full",
         intercept: bool = True,
         visitor_scale: ArrayLike | None = 1.0,
+        visitor_dim: int | None = None,
         capacity: int,
         rho: float,
         policy: str = "quiet",
@@ -99,6 +103,8 @@ class Shelf:
         silence: Literal["no-choice", "zero"] = "no-choice",
         prior: tuple[ArrayLike, ArrayLike] | None = None,
         curvature: ArrayLike | None = None,
+        ceiling: int | None = None,
+        forgetting: float = 1.0,
     ) -> None:
         dense = catalogue is None
         require(dense == (items is not None) == (dim is not None), "give either items and dim, or a catalogue")
@@ -115,6 +121,9 @@ class Shelf:
             feature_map=None if dense else feature_map,
             intercept=intercept,
             dim=dim,
+            visitor_dim=visitor_dim,
+            ceiling=ceiling,
+            forgetting=forgetting,
         )
         public = Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=prior)
         self._start(State(settings, public, Stock.of(count, known, groups, limits)))
@@ -125,6 +134,9 @@ class Shelf:
         self._rng: Random = np.random.default_rng() if rng is None else rng
         self._lock = RLock()
         self._claim: Claim | None = None
+        self._process = os.getpid()
+        if any(batch.grid != self._source.grid for batch in state.batches):
+            self._drop("they were rounded to another grid than the noise is drawn on")
 
     # What visitors do
 
@@ -163,7 +175,7 @@ class Shelf:
             )
             check_person(state.settings, person)
             state.begin(context.features, 0 if features is None else np.shape(features)[-1], self._source)
-            self._take_back()
+            self._own()
             state.release_due(self._source)
             learner = state.begin(context.features, state.visitor_dim, self._source)
             batch = state.take_slot(learner, self._source)
@@ -183,7 +195,7 @@ class Shelf:
         with self._lock:
             item = NOTHING if choice is None else whole("choice", choice, low=0)
             self._state.batch_of(offer).check(offer, item)
-            self._take_back()
+            self._own()
             self._state.batch_of(offer).answer(offer, item)
 
     # What the shop does
@@ -218,9 +230,7 @@ class Shelf:
     def privacy(self, delta: float = 1e-6) -> Promise:
         """What is promised, in figures and in words; to each person if every visitor so far came with a person id."""
         with self._lock:
-            ledger = self._state.ledger(self._source)
-            everybody_named = self._state.arrivals > 0 and self._state.anonymous == 0
-            return (replace(ledger, unit="person") if everybody_named else ledger).promise(delta=delta)
+            return self._state.ledger(self._source).promise(delta=delta)
 
     def estimate(self) -> Tastes:
         """Tastes and their uncertainty, from releases alone."""
@@ -240,9 +250,13 @@ class Shelf:
     # Keeping it
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically, with the person key in another beside it. The shelf may go on."""
+        """Write everything to one file, atomically, with the person key in another beside it. The shelf may go on.
+
+        The files are readable by their owner alone: until a batch is released, they hold its visitors' raw features and
+        the exact sums of their answers. Treat them, and every backup of them, as you treat those data.
+        """
         with self._lock:
-            self._take_back()
+            self._own()
             self._claim = saved.write(Path(path), self._state)
 
     @classmethod
@@ -250,7 +264,10 @@ class Shelf:
         """A shelf from a file. Its open batches are resumed by whoever loads it first, once.
 
         A second load, a copy, a moved file, or a save that the shelf has gone on from drops them with a warning
-        (`OpenBatchDropped`): the same visitors could otherwise be released twice. Dropping costs no privacy.
+        (`OpenBatchDropped`): the same visitors could otherwise be released twice. Dropping costs no privacy. Such a
+        shelf does not know what was released and who was counted after the save, and its promise says so: it is to
+        each visit from then on. A snapshot of the whole disk cannot be told from the original: never load from one
+        while, or after, the original goes on.
         """
         return cls._loaded(path)
 
@@ -262,14 +279,19 @@ class Shelf:
         shelf = cls.__new__(cls)
         shelf._start(state, source, rng)
         if not resumed:
+            state.estranged = True
             shelf._drop("this file is a copy, was loaded before, or the shelf went on after saving it")
         return shelf
 
-    def _take_back(self) -> None:
-        """Before anything changes: take back the right to resume the last save, or give up what somebody resumed."""
-        claim, self._claim = self._claim, None
-        if claim is not None and not claim.take():
+    def _own(self) -> None:
+        """Before anything changes: make sure that nobody else has, or may resume, the batches that are not released."""
+        if self._process != os.getpid():  # a forked copy: the parent goes on with the same visitors
+            self._process, self._claim, self._state.estranged = os.getpid(), None, True
+            self._drop("they belong to the process that this one was forked from")
+        if self._claim is not None and not self._claim.take():
+            self._state.estranged = True
             self._drop("they were resumed from the last save")
+        self._claim = None
 
     def _drop(self, why: str) -> None:
         dropped = self._state.drop()

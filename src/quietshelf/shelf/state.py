@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from quietshelf.accounting import Ledger
+from quietshelf.accounting import Assumption, Event, Ledger
 from quietshelf.choice.maps import feature_map
 from quietshelf.release.geometry import catalogue_curvature, unknown_curvature
 from quietshelf.release.noise import NoiseSource
@@ -38,6 +39,8 @@ class State:
         arrivals: Visitors so far.
         anonymous: How many of them came without a person id.
         persons: Who was counted.
+        estranged: Whether another shelf may have gone on from the same state: releases and counts that this one does
+            not know may exist. Every visit is still in one release at most; of persons nothing more can be said.
     """
 
     settings: Settings
@@ -52,6 +55,7 @@ class State:
     arrivals: int = 0
     anonymous: int = 0
     persons: Persons = field(default_factory=Persons)
+    estranged: bool = False
 
     @property
     def batches(self) -> Iterator[Batch]:
@@ -61,10 +65,14 @@ class State:
             yield self.open
 
     def ledger(self, source: NoiseSource) -> Ledger:
-        """What was spent."""
-        if self.learner is not None:
-            return self.learner.ledger
-        return self.settings.learning(declared=True).ledger(source)
+        """What was spent, to persons if every visitor so far was named; never less than what may have been."""
+        config = self.settings.learning(declared=True)
+        ledger = config.ledger(source) if self.learner is None else self.learner.ledger
+        if self.estranged:
+            unused = 1 + max((int(event.visitors) for event in ledger.events), default=-1)
+            return replace(ledger, unit="visit", visits=1).spend(_unknown_release(unused, config.rho_per_release))
+        everybody_named = self.arrivals > 0 and self.anonymous == 0
+        return replace(ledger, unit="person") if everybody_named else ledger
 
     def begin(self, features: Features, visitor_dim: int, source: NoiseSource) -> Learner:
         """The learner; the first visitor's arrival freezes geometry and prior from what is public by then."""
@@ -147,3 +155,17 @@ class State:
             visitor_scale=each,
             capacity=self.settings.capacity,
         )
+
+
+def _unknown_release(batch: int, rho: float) -> Event:
+    """Stands for releases that another shelf may have made of visitors whom this one has forgotten."""
+    return Event(
+        name="releases not in this ledger",
+        visitors=batch,
+        sensitivity=math.inf,
+        noise=0.0,
+        rho=rho,
+        assumption=Assumption.EXACT_GRID,
+        detail="Another shelf may have gone on from the file this one was loaded from. What it released is not listed "
+        "here; each visit is in one release at most, and persons may have been counted twice.",
+    )

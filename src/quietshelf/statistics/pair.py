@@ -3,8 +3,8 @@
 Contribution: ``(w g, w H)`` in public coordinates x' = L x,
     g = xbar - x'_chosen, H = sum_j p_j (x'_j - xbar)(x'_j - xbar)' over the items shown and none (x'_0 = 0), p at
     theta, w = min(1, C/M, B/trace H), M = max over every possible choice of |xbar - x'_choice|, C = B = 1.
-    M does not look at what was chosen, so the weighted score keeps mean zero at the true theta. Where M or trace H is
-    not finite the contribution is exactly zero.
+    M does not look at what was chosen, so the weighted score keeps mean zero at the true theta. Where M, trace H
+    or a utility is not finite the contribution is exactly zero.
 Neighbours: one visitor replaced, features, offer and choice alike; theta and L fixed.
 Sensitivity: |w g - w'g'| <= 2 C and |w H - w'H'|_F <= sqrt(2) B, both attained, whatever the features are. Rounded
     towards zero to a grid: 2 C, and sqrt(2) B + 2 grid sqrt(d(d+1)/2).
