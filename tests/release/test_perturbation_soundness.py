@@ -6,11 +6,10 @@ gradient without b: its density is phi_sigma(F(a)) det DF(a) (docs/proofs.md, se
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 
+from quietshelf.auditing.quadrature import Crowd, Pair, in_plane, log_integral
 from quietshelf.release.epsilon_delta import calibrate_epsilon, repaired_theorem
 from quietshelf.release.perturbation_cost import Calibration, calibrate, choice_loss, cost, renyi_curve
 from quietshelf.release.perturbation_curves import (
@@ -26,67 +25,6 @@ from quietshelf.release.perturbation_paper import theorem_one
 ORDERS = [1.05, 1.5, 2.0, 4.0, 8.0, 20.0]
 EXACT = 1e-9
 """Room for rounding. The quadrature itself is converged to 1e-4, while the bounds below are missed by more than 5 %."""
-
-
-class Pair(NamedTuple):
-    """Slopes and curvatures of the two objectives of neighbours, at the points of a grid of given spacing."""
-
-    first: tuple[np.ndarray, np.ndarray]
-    second: tuple[np.ndarray, np.ndarray]
-    spacing: np.ndarray
-
-    def log_densities(self, sigma: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        both = []
-        for slope, curvature in (self.first, self.second):
-            gaussian = -0.5 * (slope / sigma) ** 2 - np.log(sigma * np.sqrt(2 * np.pi))
-            both.append(gaussian + np.log(curvature))
-        return both[0], both[1]
-
-    def divergence(self, sigma: float | np.ndarray, order: float) -> np.ndarray:
-        """The larger of the two Rényi divergences."""
-        p, q = self.log_densities(sigma)
-        both = [_log_integral(order * a + (1 - order) * b, self.spacing) for a, b in ((p, q), (q, p))]
-        return np.asarray(np.max(both, axis=0) / (order - 1))
-
-    def excess(self, sigma: float | np.ndarray, epsilon: float) -> np.ndarray:
-        """The larger of the two smallest deltas at this epsilon."""
-        p, q = (np.exp(part) for part in self.log_densities(sigma))
-        both = [np.maximum(a - np.exp(epsilon) * b, 0.0).sum(-1) for a, b in ((p, q), (q, p))]
-        return np.asarray(np.max(both, axis=0) * self.spacing)
-
-
-def _log_integral(values: np.ndarray, spacing: np.ndarray) -> np.ndarray:
-    top = values.max(-1)
-    return np.asarray(np.log(np.exp(values - top[..., None]).sum(-1) * spacing) + top)
-
-
-class Crowd(NamedTuple):
-    """Instances side by side: features (instances, visitors, K) on a line; the last two visitors are the neighbours."""
-
-    x: np.ndarray
-    choice: np.ndarray
-    centre: np.ndarray
-
-    def on_grid(self, ridge: float, sigma: float, order: float, *, finer: float = 1.0) -> Pair:
-        """All of the mass of ``p^order q^(1-order)``, in steps of a third of its width or less."""
-        reach = (10 * sigma + 4 * order + 2 * self.x.shape[1]) / ridge
-        points = int(finer * 6 * reach * (ridge + order + self.x.shape[1]) / sigma)
-        a = self.centre[:, None] + np.linspace(-reach, reach, max(points, 1000))
-        slope, curvature = choice_derivatives(self.x[..., None], self.choice[..., None], a[:, None, :])
-        common = slope[:, :-2].sum(1) + ridge * (a - self.centre[:, None]), curvature[:, :-2].sum(1) + ridge
-        first, second = ((common[0] + slope[:, i], common[1] + curvature[:, i]) for i in (-2, -1))
-        return Pair(first, second, np.full(a.shape[0], a[0, 1] - a[0, 0]))
-
-
-def choice_derivatives(x: np.ndarray, choice: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and curvature of visitors' losses on the line: x (..., K, 1), choice (..., 1), a (..., points)."""
-    utility = x * a[..., None, :]
-    top = np.maximum(utility.max(-2), 0.0)
-    weight = np.exp(utility - top[..., None, :])
-    total = weight.sum(-2) + np.exp(-top)
-    mean, second = (weight * x).sum(-2) / total, (weight * x**2).sum(-2) / total
-    chosen = np.where(choice >= 0, np.take_along_axis(x, np.maximum(choice, 0)[..., None], axis=-2)[..., 0], 0.0)
-    return mean - chosen, second - mean**2
 
 
 def crowd(rng: np.random.Generator, *, instances: int, others: int, capacity: int) -> Crowd:
@@ -209,29 +147,10 @@ def test_curve_bounds_the_exact_divergence_in_the_plane() -> None:
         x = direction / np.linalg.norm(direction, axis=-1, keepdims=True)
         choice = rng.integers(-1, 3, 3)
         for order in (1.5, 3.0, 8.0):
-            reach = (8 * sigma + 4 * order + 6) / ridge
-            line = np.linspace(-reach, reach, 260)
-            theta = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
-            slopes, hessians = zip(*(plane_derivatives(x[i], choice[i], theta) for i in range(3)), strict=True)
-            log_density = []
-            for i in (1, 2):
-                slope = slopes[0] + slopes[i] + ridge * theta
-                determinant = np.linalg.det(hessians[0] + hessians[i] + ridge * np.eye(2))
-                log_density.append(-0.5 * (slope**2).sum(-1) / sigma**2 + np.log(determinant / (2 * np.pi * sigma**2)))
-            area = np.array((line[1] - line[0]) ** 2)
-            assert abs(_log_integral(log_density[0], area)) < 1e-6
-            both = [order * p + (1 - order) * q for p, q in (log_density, log_density[::-1])]
-            exact = max(float(_log_integral(values, area)) / (order - 1) for values in both)
+            found = in_plane(x, choice, ridge=ridge, sigma=sigma, order=order)
+            assert abs(log_integral(found.first, found.cell)) < 1e-6
+            exact = float(found.divergence(order))
             assert exact <= renyi_curve([order], sigma, ridge, 2, 3)[0]
-
-
-def plane_derivatives(x: np.ndarray, choice: int, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient (points, 2) and Hessian (points, 2, 2) of one visitor's loss, features x (K, 2)."""
-    weight = np.exp(theta @ x.T)
-    p = weight / (1 + weight.sum(-1, keepdims=True))
-    mean = p @ x
-    hessian = np.einsum("pk,ki,kj->pij", p, x, x) - mean[:, :, None] * mean[:, None, :]
-    return mean - (x[choice] if choice >= 0 else 0.0), hessian
 
 
 def test_determinant_part_of_theorem_a_bounds_random_matrices_and_is_attained() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 talk = Console(stderr=True)
 """Progress and remarks; results go to stdout."""
-out = Console()
+out = Console(width=None if sys.stdout.isatty() else 120)
+"""Results; where nobody's terminal says how wide it is, tables have room."""
 
 
 @contextmanager

@@ -1,0 +1,154 @@
+"""Every mechanism and calibration, as shipped, with the neighbours that hurt it most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from quietshelf.accounting import epsilon_classic
+from quietshelf.auditing import releases
+from quietshelf.auditing.auditable import Auditable, Claim, Exact
+from quietshelf.auditing.linear import Mechanism, exact_rho, sampled
+from quietshelf.auditing.neighbours import (
+    Neighbours,
+    far_gradients,
+    far_gram,
+    far_information,
+    far_scores,
+    gram_cost,
+    pair_cost,
+    search,
+)
+from quietshelf.auditing.private_fits import fit_subject, worst_fit
+from quietshelf.auditing.shelves import shelf_subject
+from quietshelf.release import batch_pair, tree
+from quietshelf.release.epsilon_delta import calibrate_epsilon
+from quietshelf.release.noise import NoiseSource
+from quietshelf.release.objective_perturbation import within
+from quietshelf.release.toeplitz import Toeplitz
+from quietshelf.release.tree import ContinualSum
+from quietshelf.types import require
+
+DELTA = 1e-6
+DIM, CAPACITY, HORIZON = 2, 3, 8
+WORDS = ("sound", "repaired", "paper")
+"""Calibrations of the (epsilon, delta) benchmark."""
+
+
+def linear(name: str, claim: Claim, neighbours: Neighbours, mechanism: Mechanism) -> Auditable:
+    """An auditable thing whose outputs are linear in its Gaussian noise, so that its cost is known exactly as well."""
+    return Auditable(
+        name=name,
+        pair=neighbours.words,
+        claim=claim,
+        run=sampled(mechanism),
+        exact=lambda: Exact.gaussian(exact_rho(mechanism), claim.delta),
+    )
+
+
+def _gaussian(rho: float) -> Claim:
+    return Claim(rho=rho, gaussian=True, delta=DELTA)
+
+
+def _epsilon(rho: float) -> Claim:
+    return Claim(epsilon=epsilon_classic(rho, DELTA), delta=DELTA)
+
+
+def _batch_pairs(rho: float) -> list[Auditable]:
+    cost = partial(pair_cost, share=batch_pair.SHARE)
+    found = search(cost, capacity=CAPACITY, dim=3, tries=1000, rng=np.random.default_rng(releases.SEED))
+    pairs = far_scores(DIM), far_information(DIM), found
+    return [linear("batch pair", _gaussian(rho), pair, partial(releases.batch, pair, rho)) for pair in pairs]
+
+
+def _learners(rho: float) -> list[Auditable]:
+    pair = far_scores(DIM)
+    run = sampled(partial(releases.learner, pair, rho))
+    return [Auditable(name="quiet, two batches", pair=pair.words, claim=_gaussian(rho), run=run)]
+
+
+def _shelves(rho: float) -> list[Auditable]:
+    return [shelf_subject(rho, DELTA)]
+
+
+def _grams(make: Callable[[float, NoiseSource], ContinualSum], name: str, rho: float) -> list[Auditable]:
+    found = search(
+        gram_cost, capacity=CAPACITY, dim=DIM, tries=1000, rng=np.random.default_rng(releases.SEED), longest=1.0
+    )
+    run = partial(releases.continual, partial(make, rho))
+    return [linear(name, _gaussian(rho), pair, partial(run, pair)) for pair in (far_gram(CAPACITY, DIM), found)]
+
+
+def _tree(calibration: Literal["sound", "paper"], rho: float, source: NoiseSource) -> ContinualSum:
+    make = tree.sound if calibration == "sound" else tree.paper
+    return make(rho, horizon=HORIZON, dim=DIM, capacity=CAPACITY, source=source)
+
+
+def _toeplitz(rho: float, source: NoiseSource) -> ContinualSum:
+    return Toeplitz(rho=rho, horizon=HORIZON, dim=DIM, capacity=CAPACITY, source=source)
+
+
+def _epsilon_grams(calibration: str, rho: float) -> list[Auditable]:
+    pair, name = far_gram(CAPACITY, DIM), f"gram tree of the (ε, δ) benchmark, {calibration}"
+    run = partial(releases.continual, partial(_epsilon_tree, calibration, rho), pair)
+    return [linear(name, _epsilon(rho), pair, run)]
+
+
+def _epsilon_tree(calibration: str, rho: float, source: NoiseSource) -> ContinualSum:
+    epsilon = epsilon_classic(rho, DELTA)
+    if calibration == "paper":
+        law = tree.printed_law(epsilon, DELTA, capacity=CAPACITY, horizon=HORIZON)
+    elif calibration == "repaired":
+        law = tree.repaired_law(epsilon, DELTA, capacity=CAPACITY, horizon=HORIZON)
+    else:
+        law = tree.fair_law(epsilon, DELTA, sensitivity=tree.sensitivity(CAPACITY, DIM), horizon=HORIZON)
+    return tree.Tree(horizon=HORIZON, dim=DIM, capacity=CAPACITY, law=law, source=source)
+
+
+def _fits(calibration: Literal["sound", "mean-width", "paper"], rho: float) -> list[Auditable]:
+    claim, name = Claim(rho=rho, delta=DELTA), f"private fit, {calibration}"
+    known = [
+        fit_subject(name, claim, far_gradients(capacity, dim), within(rho, dim, capacity, calibration))
+        for dim, capacity in ((1, 2), (1, 30), (2, 3))
+    ]
+    noise = within(rho, 1, CAPACITY, calibration)
+    found = worst_fit(noise, capacity=CAPACITY, rng=np.random.default_rng(releases.SEED))
+    return [*known, fit_subject(name, claim, found, noise)]
+
+
+def _epsilon_fits(calibration: Literal["sound", "repaired", "paper"], rho: float) -> list[Auditable]:
+    claim, name = _epsilon(rho), f"private fit of the (ε, δ) benchmark, {calibration}"
+    found = calibrate_epsilon(claim.epsilon, DELTA, fits=1, dim=1, capacity=2, calibration=calibration)
+    return [fit_subject(name, claim, far_gradients(2, 1), found)]
+
+
+MECHANISMS: Mapping[str, Callable[[float], list[Auditable]]] = {
+    "batch-pair": _batch_pairs,
+    "learner": _learners,
+    "shelf": _shelves,
+    "gram-tree": partial(_grams, partial(_tree, "sound"), "gram tree"),
+    "gram-toeplitz": partial(_grams, _toeplitz, "gram toeplitz"),
+    "private-fit": partial(_fits, "sound"),
+    "private-fit-mean-width": partial(_fits, "mean-width"),
+    "private-fit-paper": partial(_fits, "paper"),
+    "gram-tree-paper": partial(_grams, partial(_tree, "paper"), "gram tree, as printed in the paper"),
+    **{f"gram-tree-eps-delta-{word}": partial(_epsilon_grams, word) for word in WORDS},
+    **{f"private-fit-eps-delta-{word}": partial(_epsilon_fits, word) for word in WORDS},  # type: ignore[arg-type]
+}
+"""By the names of the command line."""
+USUAL = ("batch-pair", "learner", "shelf", "gram-tree", "gram-toeplitz", "private-fit")
+KNOWN_FALSE = ("gram-tree-paper",)
+"""Shipped to reproduce the paper, and known to cost more than the paper claims (docs/proofs.md, section 8)."""
+
+
+def mechanism(name: str, rho: float) -> list[Auditable]:
+    """The subjects of an audit of one mechanism.
+
+    >>> [subject.pair for subject in mechanism("gram-tree", 1.0)]
+    ['all items along one axis, or all along another', 'the worst pair found by search']
+    """
+    require(name in MECHANISMS, f"mechanism must be one of {', '.join(MECHANISMS)}", mechanism=name)
+    return MECHANISMS[name](rho)

@@ -1,0 +1,123 @@
+"""Two visitors of whom one may be exchanged for the other: the worst that the proofs know, and the worst that is found.
+
+docs/proofs.md, sections 4, 8 and 9 say which pairs attain each sensitivity. A search over random visitors, improved
+step by step, looks for worse ones; it must not find any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from quietshelf.statistics import Shown, contribution, gram, svec
+from quietshelf.types import NOTHING, FloatArray
+
+STEPS = 60
+KEPT = 16
+
+
+class Neighbours(NamedTuple):
+    """What the one and what the other saw and did, and the pair in words."""
+
+    first: Shown
+    second: Shown
+    words: str
+
+
+def visitor(rows: FloatArray, position: int = NOTHING) -> Shown:
+    """A visitor who saw these features (K, d) and picked that place."""
+    return Shown(np.asarray(rows, dtype=np.float64), np.ones(len(rows), dtype=bool), np.asarray(position))
+
+
+def axis(place: int, dim: int) -> FloatArray:
+    """A unit vector (d,)."""
+    return np.asarray(np.eye(dim)[place])
+
+
+def far_scores(dim: int) -> Neighbours:
+    """Scores 2 C apart: the same single item, bought or not (section 4)."""
+    rows = 2.0 * axis(0, dim)[None]
+    return Neighbours(visitor(rows, 0), visitor(rows), "same visitor, bought the item or nothing")
+
+
+def far_information(dim: int) -> Neighbours:
+    """Informations sqrt(2) B apart: items along two different axes (section 4); scores differ as well."""
+    rows = [2.0 * axis(place, dim)[None] for place in (0, 1)]
+    return Neighbours(visitor(rows[0]), visitor(rows[1]), "visitors with items along different axes")
+
+
+def far_gram(capacity: int, dim: int) -> Neighbours:
+    """Gram matrices sqrt(2) K apart: all items along one axis, or all along another (section 8)."""
+    rows = [np.tile(axis(place, dim), (capacity, 1)) for place in (0, 1)]
+    return Neighbours(visitor(rows[0]), visitor(rows[1]), "all items along one axis, or all along another")
+
+
+def far_gradients(capacity: int, dim: int) -> Neighbours:
+    """Long gradients in opposite directions: all items at one end, the one bought at the other (section 9)."""
+    sides = np.tile(axis(0, dim), (capacity, 1))
+    sides[0] *= -1
+    return Neighbours(visitor(sides, 0), visitor(-sides, 0), "opposite visitors, each bought the odd item out")
+
+
+def pair_cost(first: Shown, second: Shown, *, share: float) -> FloatArray:
+    """What pairs of visitors cost a batch at theta = 0, L = I, relative to rho."""
+    dim = first.rows.shape[-1]
+    one, two = (contribution(part, np.zeros(dim), np.eye(dim)) for part in (first, second))
+    score = ((one.score - two.score) ** 2).sum(-1) / 4
+    information = (svec(one.information - two.information) ** 2).sum(-1) / 2
+    return np.asarray(share * score + (1 - share) * information)
+
+
+def gram_cost(first: Shown, second: Shown) -> FloatArray:
+    """How far apart the Gram matrices of pairs of visitors are, squared."""
+    return np.asarray((svec(gram(first.rows) - gram(second.rows)) ** 2).sum(-1))
+
+
+def search(
+    cost: Callable[[Shown, Shown], FloatArray],
+    *,
+    capacity: int,
+    dim: int,
+    tries: int,
+    rng: np.random.Generator,
+    longest: float | None = None,
+) -> Neighbours:
+    """The costliest pair found: random visitors, the best of whom are then changed a little, again and again.
+
+    Args:
+        cost: Of pairs side by side, (tries,).
+        capacity: Items a visitor sees.
+        dim: d.
+        tries: Pairs at first, and at every step.
+        rng: Chance.
+        longest: Features are shortened to this length; None for no limit.
+    """
+    rows: FloatArray = rng.standard_normal((2, tries, capacity, dim)) * np.exp(rng.uniform(-1, 2, (2, tries, 1, 1)))
+    picked = rng.integers(NOTHING, capacity, (2, tries))
+    for step in range(STEPS):
+        rows = _shortened(rows, longest)
+        order = np.argsort(cost(*_both(rows, picked)))[::-1][:KEPT]
+        best_rows, best_picked = rows[:, order], picked[:, order]
+        parent = rng.integers(KEPT, size=tries)
+        parent[:KEPT] = np.arange(KEPT)
+        change = rng.standard_normal((2, tries, capacity, dim)) * 0.9**step * rng.choice([1.0, 0.1], (1, tries, 1, 1))
+        change[:, :KEPT] = 0.0
+        rows, picked = best_rows[:, parent] + change, best_picked[:, parent]
+    rows = _shortened(rows, longest)
+    first, second = _both(rows, picked)
+    top = int(np.argmax(cost(first, second)))
+    one, other = (Shown(*(part[top] for part in side)) for side in (first, second))
+    return Neighbours(one, other, "the worst pair found by search")
+
+
+def _both(rows: FloatArray, picked: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> tuple[Shown, Shown]:
+    offered = np.ones(rows.shape[1:-1], dtype=bool)
+    return Shown(rows[0], offered, picked[0]), Shown(rows[1], offered, picked[1])
+
+
+def _shortened(rows: FloatArray, longest: float | None) -> FloatArray:
+    if longest is None:
+        return rows
+    return np.asarray(rows * np.minimum(1.0, longest / np.linalg.norm(rows, axis=-1, keepdims=True)))

@@ -1,0 +1,123 @@
+"""What one audit covers, and how it is done on all cores: one family of tests, one confidence for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from typing import Any, Literal
+
+import numpy as np
+
+from quietshelf.auditing.attacks import VARIANTS, attack
+from quietshelf.auditing.auditable import Auditable
+from quietshelf.auditing.measure import CONFIDENCE, FEWEST, Finding, audit
+from quietshelf.auditing.mechanisms import KNOWN_FALSE, MECHANISMS, USUAL, mechanism
+from quietshelf.types import whole
+
+POLICIES = ("quiet", "dpmnl", "greedy", "ucb-mnl")
+THOROUGH_POLICIES = (*POLICIES, "dpmnl-eps-delta", "ts-mnl", "ofu-mnl")
+RUNS, THOROUGH_RUNS = 8_000, 40_000
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One test, by name, so that it can travel to another process."""
+
+    kind: Literal["mechanism", "policy"]
+    name: str
+    place: int
+    rho: float
+
+    def subject(self) -> Auditable:
+        """What is to be audited."""
+        if self.kind == "mechanism":
+            return mechanism(self.name, self.rho)[self.place]
+        return attack(self.name, VARIANTS[self.place], rho=self.rho)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """All findings of one audit; they hold together with the confidence stated.
+
+    Attributes:
+        findings: One a test, in the order of the tasks.
+        tasks: What was tested.
+        confidence: That no finding overstates a loss.
+        runs: In each of the two worlds of a test.
+        seed: Of simulated noise; a shelf's own noise comes from the operating system and has none.
+    """
+
+    findings: tuple[Finding, ...]
+    tasks: tuple[Task, ...]
+    confidence: float
+    runs: int
+    seed: int
+
+    @property
+    def refuted(self) -> bool:
+        """Whether any claim cannot be true."""
+        return any(finding.refuted for finding in self.findings)
+
+
+def tasks(mechanisms: Sequence[str], policies: Sequence[str], rho: float) -> list[Task]:
+    """All tests of these mechanisms and policies; unknown names are refused."""
+    made = [Task("mechanism", name, place, rho) for name in mechanisms for place in range(len(mechanism(name, rho)))]
+    attacks = [Task("policy", name, place, rho) for name in policies for place in range(len(VARIANTS))]
+    for task in attacks[:: len(VARIANTS)]:
+        task.subject()
+    return made + attacks
+
+
+def usual(rho: float, *, thorough: bool) -> list[Task]:
+    """What is audited unless something is named: all that claims to be sound, and what privacy is compared with."""
+    if thorough:
+        return tasks([name for name in MECHANISMS if name not in KNOWN_FALSE], THOROUGH_POLICIES, rho)
+    return tasks(USUAL, POLICIES, rho)
+
+
+def run_audit(
+    wanted: Sequence[Task],
+    *,
+    runs: int = RUNS,
+    seed: int = 0,
+    workers: int = 1,
+    confidence: float = CONFIDENCE,
+    progress: Progress | None = None,
+) -> Audit:
+    """Do all tests, on several processes if there are workers; the findings do not depend on how many."""
+    whole("runs", runs, low=FEWEST)
+    whole("seed", seed, low=0)
+    job = partial(_finding, tests=max(1, len(wanted)), runs=runs, seed=seed, confidence=confidence)
+    done = _together(job, wanted, min(whole("workers", workers), len(wanted)), progress or (lambda *_: None))
+    return Audit(findings=tuple(done), tasks=tuple(wanted), confidence=confidence, runs=runs, seed=seed)
+
+
+def _together(
+    job: Callable[[int, Task], Finding], wanted: Sequence[Task], workers: int, progress: Progress
+) -> list[Finding]:
+    if workers <= 1:
+        found = []
+        for place, task in enumerate(wanted):
+            found.append(job(place, task))
+            progress(place + 1, len(wanted))
+        return found
+    # Spawned, not forked: a fork copies locks that other threads may hold. The longest go first.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        order = sorted(range(len(wanted)), key=lambda place: wanted[place].name != "shelf")
+        futures: dict[Any, int] = {pool.submit(job, place, wanted[place]): place for place in order}
+        answers: dict[int, Finding] = {}
+        for future in as_completed(futures):
+            answers[futures[future]] = future.result()
+            progress(len(answers), len(wanted))
+    return [answers[place] for place in range(len(wanted))]
+
+
+def _finding(place: int, task: Task, *, tests: int, runs: int, seed: int, confidence: float) -> Finding:
+    subject = task.subject()
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place,)))
+    count = max(FEWEST, runs // subject.slow)
+    return audit(subject, runs=count, rng=rng, tests=tests, confidence=confidence)

@@ -1,0 +1,90 @@
+"""The shipped releases, run with the target in one of two neighbouring worlds; everybody else is fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from quietshelf.auditing.neighbours import Neighbours
+from quietshelf.choice.features import Dense
+from quietshelf.release import batch_pair
+from quietshelf.release.geometry import unknown_curvature
+from quietshelf.release.noise import NoiseSource
+from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet_curator import QuietCurator
+from quietshelf.release.tree import ContinualSum
+from quietshelf.statistics import Shown, Total, contribution, gram, summed, svec
+from quietshelf.types import Context, FloatArray, Round
+
+SEED = 20
+"""Of the other visitors, who are the same in both worlds and known to the attacker."""
+OTHERS = 4
+Make = Callable[[NoiseSource], ContinualSum]
+
+
+def batch(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """One batch of `quiet`: the noisy sums of score and information."""
+    target = neighbours.first if secret else neighbours.second
+    return batch_of([target], rho, source, runs)
+
+
+def batch_of(targets: Sequence[Shown], rho: float, source: NoiseSource, runs: int) -> FloatArray:
+    """One batch with these visitors and a few others: contributions, sums and noise as shipped."""
+    places, dim = targets[0].rows.shape
+    rows = np.random.default_rng(SEED).standard_normal((OTHERS, places, dim))
+    everybody = Shown(
+        np.concatenate([*(target.rows[None] for target in targets), rows]),
+        np.ones((len(targets) + OTHERS, places), dtype=bool),
+        np.concatenate([np.array([int(target.position) for target in targets]), np.full(OTHERS, -1)]),
+    )
+    total = summed(contribution(everybody, np.zeros(dim), np.eye(dim)), source.grid)
+    wide = Total(*(np.broadcast_to(part, (runs, *part.shape)) for part in total))
+    scales = batch_pair.scales(rho=rho, dim=dim, grid=source.grid)
+    noisy = batch_pair.release(wide, scales=scales, source=source)
+    return np.concatenate([noisy.score, svec(noisy.information)], axis=-1)
+
+
+def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """Two batches of `quiet` through its curator: all records, estimates and precisions."""
+    target = neighbours.first if secret else neighbours.second
+    places, dim = target.rows.shape
+    curator = quiet_curator(rho, dim, source, runs)
+    others, seen = np.random.default_rng(SEED), []
+    for t in range(curator.batch.size + curator.learner.config.batch_size(dim, curator.batch.size)):
+        rows, picked = (target.rows, int(target.position)) if t == 1 else (others.standard_normal((places, dim)), -1)
+        before, after = curator.release, curator.observe(round_of(rows, picked, runs))
+        if after is not before:
+            seen += [curator.learner.records[-1].score, after.theta, svec(after.precision)]
+    return np.concatenate(seen, axis=-1)
+
+
+def quiet_curator(rho: float, dim: int, source: NoiseSource, runs: int) -> QuietCurator:
+    """The curator of `quiet` where nothing is declared, over many runs side by side."""
+    start = Learner.start(Quiet(rho=rho, declared=False), unknown_curvature(dim), source=source, lead=(runs,))
+    return QuietCurator(start, source)
+
+
+def round_of(rows: FloatArray, picked: int, runs: int) -> Round:
+    """All items (K, d) shown to one visitor, the same in every run, who picks that one."""
+    places = len(rows)
+    context = Context(Dense(np.broadcast_to(rows, (runs, *rows.shape))), np.ones((runs, places)), places)
+    return Round(context, np.broadcast_to(np.arange(places), (runs, places)), np.full(runs, picked))
+
+
+def continual(make: Make, neighbours: Neighbours, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """All prefix sums of a continual Gram release; the target comes first, and so is in most of them."""
+    target = neighbours.first if secret else neighbours.second
+    sums = make(source)
+    state, seen = sums.start((runs,)), []
+    for rows in history(target, sums.horizon):
+        one = gram(rows)
+        state, noisy = sums.add(state, np.broadcast_to(one, (runs, *one.shape)))
+        seen.append(svec(noisy))
+    return np.concatenate(seen, axis=-1)
+
+
+def history(target: Shown, horizon: int) -> list[FloatArray]:
+    """What visitors were shown, (K, d) each: the target, then others within the unit ball."""
+    others = np.random.default_rng(SEED).standard_normal((horizon - 1, *target.rows.shape))
+    return [target.rows, *(others / np.maximum(np.linalg.norm(others, axis=-1, keepdims=True), 1.0))]

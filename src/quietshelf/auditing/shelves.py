@@ -1,0 +1,64 @@
+"""`Shelf` itself, with its discrete Gaussian from the operating system: what visitors and estimates show."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+
+import numpy as np
+
+from quietshelf.auditing.auditable import Auditable, Claim
+from quietshelf.auditing.neighbours import axis
+from quietshelf.release.noise import NoiseSource
+from quietshelf.shelf import Shelf
+from quietshelf.statistics import svec
+from quietshelf.types import FloatArray
+
+ITEMS, DIM = 2, 2
+PROBES = 2
+"""Visitors after the release whose screens the attacker holds."""
+
+
+def shelf_subject(rho: float, delta: float, source: NoiseSource | None = None) -> Auditable:
+    """A shelf through its first release: the target bought the item or nothing."""
+    return Auditable(
+        name="Shelf, discrete Gaussian" if source is None else "Shelf",
+        pair="same visitor, bought the item or nothing",
+        claim=Claim(rho=rho, gaussian=True, delta=delta),
+        run=partial(shelf_run, rho, source),
+        slow=8,
+    )
+
+
+def shelf_run(rho: float, source: NoiseSource | None, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
+    """Runs of a shelf that served its first batch; the release comes with the next arrival, anew in each run."""
+    shelf = full_shelf(rho, secret, source)
+    return np.stack([after_release(copy_of(shelf, source, rng)) for _ in range(runs)])
+
+
+def full_shelf(rho: float, secret: bool, source: NoiseSource | None) -> Shelf:
+    """A shelf whose first batch is full: the target came first, all others saw nothing of interest."""
+    shelf = Shelf(items=ITEMS, dim=DIM, capacity=1, rho=rho)
+    shelf._start(shelf._state, source)
+    features = np.tile(2.0 * axis(0, DIM), (ITEMS, 1))
+    offer = shelf.offer(features)
+    shelf.observe(offer.id, offer.items[0] if secret else None)
+    while not shelf._state.waiting:
+        shelf.observe(shelf.offer(np.zeros((ITEMS, DIM))).id, None)
+    return shelf
+
+
+def copy_of(shelf: Shelf, source: NoiseSource | None, rng: np.random.Generator) -> Shelf:
+    """The same shelf in a world of its own: a second run, not a second release in one."""
+    twin = Shelf.__new__(Shelf)
+    twin._start(copy.deepcopy(shelf._state), source, rng)
+    return twin
+
+
+def after_release(shelf: Shelf) -> FloatArray:
+    """What leaves: the record, the estimate, and the next screens."""
+    ways = np.stack([axis(0, DIM), -axis(0, DIM)])
+    screens = [float(shelf.offer(ways).items[0]) for _ in range(PROBES)]
+    tastes, learner = shelf.estimate(), shelf._state.learner
+    assert learner is not None  # noqa: S101 - it has just released
+    return np.concatenate([learner.records[0].score, tastes.theta, svec(tastes.precision), screens])

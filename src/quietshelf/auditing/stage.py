@@ -1,0 +1,115 @@
+"""A world in which everything but the target is fixed and known to the attacker, run many times side by side.
+
+All runs have the same other visitors and the same chances of choice and of offers: what differs is who the target was
+and the noise of the curator. So the attacker knows all that the guarantee lets anybody know (docs/proofs.md, section
+2), and whatever else varies would only help the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from quietshelf.choice.features import Dense
+from quietshelf.environments import LogitRound
+from quietshelf.types import NOTHING, Context, Curator, FloatArray, IntArray, Release, Round
+
+TASTES = np.array([0.8, 0.4])
+
+
+@dataclass(frozen=True, eq=False)
+class Visitor:
+    """The target: what the items look like to them, (N, d), and whether they buy the first item shown or nothing."""
+
+    features: FloatArray
+    buys: bool
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Script:
+    """All visitors but one.
+
+    Attributes:
+        features: Of the others, (T, N, d) or, where they differ from run to run, (T, runs, N, d); the row at the
+            target's place is not used.
+        draws: Uniform numbers that decide what the others pick, (T,) or (T, runs); above 1 they pick nothing.
+        place: When the target comes.
+        capacity: K.
+    """
+
+    features: FloatArray
+    draws: FloatArray
+    place: int
+    capacity: int
+
+    @property
+    def horizon(self) -> int:
+        """T."""
+        return len(self.features)
+
+
+class Stage:
+    """The environment of many runs of a script, with the target in it."""
+
+    def __init__(self, script: Script, target: Visitor, runs: int) -> None:
+        self._script, self._target, self._runs = script, target, runs
+        self._round: LogitRound | None = None
+        self._here = False
+
+    def context(self, t: int) -> Context:
+        """The visitor of round t, the same in every run."""
+        self._here = t == self._script.place
+        features = self._target.features if self._here else self._script.features[t]
+        shape = (self._runs, *features.shape[-2:])
+        dense = Dense(np.broadcast_to(features, shape))
+        context = Context(dense, np.ones(shape[:-1]), self._script.capacity)
+        utility = np.broadcast_to(features @ TASTES[: features.shape[-1]], shape[:-1])
+        draw = np.broadcast_to(self._script.draws[t], (self._runs,))
+        self._round = LogitRound(context, utility, draw)
+        return context
+
+    def choose(self, context: Context, assortment: IntArray) -> IntArray:  # noqa: ARG002 - that of the open round
+        """What is picked: by the target as scripted, by others by chance."""
+        if self._here:
+            return assortment[..., 0] if self._target.buys else np.full(self._runs, NOTHING)
+        assert self._round is not None  # noqa: S101 - a round is open
+        return self._round.choose(assortment)
+
+    def regret(self, context: Context, assortment: IntArray) -> FloatArray:  # noqa: ARG002 - nobody asks
+        """Not of interest here."""
+        return np.zeros(self._runs)
+
+
+class SameForAll:
+    """Chance that all runs share: the attacker holds every coin but the noise."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform, the same in every run."""
+        return np.broadcast_to(self._rng.random(size[1:]), size)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Normal, the same in every run."""
+        return np.broadcast_to(self._rng.standard_normal(size[1:]), size)
+
+
+class Watched:
+    """A curator whose releases are written down, round after round."""
+
+    def __init__(self, curator: Curator, note: Callable[[Curator, Release], None]) -> None:
+        self._curator, self._note = curator, note
+
+    @property
+    def release(self) -> Release:
+        """As the curator has it."""
+        return self._curator.release
+
+    def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
+        """As the curator does; what is public afterwards is noted."""
+        release = self._curator.observe(round)
+        self._note(self._curator, release)
+        return release

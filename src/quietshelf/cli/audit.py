@@ -1,0 +1,180 @@
+"""``quietshelf audit``: attack what claims to be private, and compare what was lost with what was promised."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
+from quietshelf.auditing.measure import Finding
+from quietshelf.auditing.mechanisms import MECHANISMS
+from quietshelf.auditing.plan import RUNS, THOROUGH_POLICIES, THOROUGH_RUNS, Audit, Task, run_audit, tasks, usual
+from quietshelf.auditing.words import sentence, summary, verdict
+from quietshelf.cli.console import number, out, progress, talk
+from quietshelf.loop.named import MAKERS
+from quietshelf.types import positive, require
+
+
+def audit(
+    policy: Annotated[
+        str | None, typer.Option(help=f"Attack only these, separated by commas: {', '.join(THOROUGH_POLICIES)}.")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help=f"Audit only these, separated by commas: {', '.join(MECHANISMS)}.")
+    ] = None,
+    rho: Annotated[float, typer.Option(help="The budget that is claimed, in zCDP.")] = 1.0,
+    runs: Annotated[int | None, typer.Option(help=f"In each of the two worlds of a test; {RUNS:,} by default.")] = None,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help=f"Every calibration and policy, {THOROUGH_RUNS:,} runs.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of simulated noise; a shelf's own noise has no seed.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Measure what leaks, and compare it with what is promised; the exit status is 1 if a promise is refuted.
+
+    Example: quietshelf audit --policy quiet,greedy --rho 1 --report audit.html
+    """
+    wanted = _wanted(mechanism, policy, positive("rho", rho), thorough)
+    with progress("auditing", unit="tests") as moved:
+        found = run_audit(
+            wanted,
+            runs=runs or (THOROUGH_RUNS if thorough else RUNS),
+            seed=seed,
+            workers=workers or os.cpu_count() or 1,
+            progress=moved,
+        )
+    if as_json:
+        typer.echo(json.dumps(plain(found), allow_nan=False))
+    else:
+        out.print(table(found))
+        for line in summary(found):
+            out.print(line)
+    if report is not None:
+        talk.print(f"written: {page(found, report)}")
+    if found.refuted:
+        raise typer.Exit(1)
+
+
+def table(found: Audit) -> Table:
+    """Claim against measured lower bound, as a person reads it."""
+    drawn = Table(caption="measured: at least so much is lost, ε at its δ; computed: what the two worlds cost exactly")
+    for heading in ("audited", "the two worlds"):
+        drawn.add_column(heading)
+    for heading in ("claim", "measured ≥", "ε ≥", "computed", "verdict"):
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for finding in found.findings:
+        word = verdict(finding)
+        claimed, measured, computed = figures(finding)
+        last = f"[red]{word}[/red]" if finding.refuted else word
+        drawn.add_row(finding.name, finding.pair, claimed, measured, number(finding.epsilon), computed, last)
+    return drawn
+
+
+def figures(finding: Finding) -> tuple[str, str, str]:
+    """Claim, measured and computed, in rho, or in epsilon where that is what is claimed."""
+    claim, exact = finding.claim, finding.exact
+    if math.isinf(claim.rho) and not claim.nothing:
+        computed = "-" if exact is None else f"ε {number(exact.epsilon)}"
+        return f"ε {number(claim.epsilon)}", f"ε {number(finding.epsilon)}", computed
+    return f"ρ {number(claim.rho)}", f"ρ {number(sampled(finding))}", "-" if exact is None else f"ρ {number(exact.rho)}"
+
+
+def sampled(finding: Finding) -> float:
+    """The lower bound on rho from the runs alone."""
+    return max(finding.rho, finding.gaussian_rho) if finding.claim.gaussian else finding.rho
+
+
+def plain(found: Audit) -> dict[str, Any]:
+    """Plain data for strict JSON; infinity is a word."""
+    return {
+        "refuted": found.refuted,
+        "confidence": found.confidence,
+        "runs": found.runs,
+        "seed": found.seed,
+        "summary": summary(found),
+        "findings": [
+            {
+                "kind": task.kind,
+                "subject": task.name,
+                "name": finding.name,
+                "worlds": finding.pair,
+                "runs": finding.runs,
+                "claim": _finite({"rho": finding.claim.rho, "epsilon": finding.claim.epsilon}),
+                "delta": finding.claim.delta,
+                "gaussian_claim": finding.claim.gaussian,
+                "measured": _finite({"rho": finding.rho, "epsilon": finding.epsilon, "gaussian": finding.gaussian_rho}),
+                "computed": None if finding.exact is None else _finite(finding.exact._asdict()),
+                "verdict": verdict(finding),
+                "words": sentence(finding),
+                "roc": {name: values.tolist() for name, values in finding.roc._asdict().items()},
+            }
+            for task, finding in zip(found.tasks, found.findings, strict=True)
+        ],
+    }
+
+
+def page(found: Audit, path: Path) -> Path:
+    """The findings as an HTML page."""
+    from quietshelf.report.audit_page import AuditCurve, AuditRow, Limit, audit_page
+
+    rows = [
+        AuditRow(f.name, f.pair, *figures(f), verdict(f), f.refuted, sentence(f))
+        for f in sorted(found.findings, key=lambda finding: not finding.refuted)
+    ]
+    curves = [AuditCurve(f"{f.name}: {f.pair}", *f.roc) for f in worst(found)]
+    level = np.geomspace(1e-3, 1.0 - 1e-9, 120)
+    budgets = sorted({f.claim.rho for f in found.findings if math.isfinite(f.claim.rho)})
+    limits = [
+        Limit(f"{words}, rho = {rho:g}", level, curve(level, rho))
+        for rho in budgets
+        for words, curve in (("most under zCDP", power_under_zcdp), ("most against quiet", power_under_gaussian))
+    ]
+    return audit_page(
+        path,
+        title="Privacy audit",
+        summary=summary(found),
+        broken=found.refuted,
+        rows=rows,
+        curves=curves,
+        limits=limits,
+    )
+
+
+def worst(found: Audit) -> list[Finding]:
+    """Of each policy (or mechanism, where no policy was audited) the attack that tells most.
+
+    That is the most successful one; but where nothing is promised the least successful one, which still succeeds.
+    """
+    kind = "policy" if any(task.kind == "policy" for task in found.tasks) else "mechanism"
+    best: dict[str, Finding] = {}
+    for task, finding in zip(found.tasks, found.findings, strict=True):
+        sign = -1 if finding.claim.nothing else 1
+        if task.kind == kind and (task.name not in best or sign * finding.rho > sign * best[task.name].rho):
+            best[task.name] = finding
+    return list(best.values())
+
+
+def _wanted(mechanism: str | None, policy: str | None, rho: float, thorough: bool) -> list[Task]:
+    if mechanism is None and policy is None:
+        return usual(rho, thorough=thorough)
+    policies = _names(policy)
+    for name in policies:
+        require(name in MAKERS, f"policy must be one of {', '.join(MAKERS)}", policy=name)
+    return tasks(_names(mechanism), policies, rho)
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [name.strip() for name in text.split(",")]
+
+
+def _finite(values: dict[str, float]) -> dict[str, float | str]:
+    return {name: value if math.isfinite(value) else "infinity" for name, value in values.items()}

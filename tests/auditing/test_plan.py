@@ -1,0 +1,59 @@
+"""One audit over several tests: the same findings on any number of processes, one verdict, plain words."""
+
+from __future__ import annotations
+
+import pytest
+
+from quietshelf.auditing import Audit, run_audit, tasks, usual
+from quietshelf.auditing.mechanisms import KNOWN_FALSE
+from quietshelf.auditing.words import sentence, summary, verdict
+
+
+@pytest.fixture(scope="module")
+def found() -> Audit:
+    """A sound tree, the printed one, and a policy without privacy."""
+    return run_audit(tasks(["gram-tree", "gram-tree-paper"], ["ofu-mnl"], 1.0), runs=2000)
+
+
+def test_findings_do_not_depend_on_the_number_of_processes() -> None:
+    """Two workers give what one gives, in the same order; progress is reported to the end."""
+    wanted, heard = tasks(["gram-tree", "gram-toeplitz"], [], 1.0), []
+    one = run_audit(wanted, runs=400)
+    two = run_audit(wanted, runs=400, workers=2, progress=lambda done, total: heard.append((done, total)))
+    assert [finding.rho for finding in one.findings] == [finding.rho for finding in two.findings]
+    assert [finding.name for finding in two.findings] == ["gram tree"] * 2 + ["gram toeplitz"] * 2
+    assert heard[-1] == (4, 4)
+
+
+def test_usual_audit_covers_mechanisms_and_policies() -> None:
+    """Everything shipped as sound, and the two without privacy for comparison; thorough has all calibrations."""
+    names = {task.name for task in usual(1.0, thorough=False)}
+    assert {"shelf", "batch-pair", "gram-tree", "private-fit", "quiet", "dpmnl", "greedy", "ucb-mnl"} <= names
+    more = {task.name for task in usual(1.0, thorough=True)}
+    assert names < more
+    assert not more & set(KNOWN_FALSE)
+
+
+def test_one_refuted_claim_refutes_the_audit(found: Audit) -> None:
+    """The printed tree, and only it."""
+    assert found.refuted
+    assert [verdict(finding) for finding in found.findings[:4]] == ["not refuted"] * 2 + ["REFUTED"] * 2
+    assert {verdict(finding) for finding in found.findings[4:]} == {"no claim"}
+
+
+def test_words_say_what_was_found(found: Audit) -> None:
+    """For a privacy officer: what is refuted by name, what the promise allows, what nothing limits."""
+    text = " ".join(summary(found))
+    assert "Refuted: gram tree, as printed in the paper." in text
+    assert "99.9 %" in text
+    assert "compatible with the promise" in sentence(found.findings[0])
+    assert "cannot be true" in sentence(found.findings[2])
+    assert "nothing limits an attacker" in sentence(found.findings[4])
+
+
+def test_unknown_names_are_refused() -> None:
+    """Before anything runs."""
+    with pytest.raises(ValueError, match=r"mechanism must be one of .*, got mechanism='magic'"):
+        tasks(["magic"], [], 1.0)
+    with pytest.raises(ValueError, match=r"policy must be one of .*, got policy='magic'"):
+        tasks([], ["magic"], 1.0)
