@@ -94,10 +94,54 @@ def test_separable_data_do_not_converge_and_do_not_raise() -> None:
     assert not fit(np.abs(x), nobody).converged
 
 
+@pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_separable_data_of_any_kind_are_recognised(outside: bool, scale: float) -> None:
+    """One round or many, one feature or three, any units: a perfect predictor never converges."""
+    rng = np.random.default_rng(12)
+    for n, places, dim in [(1, 2, 1), (2, 2, 1), (30, 3, 1), (200, 3, 2), (50, 4, 3)]:
+        for _ in range(8):
+            x = scale * rng.normal(size=(n, places, dim))
+            utility = x @ rng.normal(size=dim)
+            if outside:
+                utility = np.append(np.zeros((n, 1)), utility, axis=1)
+            best = utility.argmax(axis=1) - (1 if outside else 0)
+            assert not fit(x, best, outside=outside).converged
+
+
 def test_unbounded_linear_term_does_not_converge() -> None:
-    """A linear term stronger than the data, without ridge, has no minimiser."""
+    """A linear term stronger than the data, without ridge, has no minimiser, however strong it is."""
     x, choice = simulated(30, 3, np.array([1.0, 0.0]), seed=4)
-    assert not fit(x, choice, linear=np.array([1e3, 0.0])).converged
+    for size in (1e3, 1e6, 1e12):
+        assert not fit(x, choice, linear=np.array([size, 0.0])).converged
+
+
+@pytest.mark.parametrize(("size", "ridge"), [(1e6, 1.0), (1.0, 1e12), (1e6, 1e6), (1e-6, 1e-6)])
+def test_strongly_convex_problems_of_any_size_converge_quickly(size: float, ridge: float) -> None:
+    """Large features, a large ridge: Newton takes its few steps and says that it is there."""
+    rng = np.random.default_rng(13)
+    x = size * rng.normal(size=(100, 3, 2))
+    best = np.append(np.zeros((100, 1)), x @ [1.0, 2.0], axis=1).argmax(axis=1) - 1
+    result = fit(x, best, ridge=ridge)
+    assert result.converged
+    assert result.iterations < 60
+
+
+def test_a_common_offset_does_not_keep_a_fit_from_converging() -> None:
+    """Without an outside option only differences of features matter."""
+    x, choice = simulated(300, 3, np.array([0.5, -0.5]), seed=14)
+    kept = choice >= 0
+    near, far = fit(x[kept], choice[kept], outside=False), fit(x[kept] + 1e4, choice[kept], outside=False)
+    assert far.converged
+    np.testing.assert_allclose(far.theta, near.theta, atol=1e-5)
+
+
+def test_a_start_far_out_is_left_behind() -> None:
+    """Where every probability is zero or one there is nothing to step by: the fit begins again at zero."""
+    x, choice = simulated(300, 3, np.array([0.5, 0.5]), seed=15)
+    result = fit(x, choice, start=[1e4, -1e4])
+    assert result.converged
+    np.testing.assert_allclose(result.theta, fit(x, choice).theta, atol=1e-8)
 
 
 def test_collinear_features_converge_and_own_up_to_unknown_directions() -> None:
@@ -166,6 +210,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"choice": [0, 1, 2, 3]}, "choice must be a position from -1 to 2 (-1: none), got choice[3]=3"),
     ({"choice": [0, 1, 2, -1], "outside": False}, "choice must be a position from 0 to 2, got choice[3]=-1"),
     ({"choice": [0.5, 1, 2, -1]}, "choice must be whole numbers"),
+    ({"choice": ["a", "b", "c", "d"]}, "choice must be whole numbers"),
     ({"available": np.zeros((4, 3), dtype=bool)}, "choice must be an available place, got choice[0]=0"),
     ({"available": np.ones((4, 2), dtype=bool)}, "available must have shape (..., 4, 3), got shape=(4, 2)"),
     ({"available": np.ones((4, 3))}, "available must be boolean"),

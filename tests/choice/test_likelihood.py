@@ -49,6 +49,19 @@ def test_probabilities_of_an_empty_offer_are_zero() -> None:
     assert probabilities(np.ones(3), nothing, outside=False).tolist() == [0.0, 0.0, 0.0]
 
 
+def test_what_cannot_be_chosen_has_probability_zero() -> None:
+    """An unavailable place, and nothing where there is no outside option, have a log-likelihood of minus infinity."""
+    available = np.array([False, True, True])
+    assert log_likelihood(np.zeros(3), np.asarray(0), available) == -np.inf
+    assert log_likelihood(np.zeros(3), np.asarray(-1), outside=False) == -np.inf
+    assert log_likelihood(np.zeros(3), np.asarray(-1), available) == pytest.approx(-np.log(3))
+
+
+def test_nan_stays_nan() -> None:
+    """A utility that is no number gives no probabilities, rather than wrong ones."""
+    assert np.isnan(probabilities(np.array([np.nan, 1.0]))).all()
+
+
 @pytest.mark.parametrize("outside", [True, False])
 def test_gradient_and_information_match_finite_differences(outside: bool) -> None:
     """First and second derivatives agree with central differences, with batch axes and a mask."""

@@ -126,7 +126,8 @@ def _validated(features: ArrayLike, choice: ArrayLike, available: ArrayLike | No
     lead, places = x.shape[:-2], x.shape[-2]
     raw = np.asarray(choice)
     require(raw.shape == lead, f"choice must have shape {lead}, one for each round", shape=raw.shape)
-    whole_numbers = np.issubdtype(raw.dtype, np.integer) or bool(np.all(np.mod(raw, 1) == 0))
+    number = np.issubdtype(raw.dtype, np.number)
+    whole_numbers = np.issubdtype(raw.dtype, np.integer) or (number and bool(np.all(np.mod(raw, 1) == 0)))
     require(whole_numbers, "choice must be whole numbers", choice=raw.dtype)
     picked = raw.astype(np.int64)
     low = -1 if outside else 0
@@ -172,18 +173,19 @@ def _penalty(data: Data, ridge: ArrayLike, centre: ArrayLike | None, linear: Arr
 
 def _newton(data: Data, penalty: Penalty, theta: FloatArray, tol: float) -> Fit:
     """Damped Newton on every problem at once; problems that are done stand still."""
-    scale, visible = _geometry(data, penalty, theta)
-    attainable = np.maximum(tol, _rounding(data))
     point = _evaluate(data, penalty, theta)
-    done = np.zeros(theta.shape[:-1], dtype=bool)
+    shape = _shape(data, penalty, theta, point)
+    theta, point = _away_from_cliffs(data, penalty, theta, point, shape)
+    done, last = np.zeros(theta.shape[:-1], dtype=bool), np.full(theta.shape[:-1], np.inf)
     for iterations in range(ITERATIONS + 1):  # noqa: B007 - reported after the loop
-        step, lost = _step(point.information + penalty.ridge, point.gradient, scale, visible)
+        step, lost = _step(point.information + penalty.ridge, point.gradient, shape)
         settled = np.linalg.norm(step, axis=-1) <= SETTLED * (1.0 + np.linalg.norm(theta, axis=-1))
         gradient_norm = np.linalg.norm(point.gradient, axis=-1)
-        converged = ~lost & settled & (gradient_norm <= attainable)
-        done |= converged | lost
+        converged = ~lost & settled & (gradient_norm <= np.maximum(tol, _rounding(data, penalty, theta)))
+        done |= converged | lost | (settled & (gradient_norm > 0.5 * last))  # no further fall can be resolved
         if done.all():
             break
+        last = gradient_norm
         theta, point, stuck = _search(data, penalty, theta, point, step, active=~done)
         done |= stuck
     return Fit(theta, point.log_likelihood[()], gradient_norm, point.information, iterations, converged)
@@ -193,51 +195,87 @@ def _search(
     data: Data, penalty: Penalty, theta: FloatArray, point: Point, step: FloatArray, *, active: BoolArray
 ) -> tuple[FloatArray, Point, BoolArray]:
     """Halve the steps until the objective falls enough (Armijo); a step that shrinks to nothing is stuck."""
-    slope = (point.gradient * step).sum(-1)
+    slope, steep = (point.gradient * step).sum(-1), np.linalg.norm(point.gradient, axis=-1)
+    # a fall that the sums hardly resolve: there a gradient that has at least halved says that the step is good
+    unseen = -slope <= 1e-10 * (1.0 + np.abs(point.value))
     room = 1e-14 * (1.0 + np.abs(point.value))  # a sum of this size is rounded by about so much
     size = np.where(active, 1.0, 0.0)
     while True:
         trial = theta + size[..., None] * step
         at_trial = _evaluate(data, penalty, trial)
-        short = (size > 0) & ~(at_trial.value <= point.value + 1e-4 * size * slope + room)
+        falls = at_trial.value <= point.value + 1e-4 * size * slope + room
+        calmer = unseen & (np.linalg.norm(at_trial.gradient, axis=-1) <= 0.5 * steep)
+        short = (size > 0) & ~(falls | calmer)
         if not short.any():
             return trial, at_trial, active & (size == 0)
         size = np.where(short, np.where(size < 1e-12, 0.0, size / 2), size)
 
 
-def _rounding(data: Data) -> float:
-    """How far a gradient summed over these rounds may be from its true value in float64."""
+def _rounding(data: Data, penalty: Penalty, theta: FloatArray) -> FloatArray:
+    """How far the gradient at theta, as it is summed in float64, may be from the true one, (...)."""
     largest = max(abs(float(data.features.max(initial=0.0))), abs(float(data.features.min(initial=0.0))))
-    return float(np.finfo(np.float64).eps * data.features.shape[-3] * largest)
+    reach = largest * np.abs(theta).sum(-1)
+    rounds = data.features.shape[-3] * largest * (1.0 + reach)
+    pull = np.abs(penalty.ridge).max((-2, -1)) * np.abs(theta - penalty.centre).sum(-1) + np.abs(penalty.linear).sum(-1)
+    return np.asarray(np.finfo(np.float64).eps * (rounds + pull))
 
 
-def _geometry(data: Data, penalty: Penalty, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Units in which the curvature has a diagonal of ones, and the projector on directions in which there is any.
+class Shape(NamedTuple):
+    """The curvature where it is easiest to see.
 
-    At theta = 0 every offered item has a good probability, so what has no curvature there (collinear features) never
-    has any, and Newton leaves it alone. What has curvature there and loses it on the way is separable.
+    Attributes:
+        scale: Units (..., d) in which its diagonal is one.
+        visible: Projector (..., d, d) on the directions in which there is any, in these units.
+        bends: Whether a ridge bends the objective everywhere, so that no curvature can get lost, (...).
     """
-    curvature = _evaluate(data, penalty, np.zeros_like(theta)).information + penalty.ridge
+
+    scale: FloatArray
+    visible: FloatArray
+    bends: BoolArray
+
+
+def _shape(data: Data, penalty: Penalty, theta: FloatArray, start: Point) -> Shape:
+    """At theta = 0 every offered item has a good probability, so what has no curvature there never has any.
+
+    Newton leaves such directions alone (collinear features). What has curvature there and loses it is separable. A
+    ridge bends everything everywhere, and spares the look at zero.
+    """
+    bends = np.linalg.eigvalsh(penalty.ridge)[..., 0] > 0
+    seen_from = start if bends.all() else _evaluate(data, penalty, np.zeros_like(theta))
+    curvature = seen_from.information + penalty.ridge
     diagonal = np.diagonal(curvature, axis1=-2, axis2=-1)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     values, vectors = np.linalg.eigh(scale[..., None] * curvature * scale[..., None, :])
-    seen = values > SINGULAR * np.maximum(values[..., -1:], np.finfo(float).tiny)
-    visible: FloatArray = (vectors * seen[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-    return scale, visible
+    seen = (values > SINGULAR * np.maximum(values[..., -1:], np.finfo(float).tiny)) | bends[..., None]
+    visible = (vectors * seen[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return Shape(scale, visible, bends)
 
 
-def _step(
-    hessian: FloatArray, gradient: FloatArray, scale: FloatArray, visible: FloatArray
-) -> tuple[FloatArray, BoolArray]:
+def _away_from_cliffs(
+    data: Data, penalty: Penalty, theta: FloatArray, point: Point, shape: Shape
+) -> tuple[FloatArray, Point]:
+    """Start again at zero where the first theta is so far out that no curvature is left to step by."""
+    _, lost = _step(point.information + penalty.ridge, point.gradient, shape)
+    if not lost.any():
+        return theta, point
+    theta = np.where(lost[..., None], 0.0, theta)
+    return theta, _evaluate(data, penalty, theta)
+
+
+def _step(hessian: FloatArray, gradient: FloatArray, shape: Shape) -> tuple[FloatArray, BoolArray]:
     """Newton step in the visible directions, and whether curvature was lost there (no maximiser, or overflow)."""
-    scaled = scale[..., None] * hessian * scale[..., None, :]
-    top = np.maximum(np.trace(scaled, axis1=-2, axis2=-1), np.finfo(float).tiny)[..., None, None]
-    inside = visible @ (scaled / top) @ visible + (np.eye(hessian.shape[-1]) - visible)
-    values, vectors = np.linalg.eigh(inside)
-    lost = values[..., 0] <= SINGULAR
-    along = np.swapaxes(vectors, -1, -2) @ (visible @ (scale * gradient)[..., None])
-    newton = vectors @ (along / np.where(values > SINGULAR, values, np.inf)[..., None])
-    return -scale * (newton / top)[..., 0], lost
+    scale, visible, bends = shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        inside = visible @ (scale[..., None] * hessian * scale[..., None, :]) @ visible
+        inside = np.where(np.isfinite(inside), inside, 0.0) + (np.eye(hessian.shape[-1]) - visible)
+        values, vectors = np.linalg.eigh(inside)
+        floor = SINGULAR * np.maximum(values[..., -1:], 1.0)
+        along = np.swapaxes(vectors, -1, -2) @ (visible @ (scale * gradient)[..., None])
+        newton = vectors @ (along / np.maximum(values, floor)[..., None])
+        step = -scale * newton[..., 0]
+    finite_step = np.isfinite(step).all(-1)
+    lost = ((values[..., 0] <= SINGULAR) & ~bends) | ~finite_step
+    return np.where(finite_step[..., None], step, 0.0), lost
 
 
 class Point(NamedTuple):
@@ -261,8 +299,9 @@ def _evaluate(data: Data, penalty: Penalty, theta: FloatArray) -> Point:
         x, choice = data.features[..., part, :, :], data.choice[..., part]
         offered = None if data.available is None else data.available[..., part, :]
         utility = (x @ theta[..., None, :, None])[..., 0]
-        log_lik += likelihood.log_likelihood(utility, choice, offered, outside=data.outside).sum(-1)
-        mean, spread = likelihood.moments(x, utility, offered, outside=data.outside)
+        share = likelihood.shares(utility, offered, outside=data.outside)
+        log_lik += (likelihood.chosen_utility(utility, choice) - share.log_partition).sum(-1)
+        mean, spread = likelihood.moments_of(x, share)
         slope += (likelihood.chosen_features(x, choice) - mean).sum(-2)
         flat = spread.reshape(*spread.shape[:-3], -1, dim)
         information += np.swapaxes(flat, -1, -2) @ flat

@@ -22,39 +22,69 @@ def utilities(features: FloatArray, theta: FloatArray) -> FloatArray:
     return result
 
 
-def log_partition(utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True) -> FloatArray:
-    """``log(1 + sum_j exp(u_j))`` over available items, (..., J) -> (...); without the 1 if not ``outside``."""
-    masked = utility if available is None else np.where(available, utility, -np.inf)
-    top = masked.max(axis=-1, keepdims=True, initial=0.0 if outside else -np.inf)
-    top = np.where(np.isfinite(top), top, 0.0)  # nothing to choose from: log 0 below, not NaN
-    total = np.exp(masked - top).sum(axis=-1)
-    if outside:
-        total = total + np.exp(-top[..., 0])
-    with np.errstate(divide="ignore"):
-        result: FloatArray = np.log(total) + top[..., 0]
-    return result
+class Shares(NamedTuple):
+    """How the choice of one visitor is shared out.
+
+    Attributes:
+        items: Probability of each item, (..., J); zero where it is not available.
+        none: Probability of choosing nothing, (...); zero without an outside option.
+        log_partition: ``log(1 + sum_j exp(u_j))`` over available items, (...); without the 1 if there is no outside.
+    """
+
+    items: FloatArray
+    none: FloatArray
+    log_partition: FloatArray
 
 
-def probabilities(utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True) -> FloatArray:
-    """Probability of each item, (..., J). The outside option has what is missing to one.
+def shares(utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True) -> Shares:
+    """Probabilities of items with utilities (..., J), each exponential taken once.
 
-    >>> probabilities(np.array([0.0, 0.0, 1e4]), np.array([True, True, False])).round(3)
+    >>> shares(np.array([0.0, 0.0, 1e4]), np.array([True, True, False])).items.round(3)
     array([0.333, 0.333, 0.   ])
     """
     masked = utility if available is None else np.where(available, utility, -np.inf)
-    partition = log_partition(utility, available, outside=outside)
-    partition = np.where(np.isfinite(partition), partition, 0.0)
-    result: FloatArray = np.exp(masked - partition[..., None])
-    return result
+    top = masked.max(axis=-1, initial=0.0 if outside else -np.inf)
+    if not outside:
+        top = np.where(np.isfinite(top), top, 0.0)  # nothing to choose from: log 0 below, not NaN
+    items = np.exp(masked - top[..., None])
+    none = np.exp(-top) if outside else np.zeros(top.shape)
+    total = items.sum(axis=-1) + none
+    with np.errstate(divide="ignore"):
+        log_partition = np.log(total) + top
+    total = np.where(total == 0, 1.0, total)
+    items /= total[..., None]
+    return Shares(items, none / total, log_partition)
+
+
+def log_partition(utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True) -> FloatArray:
+    """``log(1 + sum_j exp(u_j))`` over available items, (..., J) -> (...); without the 1 if not ``outside``."""
+    return shares(utility, available, outside=outside).log_partition
+
+
+def probabilities(utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True) -> FloatArray:
+    """Probability of each item, (..., J). The outside option has what is missing to one."""
+    return shares(utility, available, outside=outside).items
 
 
 def log_likelihood(
     utility: FloatArray, choice: IntArray, available: BoolArray | None = None, *, outside: bool = True
 ) -> FloatArray:
-    """Log probability of each choice (...): a position in 0..J-1, or -1 for the outside option."""
+    """Log probability of each choice (...): a position in 0..J-1, or -1 for the outside option.
+
+    What cannot be chosen, an unavailable place or nothing where there is no outside option, has minus infinity.
+    """
+    possible = choice >= (-1 if outside else 0)
+    if available is not None:
+        offered = np.take_along_axis(available, np.maximum(choice, 0)[..., None], axis=-1)[..., 0]
+        possible = possible & ((choice < 0) | offered)
+    value = chosen_utility(utility, choice) - log_partition(utility, available, outside=outside)
+    return np.where(possible, value, -np.inf)
+
+
+def chosen_utility(utility: FloatArray, choice: IntArray) -> FloatArray:
+    """Utility of the chosen place, (...); zero for the outside option."""
     picked = np.take_along_axis(utility, np.maximum(choice, 0)[..., None], axis=-1)[..., 0]
-    result: FloatArray = np.where(choice >= 0, picked, 0.0) - log_partition(utility, available, outside=outside)
-    return result
+    return np.where(choice >= 0, picked, 0.0)
 
 
 class Moments(NamedTuple):
@@ -72,18 +102,21 @@ class Moments(NamedTuple):
 def moments(
     features: FloatArray, utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True
 ) -> Moments:
-    """Mean and spread of x over the choice of one visitor who has these utilities (..., J).
+    """Mean and spread of x over the choice of one visitor who has these utilities (..., J)."""
+    return moments_of(features, shares(utility, available, outside=outside))
+
+
+def moments_of(features: FloatArray, share: Shares) -> Moments:
+    """The same from probabilities that are at hand.
 
     The spread is centred before it is squared: ``spread' spread`` is then positive semidefinite in floating point too,
     and nothing cancels when features share a large offset. The sensitivity of private sums rests on this.
     """
-    probability = probabilities(utility, available, outside=outside)
-    mean = (probability[..., None, :] @ features)[..., 0, :]
+    mean = np.einsum("...j,...jd->...d", share.items, features)
     spread = np.empty((*features.shape[:-2], features.shape[-2] + 1, features.shape[-1]))
     np.subtract(features, mean[..., None, :], out=spread[..., :-1, :])
-    spread[..., :-1, :] *= np.sqrt(probability)[..., None]
-    none = np.exp(-0.5 * log_partition(utility, available)) if outside else np.zeros(utility.shape[:-1])
-    np.multiply(none[..., None], -mean, out=spread[..., -1, :])
+    spread[..., :-1, :] *= np.sqrt(share.items)[..., None]
+    np.multiply(np.sqrt(share.none)[..., None], -mean, out=spread[..., -1, :])
     return Moments(mean, spread)
 
 
