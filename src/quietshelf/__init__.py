@@ -1,7 +1,7 @@
 """Choose what to show each visitor, learn from what they choose, and prove that nobody's data leaks."""
 
 from quietshelf.__about__ import __version__
-from quietshelf.loop import simulate
+from quietshelf.loop import contestant, simulate
 from quietshelf.shelf import Shelf
 
-__all__ = ["Shelf", "__version__", "simulate"]
+__all__ = ["Shelf", "__version__", "contestant", "simulate"]

@@ -57,6 +57,7 @@ def test_simulate_json_is_strict_and_repeatable() -> None:
         (["--policy", "nobody"], "policy must be one of"),
         (["--rho", "much"], "rho must be numbers separated by commas, got rho='much'"),
         (["--rho", "-1"], "rho must be positive and finite, got rho=-1.0"),
+        (["--curve", "regret.xyz"], "a figure must end in .png, .svg, .pdf, got path='regret.xyz'"),
         (["--capacity", "11"], "capacity must be between 1 and items=10, got capacity=11"),
         (["--contexts", "odd"], "contexts must be one of normal, clipped, got contexts='odd'"),
     ],

@@ -42,6 +42,12 @@ def test_every_name_runs_and_states_its_cost() -> None:
     assert all(np.isfinite(regret).all() for regret in result.regret.values())
 
 
+def test_policies_without_a_budget_may_be_named_by_text() -> None:
+    """A text is a contestant where nothing else need be said."""
+    result = simulate(WORLD, ["oracle", contestant("quiet", rho=1.0)], horizon=10, replicates=1, seed=0)
+    assert result.labels == ("oracle", "quiet rho=1")
+
+
 def test_names_are_those_of_the_policies() -> None:
     """No name without a policy."""
     assert set(MAKERS) <= set(POLICIES)

@@ -278,6 +278,10 @@ def test_health_speaks_of_releases_alone() -> None:
     learner = started(Quiet(rho=1.0), 2, source)
     assert learner.health == "no release yet: the first comes after 14 visitors"
     assert learner.close(learner.open(None, source), nothing((), 2), source).health == (
+        "information is below the noise in 2 of 2 directions: few visitors yet"
+    )
+    late = learner.open(None, source, size=10**4)
+    assert learner.close(late, nothing((), 2), source).health == (
         "information is below the noise in 2 of 2 directions: check the declared scales"
     )
     clear = nothing((), 2)._replace(information=svec(1e4 * np.eye(2)))
@@ -294,7 +298,7 @@ def test_health_speaks_of_releases_alone() -> None:
         ({"rho": 1.0, "visits": 0}, "visits must be a whole number from 1 on, got visits=0"),
         ({"rho": 1.0, "visits": 2}, "visits above 1 need person ids, got visits=2"),
         ({"rho": 1.0, "share": 1.0}, "share must be between 0 and 1, got share=1.0"),
-        ({"rho": 1.0, "growth": 0.5}, "growth must be at least 1, got growth=0.5"),
+        ({"rho": 1.0, "growth": 0.5}, "growth must be at least 1 and finite, got growth=0.5"),
         ({"rho": 1.0, "forgetting": 0.0}, "forgetting must be in (0, 1], got forgetting=0.0"),
         ({"rho": 1.0, "ceiling": 0}, "ceiling must be a whole number from 1 on, got ceiling=0"),
     ],

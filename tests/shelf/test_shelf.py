@@ -342,6 +342,26 @@ def test_senseless_shelves_are_refused() -> None:
             Shelf(**arguments)
 
 
+def test_what_the_first_visitor_would_stumble_over_is_refused_at_once() -> None:
+    """Where all sizes are known a wrong curvature, prior or scale never reaches a visitor."""
+    known: dict[str, Any] = {"items": 5, "dim": 2, "capacity": 2, "rho": 1.0}
+    for options, message in (
+        ({"curvature": np.eye(3)}, "curvature must have shape (2, 2), got shape=(3, 3)"),
+        ({"curvature": [[1.0, 2.0], [0.0, 1.0]]}, "curvature must be symmetric"),
+        ({"prior": (np.zeros(2), -np.eye(2))}, "prior precision must be positive definite"),
+        ({"visitor_scale": -1.0}, "visitor_scale must be positive, got visitor_scale=-1.0"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            Shelf(**known, **options)
+    with pytest.raises(ValueError, match="features must not be empty for the map outer"):
+        shop(catalogue=np.ones((4, 2)), feature_map="outer", capacity=2).offer()
+
+
+def test_repr_says_what_it_is() -> None:
+    """For those who print it."""
+    assert repr(shop()) == "<Shelf: 3 of 8 items, rho = 4, 0 visitors so far>"
+
+
 def test_visits_above_one_need_persons() -> None:
     """Where visits are counted, an anonymous visitor is refused."""
     with pytest.raises(ValueError, match="person must be given where visits of a person are counted"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from quietshelf.cli.console import out, progress, talk
 from quietshelf.cli.simulate import lines, parse_contestants, table
 from quietshelf.environments import Synthetic
 from quietshelf.loop import simulate
+from quietshelf.report import regret_curves, taste_plot
 
 ITEMS = ("tea", "coffee", "honey", "jam", "bread", "cheese")
 UTILITY = np.array([0.4, 0.9, -0.3, 0.1, 0.7, -0.1])
@@ -42,12 +44,10 @@ def demo(
     figures.append(_learned(folder, horizon, replicates))
     out.print()
     for path in figures:
-        talk.print(f"drawn: {path}")
+        talk.print(f"drawn: {path}" if path else "no figure: pip install 'quietshelf[report]' draws it")
 
 
-def _fitted(folder: Path) -> Path:
-    from quietshelf.report import taste_plot
-
+def _fitted(folder: Path) -> Path | None:
     rng, theta = np.random.default_rng(SEED), np.array(list(TASTES.values()))
     x = rng.normal(size=(4000, 5, theta.size))
     noisy = np.concatenate([x @ theta, np.zeros((4000, 1))], axis=1) + rng.gumbel(size=(4000, 6))
@@ -56,12 +56,20 @@ def _fitted(folder: Path) -> Path:
     for name, true, found, error in zip(TASTES, theta, result.theta, result.standard_errors, strict=True):
         out.print(f"  {name:6} true {true:5.2f}   found {found:5.2f} ± {error:.2f}")
     out.print(f"  gradient at the answer {float(result.gradient_norm):.1e}, {result.iterations} Newton steps")
-    return taste_plot(list(TASTES), result.theta, result.standard_errors, folder / "tastes.png", truth=theta)
+    return _drawn(
+        lambda: taste_plot(list(TASTES), result.theta, result.standard_errors, folder / "tastes.png", truth=theta)
+    )
 
 
-def _learned(folder: Path, horizon: int, replicates: int) -> Path:
-    from quietshelf.report import regret_curves
+def _drawn(draw: Callable[[], Path]) -> Path | None:
+    """The figure, or None where matplotlib is not installed: the demo goes on without it."""
+    try:
+        return draw()
+    except ModuleNotFoundError:
+        return None
 
+
+def _learned(folder: Path, horizon: int, replicates: int) -> Path | None:
     policies, rho = "quiet,greedy,uniform", "1"
     contestants = parse_contestants(policies, rho)
     with progress("simulating", unit="visitors") as moved:
@@ -75,4 +83,5 @@ def _learned(folder: Path, horizon: int, replicates: int) -> Path:
         )
     names = dict(zip((c.label for c in contestants), policies.split(","), strict=True))
     out.print(table(lines(result, names), horizon=horizon))
-    return regret_curves(result, folder / "regret.png", title="100 items, 10 shown: quiet at rho = 1 beside no privacy")
+    title = "100 items, 10 shown: quiet at rho = 1 beside no privacy"
+    return _drawn(lambda: regret_curves(result, folder / "regret.png", title=title))

@@ -17,6 +17,8 @@ from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Result, summary
 from quietshelf.loop import simulate as run
 from quietshelf.loop.named import MAKERS, PRIVATE, contestant
+from quietshelf.report import regret_curves
+from quietshelf.report.style import can_draw
 
 FLOOR = ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl")
 """Without privacy; the best of those that take part is the floor that others are measured against."""
@@ -39,6 +41,9 @@ def simulate(
     ] = "uniform",
     drift: Annotated[float, typer.Option(help="Step of the tastes after every visitor.")] = 0.0,
     geometry: Annotated[str, typer.Option(help="declared, or unknown to let quiet guess I/d.")] = "declared",
+    calibration: Annotated[
+        str, typer.Option(help="sound, or paper for the printed constants of dpmnl and dpmnl-eps-delta.")
+    ] = "sound",
     horizon: Annotated[int, typer.Option(help="Visitors in each replicate, T.")] = 2000,
     replicates: Annotated[int, typer.Option(help="Independent worlds.")] = 20,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")] = 0,
@@ -61,7 +66,9 @@ def simulate(
         theta=theta if theta == "uniform" else tuple(_numbers("theta", theta)),
         drift=drift,
     )
-    contestants = parse_contestants(policy, rho, geometry)
+    contestants = parse_contestants(policy, rho, geometry, calibration)
+    if curve is not None:
+        can_draw(curve)
     with progress("simulating", unit="visitors") as moved:
         result = run(
             world,
@@ -78,21 +85,22 @@ def simulate(
     else:
         out.print(table(rows, horizon=horizon))
     if curve is not None:
-        from quietshelf.report import regret_curves
-
         talk.print(
             f"drawn: {regret_curves(result, curve, title=f'{items} items, {capacity} shown, {contexts} contexts')}"
         )
 
 
-def parse_contestants(policy: str, rho: str, geometry: str = "declared") -> list[Contestant]:
+def parse_contestants(
+    policy: str, rho: str, geometry: str = "declared", calibration: str = "sound"
+) -> list[Contestant]:
     """Every policy named, private ones once for each rho."""
-    options: dict[str, Any] = {} if geometry == "declared" else {"geometry": geometry}
+    quiet: dict[str, Any] = {} if geometry == "declared" else {"geometry": geometry}
+    paper: dict[str, Any] = {} if calibration == "sound" else {"calibration": calibration}
     budgets = _numbers("rho", rho)
     made = []
     for name in (text.strip() for text in policy.split(",")):
         if name in PRIVATE:
-            made += [contestant(name, rho=budget, **(options if name == "quiet" else {})) for budget in budgets]
+            made += [contestant(name, rho=budget, **(quiet if name == "quiet" else paper)) for budget in budgets]
         else:
             made.append(contestant(name))
     return made

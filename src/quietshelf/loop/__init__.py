@@ -2,6 +2,7 @@
 
 from quietshelf.loop.arrow import Party, Step, run
 from quietshelf.loop.contest import Contestant, Setting, World
+from quietshelf.loop.named import contestant
 from quietshelf.loop.result import Result, Row, Summary, summary
 from quietshelf.loop.simulation import simulate
 
@@ -14,6 +15,7 @@ __all__ = [
     "Step",
     "Summary",
     "World",
+    "contestant",
     "run",
     "simulate",
     "summary",

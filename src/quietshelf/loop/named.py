@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from quietshelf.accounting import Ledger
+from quietshelf.choice.maps import FeatureMap
 from quietshelf.loop.contest import Contestant, Setting, World
 from quietshelf.policies import POLICIES
 from quietshelf.release.constant import Constant
 from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
 from quietshelf.release.dpmnl_curator import DpmnlCurator
-from quietshelf.release.geometry import curvature_at_zero, unknown_curvature
+from quietshelf.release.geometry import catalogue_curvature, curvature_at_zero, unknown_curvature
 from quietshelf.release.maximum_likelihood import ConfidenceWidth, MaximumLikelihood
 from quietshelf.release.mirror_descent import MirrorDescent
 from quietshelf.release.noise import Simulated
@@ -48,8 +49,24 @@ def contestant(name: str, *, rho: float | None = None, label: str | None = None,
     return Contestant(label or text, POLICIES[name], MAKERS[name](**options))
 
 
+@runtime_checkable
+class WithCatalogue(Protocol):
+    """A world whose x is ``feature_map(u, v) / feature_scale``, v from a public catalogue, u of declared scales."""
+
+    catalogue: FloatArray
+    feature_map: FeatureMap
+    visitor_scale: FloatArray
+    feature_scale: float
+
+
 def declared_curvature(world: World) -> FloatArray | None:
-    """Γ0 from what a world declares of its visitors; None if it declares nothing."""
+    """Γ0 from what a world declares: itself, a catalogue and visitors' scales, or moments; None if nothing."""
+    declared: FloatArray | None = getattr(world, "curvature", None)
+    if declared is not None:
+        return declared
+    if isinstance(world, WithCatalogue):
+        options: dict[str, Any] = {"visitor_scale": world.visitor_scale, "capacity": world.capacity}
+        return catalogue_curvature(world.catalogue, world.feature_map, **options) / world.feature_scale**2
     second, mean_outer = getattr(world, "second_moment", None), getattr(world, "mean_outer", None)
     if second is None or mean_outer is None:
         return None

@@ -19,6 +19,7 @@ from quietshelf.accounting import Ledger
 from quietshelf.loop.arrow import Party, run
 from quietshelf.loop.clock import Clock, TimedCurator, TimedEnvironment, TimedPolicy
 from quietshelf.loop.contest import Contestant, Setting, World
+from quietshelf.loop.named import contestant
 from quietshelf.loop.pool import Progress, Throttled, spread
 from quietshelf.loop.result import Result, merge
 from quietshelf.types import Environment, FloatArray, Streams, require, whole
@@ -40,7 +41,7 @@ class Study:
 
 def simulate(
     world: World,
-    contestants: Sequence[Contestant],
+    contestants: Sequence[Contestant | str],
     *,
     horizon: int,
     replicates: int,
@@ -53,7 +54,7 @@ def simulate(
 
     Args:
         world: Where; its ``open`` gives the replicates.
-        contestants: Who, with distinct labels.
+        contestants: Who, with distinct labels; policies that need no budget may be given by name.
         horizon: Visitors a replicate.
         replicates: Independent worlds.
         seed: Of the whole study; equal seeds give equal rows.
@@ -64,10 +65,11 @@ def simulate(
     """
     whole("replicates", replicates)
     whole("seed", seed, low=0)
-    labels = [contestant.label for contestant in contestants]
+    entrants = tuple(contestant(one) if isinstance(one, str) else one for one in contestants)
+    labels = [one.label for one in entrants]
     require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
     times = _times(whole("horizon", horizon), whole("checkpoints", checkpoints))
-    study = Study(world=world, contestants=tuple(contestants), horizon=horizon, seed=seed, times=times)
+    study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times)
     groups = _groups(replicates, min(whole("workers", workers), replicates))
     report = Throttled(progress, horizon * replicates)
     parts = spread(partial(play, study), groups, report)
@@ -78,7 +80,7 @@ def simulate(
 def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
     """Run one group of replicates side by side; ``tick`` hears how many rounds are done in the group."""
     environment = study.world.open(_seeds(study.seed, group, WORLD))
-    world_clock, clocks = Clock(), {contestant.label: Clock() for contestant in study.contestants}
+    world_clock, clocks = Clock(), {entrant.label: Clock() for entrant in study.contestants}
     parties = _enter(study, group, environment, clocks)
     lost = {party.label: np.zeros(len(group)) for party in parties}
     noted: dict[str, list[FloatArray]] = {party.label: [] for party in parties}
@@ -106,11 +108,11 @@ def _enter(study: Study, group: range, environment: Environment, clocks: dict[st
         tastes=partial(_tastes, environment),
     )
     parties = []
-    for contestant in study.contestants:
+    for entrant in study.contestants:
         noise = Streams(_seeds(study.seed, group, NOISE))
-        curator = clocks[contestant.label].call(contestant.curator, setting, noise)
+        curator = clocks[entrant.label].call(entrant.curator, setting, noise)
         chance = Streams(_seeds(study.seed, group, POLICY))
-        parties.append(Party(contestant.label, contestant.policy, curator, chance))
+        parties.append(Party(entrant.label, entrant.policy, curator, chance))
     return parties
 
 

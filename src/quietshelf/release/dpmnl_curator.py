@@ -100,14 +100,20 @@ class DpmnlCurator:
 
     def _shifted(self, noisy: FloatArray) -> tuple[FloatArray, FloatArray]:
         """V_t + 2 lambda I, eigenvalues floored, and the logarithm of its determinant."""
-        precision = noisy + 2 * self._plan.shift * np.eye(noisy.shape[-1])
-        values = np.linalg.eigvalsh(precision)
-        floor = FLOOR * self._plan.shift
-        if values.min(initial=np.inf) < floor:
-            values, vectors = np.linalg.eigh(precision)
-            values = np.maximum(values, floor)
-            precision = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-        return precision, np.asarray(np.log(values).sum(-1))
+        dim, floor = noisy.shape[-1], FLOOR * self._plan.shift
+        precision = noisy + 2 * self._plan.shift * np.eye(dim)
+        try:
+            size = _log_determinant(precision)
+        except np.linalg.LinAlgError:
+            certain = np.zeros(precision.shape[:-2], dtype=bool)
+            size = np.zeros(certain.shape)
+        else:
+            # The least of d positive eigenvalues is at least det / (the mean of the others, if they had it all)^(d-1).
+            most = np.trace(precision, axis1=-2, axis2=-1) / max(dim - 1, 1)
+            certain = size >= math.log(floor) + (dim - 1) * np.log(most)
+        if not certain.all():
+            precision[~certain], size[~certain] = _floored(precision[~certain], floor)
+        return precision, size
 
     def _due(self, size: FloatArray) -> BoolArray:
         rounds, count = len(self._history), self._release.count
@@ -133,3 +139,24 @@ class DpmnlCurator:
             )
             flat[group] = found.theta / self._unit
         return flat.reshape(self._release.theta.shape)
+
+
+def _floored(precision: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
+    """Matrices (n, d, d) with eigenvalues raised to the floor, and the logarithms of their determinants.
+
+    World by world: what becomes of one must not depend, in the last bit, on what runs beside it.
+    """
+    values, vectors = np.linalg.eigh(precision)
+    low = values[:, 0] < floor
+    values = np.maximum(values, floor)
+    lifted = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    size = np.log(values).sum(-1)
+    if not low.all():
+        size[~low] = _log_determinant(precision[~low])
+    return np.where(low[:, None, None], lifted, precision), size
+
+
+def _log_determinant(matrix: FloatArray) -> FloatArray:
+    """By Cholesky; raises if a matrix is not positive definite."""
+    diagonal = np.diagonal(np.linalg.cholesky(matrix), axis1=-2, axis2=-1)
+    return np.asarray(2.0 * np.log(diagonal).sum(-1))

@@ -61,7 +61,7 @@ class Quiet:
         require(self.unit == "person" or self.visits == 1, "visits above 1 need person ids", visits=self.visits)
         require(0 < self.share < 1, "share must be between 0 and 1", share=self.share)
         positive("first", self.first)
-        require(self.growth >= 1, "growth must be at least 1", growth=self.growth)
+        require(1 <= self.growth < math.inf, "growth must be at least 1 and finite", growth=self.growth)
         require(0 < self.forgetting <= 1, "forgetting must be in (0, 1]", forgetting=self.forgetting)
         positive("optimism", self.optimism, zero=True)
         positive("prior_visitors", self.prior_visitors)
@@ -222,4 +222,8 @@ class Learner:
         below = int(np.max(records.drowned(self.records[-1])))
         if below == 0:
             return f"information is above the noise in all {dim} directions"
-        return f"information is below the noise in {below} of {dim} directions: check the declared scales"
+        latest = self.records[-1]
+        advice = (
+            "check the declared scales" if latest.size / dim > 2 * records.noise_level(latest) else "few visitors yet"
+        )
+        return f"information is below the noise in {below} of {dim} directions: {advice}"

@@ -105,7 +105,9 @@ def _weighted(records: Sequence[Record], prior: Estimate, current: Estimate, for
     precision = prior.precision
     shift = (prior.precision @ prior.theta[..., None])[..., 0]
     for age, item in enumerate(reversed(records)):
-        weight = forgetting**age * item.values / (item.values + _noise(item, current.theta, covariance)[..., None])
+        weight = (
+            forgetting**age * item.values / (item.values + signal_noise(item, current.theta, covariance)[..., None])
+        )
         frame = item.frame
         along = weight * (np.swapaxes(item.vectors, -1, -2) @ item.signal[..., None])[..., 0]
         precision = precision + (frame * (weight * item.values)[..., None, :]) @ np.swapaxes(frame, -1, -2)
@@ -115,7 +117,7 @@ def _weighted(records: Sequence[Record], prior: Estimate, current: Estimate, for
     return Estimate(theta, precision)
 
 
-def _noise(item: Record, theta: FloatArray, covariance: FloatArray) -> FloatArray:
+def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> FloatArray:
     """s_k²: variance of a record's signal in any direction, the noise of H acting on how far theta is from it."""
     dim = theta.shape[-1]
     back = np.swapaxes(np.linalg.inv(item.coordinates), -1, -2)  # L^-T
@@ -145,7 +147,11 @@ def geometry(records: Sequence[Record], first: FloatArray, *, anchor: float, cau
 
 
 def drowned(item: Record) -> FloatArray:
-    """In how many directions a record's information is below the noise: sg² of the score, sH sqrt(2 d) of its own."""
-    spectral = item.scales.information * np.sqrt(2 * item.values.shape[-1])
-    result: FloatArray = (item.values < max(item.scales.score**2, spectral)).sum(-1)
+    """In how many directions a record's information is below the noise, (...)."""
+    result: FloatArray = (item.values < noise_level(item)).sum(-1)
     return result
+
+
+def noise_level(item: Record) -> float:
+    """Information that is hard to tell from noise: the variance sg² of the score, or sH sqrt(2 d) of its own."""
+    return float(max(item.scales.score**2, item.scales.information * np.sqrt(2 * item.values.shape[-1])))

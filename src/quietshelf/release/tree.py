@@ -27,7 +27,7 @@ from quietshelf.accounting import HISTORY, Event, epsilon_of_gaussian, noise_for
 from quietshelf.release.noise import NoiseSource, entry
 from quietshelf.release.theory import levels, printed_variance, repaired_variance
 from quietshelf.statistics import from_svec, gram_sensitivity, on_grid, svec, svec_dim
-from quietshelf.types import BoolArray, FloatArray, finite, positive, require, whole
+from quietshelf.types import FloatArray, IntArray, finite, positive, require, whole
 
 SLACK = 1e-12
 """Rounding that the trace of a Gram matrix may show above K before it is refused."""
@@ -220,11 +220,10 @@ class Tree:
         return State(time, sums, noise), from_svec(in_order(sums + noise), self.dim)
 
     def _draw(self, lead: tuple[int, ...]) -> FloatArray:
-        on = _on_diagonal(self.dim)
-        noise = np.empty((*lead, on.size))
-        noise[..., on] = self.source.draw(self.law.diagonal, (*lead, self.dim))
-        noise[..., ~on] = self.source.draw(self.law.off, (*lead, on.size - self.dim))
-        return noise
+        order = _interleaved(self.dim)
+        on = self.source.draw(self.law.diagonal, (*lead, self.dim))
+        off = self.source.draw(self.law.off, (*lead, order.size - self.dim))
+        return np.concatenate([on, off], axis=-1).take(order, axis=-1)
 
 
 def paper(rho: float, *, horizon: int, dim: int, capacity: int, source: NoiseSource, bounded: bool = True) -> Tree:
@@ -279,6 +278,7 @@ def in_order(terms: FloatArray) -> FloatArray:
 
 
 @cache
-def _on_diagonal(dim: int) -> BoolArray:
+def _interleaved(dim: int) -> IntArray:
+    """Where in (diagonal entries, other entries) each svec coordinate is found."""
     row, column = np.triu_indices(dim)
-    return np.asarray(row == column)
+    return np.argsort(np.argsort(row != column, kind="stable"))

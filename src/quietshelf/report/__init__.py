@@ -1,6 +1,21 @@
-"""Rows -> figures and tables. Needs the extra ``report`` (matplotlib), imported only where something is drawn."""
+"""Rows -> figures, tables, one page. Figures need the extra ``report`` (matplotlib), imported when one is drawn."""
 
 from quietshelf.report.curves import regret_curves
+from quietshelf.report.page import Section, Table, write_page
+from quietshelf.report.panels import draw
+from quietshelf.report.plotted import Plotted, plotted, write_csv
+from quietshelf.report.series import Series
 from quietshelf.report.tastes import taste_plot
 
-__all__ = ["regret_curves", "taste_plot"]
+__all__ = [
+    "Plotted",
+    "Section",
+    "Series",
+    "Table",
+    "draw",
+    "plotted",
+    "regret_curves",
+    "taste_plot",
+    "write_csv",
+    "write_page",
+]

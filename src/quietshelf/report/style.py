@@ -6,12 +6,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietshelf.types import require
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette, the readable ones first."""
 STYLES = ("-", "--", "-.", ":")
+FORMATS = (".png", ".svg", ".pdf")
 
 _RC = {
     "figure.dpi": 150,
@@ -29,16 +32,34 @@ _RC = {
 @contextmanager
 def figure(path: Path, *, width: float = 7.0, height: float = 4.2) -> Iterator[Any]:
     """Axes to draw on; the figure is written when the block ends, in the format that the path's suffix names."""
+    with figures([path], size=(width, height)) as (_, grid):
+        yield grid[0][0]
+
+
+@contextmanager
+def figures(
+    paths: Sequence[Path], *, size: tuple[float, float], shape: tuple[int, int] = (1, 1)
+) -> Iterator[tuple[Any, Any]]:
+    """A canvas and its grid of axes (rows x columns); written to every path, in the format that its suffix names."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("figures need matplotlib: pip install 'quietshelf[report]'") from error
-    with mpl.rc_context(_RC):
-        canvas = Figure(figsize=(width, height), layout="constrained")
-        yield canvas.subplots()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        canvas.savefig(path)
+    with mpl.rc_context({**_RC, "svg.hashsalt": paths[0].stem if paths else "none"}):
+        canvas = Figure(figsize=size, layout="constrained")
+        yield canvas, canvas.subplots(*shape, squeeze=False)
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            canvas.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def can_draw(path: Path) -> None:
+    """Refuse a figure that could not be written, before the work that it is to show."""
+    rule = f"a figure must end in {', '.join(FORMATS)}"
+    require(path.suffix in FORMATS, rule, path=str(path))
+    with figures([], size=(1.0, 1.0)):
+        pass
 
 
 def look(index: int) -> dict[str, Any]:

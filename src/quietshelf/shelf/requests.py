@@ -82,4 +82,6 @@ def _features(settings: Settings, stock: Stock, features: ArrayLike | None) -> F
     if settings.visitor_dim is not None:
         wanted = settings.visitor_dim
         require(visitor.size == wanted, f"features must have length {wanted}", length=visitor.size)
-    return Catalogued(visitor, stock.catalogue, feature_map(settings.feature_map, intercept=settings.intercept))
+    features_of = Catalogued(visitor, stock.catalogue, feature_map(settings.feature_map, intercept=settings.intercept))
+    require(features_of.dim > 0, f"features must not be empty for the map {settings.feature_map}", features=features)
+    return features_of

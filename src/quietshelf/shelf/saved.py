@@ -76,6 +76,19 @@ def write(path: Path, state: State) -> Claim:
 
 def read(path: Path) -> tuple[State, bool]:
     """A saved shelf, and whether its open batches may be resumed. The claim is taken last: a failure costs nothing."""
+    header, arrays = _content(path)
+    state = decode(header, arrays, _key(path, header))
+    suffix, inode, changed = header["claim"]
+    return state, Claim(path.with_name(path.name + suffix), inode, changed).take()
+
+
+def look(path: Path) -> State:
+    """A saved shelf to read in; it must not be gone on with."""
+    header, arrays = _content(path)
+    return decode(header, arrays, Persons().key)
+
+
+def _content(path: Path) -> tuple[dict[str, Any], Arrays]:
     content = io.BytesIO(path.read_bytes())
     try:
         with np.load(content, allow_pickle=False) as file:
@@ -83,12 +96,10 @@ def read(path: Path) -> tuple[State, bool]:
         header = json.loads(str(arrays.pop("header")))
         schema = header["schema"]
     except (BadZipFile, ValueError, KeyError, TypeError, EOFError) as error:
-        raise ShelfError(f"path must be a saved shelf, got path={str(path)!r} ({error})") from error
+        raise ShelfError(f"path must be a saved shelf, got path={str(path)!r}") from error
     if schema != SCHEMA:
         raise ShelfError(f"schema must be {SCHEMA}, got schema={schema!r}")
-    state = decode(header, arrays, _key(path, header))
-    suffix, inode, changed = header["claim"]
-    return state, Claim(path.with_name(path.name + suffix), inode, changed).take()
+    return header, arrays
 
 
 def _key(path: Path, header: dict[str, Any]) -> bytes:

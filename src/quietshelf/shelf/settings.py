@@ -8,7 +8,9 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from quietshelf.choice.maps import feature_map
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.geometry import unknown_curvature
+from quietshelf.release.noise import DiscreteGaussian
+from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.types import FloatArray, finite, require, whole
 
 SERVED = ("quiet", "uniform")
@@ -100,8 +102,16 @@ class Public:
         prior: tuple[ArrayLike, ArrayLike] | None,
     ) -> Public:
         """Checked as far as can be before the first offer tells the dimensions."""
+        scale = None if visitor_scale is None else finite("visitor_scale", visitor_scale)
+        require(scale is None or bool((scale > 0).all()), "visitor_scale must be positive", visitor_scale=visitor_scale)
         return cls(
-            None if visitor_scale is None else finite("visitor_scale", visitor_scale),
+            scale,
             None if curvature is None else finite("curvature", curvature, shape=(None, None)),
             None if prior is None else (finite("prior theta", prior[0]), finite("prior precision", prior[1])),
         )
+
+    def check(self, settings: Settings, dim: int) -> None:
+        """Refuse a curvature or a prior that no learner of this dimension could start from."""
+        guess = unknown_curvature(dim) if self.curvature is None else self.curvature
+        require(guess.shape == (dim, dim), f"curvature must have shape ({dim}, {dim})", shape=guess.shape)
+        Learner.start(settings.learning(declared=True), guess, source=DiscreteGaussian(), prior=self.prior)

@@ -126,6 +126,8 @@ class Shelf:
             forgetting=forgetting,
         )
         public = Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=prior)
+        if dim is not None:  # all sizes are known: refuse now what the first visitor would stumble over
+            public.check(settings, dim)
         self._start(State(settings, public, Stock.of(count, known, groups, limits)))
 
     def _start(self, state: State, source: NoiseSource | None = None, rng: Random | None = None) -> None:
@@ -270,6 +272,15 @@ class Shelf:
         while, or after, the original goes on.
         """
         return cls._loaded(path)
+
+    @classmethod
+    def peek(cls, path: str | os.PathLike[str], delta: float = 1e-6) -> Promise:
+        """The promise of a saved shelf, without loading it: the right to resume its open batch stays where it is."""
+        return saved.look(Path(path)).ledger(DiscreteGaussian()).promise(delta=delta)
+
+    def __repr__(self) -> str:
+        settings, count = self._state.settings, len(self._state.stock)
+        return f"<Shelf: {settings.capacity} of {count} items, rho = {settings.rho:g}, {self.arrivals} visitors so far>"
 
     @classmethod
     def _loaded(

@@ -1,0 +1,165 @@
+"""Private Newton: the tastes behind a finished log, from a few noisy sums over all of it.
+
+Releases: ``STEPS`` times the noisy bounded pair (score and information) of everybody in the log, at the theta and in
+    the coordinates that earlier releases gave; the last with ``LAST`` of the budget, and the estimate is made of it
+    alone. Beside the last, the noisy sum of the squared lengths of the weighted scores, for the standard errors:
+    weighting makes scores vary less than their information says, by a share that this sum tells.
+Neighbours: one contributor replaced; their number and order stay.
+Sensitivity, noise: those of `quietshelf.release.batch_pair`, at each release's share of rho; the squared length of a
+    weighted score is between 0 and 1, so its sum moves by 1 at most.
+Privacy: the shares add up to rho, everybody being in every release; one batch in the ledger, so it adds them up.
+Assumes: theta, coordinates and steps are computed from releases and public numbers alone.
+Reference: docs/proofs.md, sections 2 and 4.
+
+`quiet` itself would let every visitor count once, in one of many batches, which suits visitors who come one by one. A
+log is all there at once, and early batches, evaluated far from the answer, bias what is said of strong tastes. Steps
+are held within a radius: far from the answer the information is too small to step by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from quietshelf.accounting import Ledger, noise_for
+from quietshelf.choice.maps import FeatureMap
+from quietshelf.release import batch_pair, records
+from quietshelf.release.geometry import coordinates, curvature_at_zero, floored
+from quietshelf.release.noise import NoiseSource, entry
+from quietshelf.release.records import Estimate, Record
+from quietshelf.statistics import Shown, Total, contribution, nothing, on_grid, summed
+from quietshelf.types import FloatArray, IntArray, finite, positive
+
+STEPS = 12
+LAST = 0.68
+"""Share of the last release."""
+SQUARES = 0.02
+"""Share of the sum of squares; the other releases have the rest in equal parts."""
+RADIUS = 1.0
+"""The longest step, in coordinates in which the declared curvature is I/d: utilities then move by about one."""
+PRIOR_VISITORS = 0.01
+"""What the prior counts for: enough to have an answer where the log says nothing."""
+CHUNK = 1 << 12
+CAUTION = 2.0
+"""Standard deviations of its noise that are added to the sum of squares: errors are rather too large than too small."""
+MARGIN = 1 - 1e-12
+MANY = 10**6
+"""Items of a shop whose catalogue is not declared: subsets then hardly share any."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateTastes:
+    """What a private fit of a log gives; everything in it is public.
+
+    Attributes:
+        theta: Tastes, (d,).
+        covariance: Of theta, sampling and noise both counted, (d, d).
+        ledger: What was spent.
+        drowned: In how many directions the last release's information was below its noise.
+    """
+
+    theta: FloatArray
+    covariance: FloatArray
+    ledger: Ledger
+    drowned: int
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """Of theta, (d,)."""
+        return np.asarray(np.sqrt(np.diagonal(self.covariance)))
+
+
+def private_newton(
+    shown: Shown,
+    *,
+    rho: float,
+    curvature: FloatArray,
+    source: NoiseSource,
+    unit: Literal["visit", "person"] = "visit",
+    declared: bool = True,
+) -> PrivateTastes:
+    """Fit the choice model to everybody in a log, each of whom contributes once.
+
+    Args:
+        shown: Rows (n, J, d), places that hold an item (n, J), place chosen (n,).
+        rho: The whole budget.
+        curvature: Γ0, public, (d, d).
+        source: Where the noise comes from.
+        unit: Whether the contributors are persons, or only visits.
+        declared: Whether Γ0 was declared, and is trusted longer, or is the blind guess I/d.
+    """
+    dim, first = shown.rows.shape[-1], floored(finite("curvature", curvature))
+    ledger = Ledger(budget=None if source.noiseless else positive("rho", rho), unit=unit)
+    prior = Estimate(np.zeros(dim), PRIOR_VISITORS * first)
+    full, shape, theta = prior, first, prior.theta
+    for share in _shares():
+        theta = _within_radius(theta, full.theta, first)
+        scales = batch_pair.scales(rho=share * rho, dim=dim, grid=source.grid)
+        ledger = ledger.spend(*batch_pair.events(dim, batch=0, scales=scales, source=source))
+        frame = coordinates(shape)
+        total, squares = _total(shown, theta, frame, source.grid)
+        noisy = batch_pair.release(total, scales=scales, source=source)
+        latest = records.record(noisy, theta=theta, coordinates=frame, scales=scales, size=len(shown.position))
+        shape = records.geometry([latest], first, anchor=50.0 if declared else 5.0, caution=2.0 if declared else 1.0)
+        full = records.rebuild([latest], prior, Estimate(theta, full.precision))
+    scale = noise_for(1.0, SQUARES * MARGIN * rho)
+    ledger = ledger.spend(entry(source, "squared scores", sensitivity=1.0, scale=scale, visitors=0))
+    above = squares + float(source.draw(scale, (1,))[0]) + CAUTION * scale
+    variation = float(np.clip(above / max(latest.values.sum(), 1e-300), 0.0, 1.0))
+    covariance = _covariance(latest, prior, full, variation)
+    return PrivateTastes(full.theta, covariance, ledger, int(np.max(records.drowned(latest))))
+
+
+def declared_curvature(
+    feature_map: FeatureMap, *, visitor_scale: FloatArray, item_scale: FloatArray, capacity: int
+) -> FloatArray:
+    """Γ0 of features declared independent, mean zero, of these standard deviations, (d, d)."""
+    u, v = finite("visitor_scale", visitor_scale), finite("item_scale", item_scale)
+    second, mean_outer = np.diag(np.append(1.0, v**2)), np.diag(np.append(1.0, np.zeros_like(v)))
+    inner = curvature_at_zero(second, mean_outer, items=MANY, capacity=capacity)
+    index = feature_map.in_product(u.size, v.size)
+    return np.asarray(np.kron(np.diag(np.append(1.0, u**2)), inner)[np.ix_(index, index)])
+
+
+def first_rounds(person: IntArray) -> IntArray:
+    """The first round of every person, in the order of persons: an order that nobody's rounds can change.
+
+    >>> first_rounds(np.array([1, 0, 1, 2]))
+    array([1, 0, 3])
+    """
+    return np.asarray(np.unique(person, return_index=True)[1])
+
+
+def _shares() -> list[float]:
+    """What each pair may spend; rounded down, so that all releases never add up to more than one."""
+    rest = (1 - LAST - SQUARES) / (STEPS - 1)
+    return [MARGIN * rest] * (STEPS - 1) + [MARGIN * LAST]
+
+
+def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[Total, float]:
+    """The sums of the pair and of the squared lengths of its score, each term on the grid."""
+    total, squares = nothing((), theta.size), 0.0
+    for begin in range(0, len(shown.position), CHUNK):
+        part = slice(begin, begin + CHUNK)
+        pair = contribution(Shown(shown.rows[part], shown.offered[part], shown.position[part]), theta, frame)
+        total = total + summed(pair, grid)
+        square = np.minimum((pair.score**2).sum(-1), 1.0)
+        squares += float((on_grid(square, grid) if grid else square).sum())
+    return total, squares
+
+
+def _within_radius(before: FloatArray, after: FloatArray, curvature: FloatArray) -> FloatArray:
+    step = after - before
+    length = float(np.sqrt(step.size * step @ curvature @ step))
+    return np.asarray(before + step * min(1.0, RADIUS / max(length, 1e-300)))
+
+
+def _covariance(latest: Record, prior: Estimate, found: Estimate, variation: float) -> FloatArray:
+    """Of theta = A^-1 b: the score varies by ``variation`` times its information, and by the noise on top."""
+    noise = records.signal_noise(latest, found.theta, np.linalg.inv(found.precision))
+    weight = latest.values / (latest.values + noise)
+    spread = (latest.frame * (weight**2 * (variation * latest.values + noise))) @ latest.frame.T + prior.precision
+    inverse = np.linalg.inv(found.precision)
+    return np.asarray(inverse @ spread @ inverse)

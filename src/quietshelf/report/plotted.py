@@ -1,0 +1,162 @@
+"""What a figure shows, as numbers: panels of lines with bands; drawn by `panels`, written to CSV here."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quietshelf.report.series import Series, band, described, matching, values_of, words
+from quietshelf.types import FloatArray, require
+
+KINDS = ("curves", "final")
+VISITORS = "visitors"
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line and its 95 % band; ``floor`` marks one that is there for comparison."""
+
+    label: str
+    x: FloatArray
+    mean: FloatArray
+    half: FloatArray
+    floor: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One pair of axes."""
+
+    row: str
+    column: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plotted:
+    """A figure before it is drawn: panels row by row.
+
+    Attributes:
+        name: Of its files.
+        title: Above it.
+        x_label: Below it.
+        columns: Panels a row.
+        panels: All of them.
+        log_x: Whether x is on a logarithmic scale.
+        log_y: Whether regret is.
+    """
+
+    name: str
+    title: str
+    x_label: str
+    columns: int
+    panels: tuple[Panel, ...]
+    log_x: bool = False
+    log_y: bool = False
+
+
+def plotted(figure: Mapping[str, Any], series: Sequence[Series]) -> Plotted:
+    """Work out a figure.
+
+    Args:
+        figure: ``name``, ``title``, ``kind`` ("curves": regret over visitors; "final": regret at the horizon along
+            ``x``), ``log_x``, ``log_y``, ``where``, the settings that give ``rows`` and ``columns`` of panels, those
+            that tell ``lines`` apart, and ``floor``: policies drawn in every panel of their world.
+        series: All series of a study.
+    """
+    kind = figure.get("kind", "curves")
+    require(kind in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=kind)
+    chosen = matching(series, figure["where"])
+    floor = matching(series, {"policy": figure.get("floor", [])})
+    rows, columns = (_split(chosen, figure.get(key)) for key in ("rows", "columns"))
+    panels = []
+    for row_name, row in rows:
+        for column_name, column in columns:
+            members = [one for one in row if one in column]
+            beside = [one for one in floor if _same_world(one, members)]
+            lines = _curves if kind == "curves" else _final
+            drawn = (*lines(figure, members, False), *lines(figure, beside, True))
+            panels.append(Panel(row_name, column_name, drawn))
+    label = VISITORS if kind == "curves" else _axis(str(figure["x"]))
+    scales = (bool(figure.get("log_x", False)), bool(figure.get("log_y", False)))
+    return Plotted(figure["name"], figure["title"], label, len(columns), tuple(panels), *scales)
+
+
+def write_csv(figures: Sequence[Plotted], path: Path) -> Path:
+    """Every point of every figure: mean and the ends of its band."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["figure", "row", "column", "line", "x", "mean", "low", "high"])
+        for figure in figures:
+            for panel in figure.panels:
+                for line in panel.lines:
+                    for x, mean, half in zip(line.x, line.mean, line.half, strict=True):
+                        ends = (f"{value:.10g}" for value in (x, mean, mean - half, mean + half))
+                        writer.writerow([figure.name, panel.row, panel.column, line.label, *ends])
+    return path
+
+
+def _split(series: Sequence[Series], key: str | None) -> list[tuple[str, list[Series]]]:
+    if key is None:
+        return [("", list(series))]
+    return [(words(key, value), matching(series, {key: value})) for value in values_of(series, key)]
+
+
+def _curves(figure: Mapping[str, Any], members: Sequence[Series], floor: bool) -> list[Line]:
+    keys = ["policy"] if floor else figure["lines"]
+    found = []
+    for one in _in_order(members, keys):
+        mean, half = band(np.pad(one.regret, ((0, 0), (1, 0))))  # nobody has lost anything before the first visitor
+        found.append(Line(_label(one, keys, floor), np.pad(one.times, (1, 0)), mean, half, floor))
+    return found
+
+
+def _final(figure: Mapping[str, Any], members: Sequence[Series], floor: bool) -> list[Line]:
+    """One point a series: those that differ in x alone are a line."""
+    keys, key = ["policy"] if floor else figure["lines"], figure["x"]
+    found: dict[str, list[Series]] = {}
+    for one in _in_order(members, keys):
+        found.setdefault(_label(one, keys, floor), []).append(one)
+    lines = []
+    for label, group in found.items():
+        points = sorted(((_place(one, key), *band(one.final)) for one in group), key=lambda point: point[0])
+        x, mean, half = (np.array(values, dtype=np.float64) for values in zip(*points, strict=True))
+        lines.append(Line(label, x, mean, half, floor))
+    return lines
+
+
+def _in_order(members: Sequence[Series], keys: Sequence[str]) -> list[Series]:
+    places = [{value: place for place, value in enumerate(values_of(members, key))} for key in keys]
+    return sorted(members, key=lambda one: [place[one[key]] for place, key in zip(places, keys, strict=True)])
+
+
+def _same_world(one: Series, members: Sequence[Series]) -> bool:
+    """Whether a floor belongs in a panel: somebody there serves the same world."""
+    keys = set(one.settings) - {"policy"}
+    return any(all(one[key] == member[key] for key in keys) for member in members)
+
+
+def _label(one: Series, keys: Sequence[str], floor: bool) -> str:
+    return f"{one['policy']}, no privacy" if floor and one["policy"] != "uniform" else described(one, keys)
+
+
+def _place(one: Series, key: str) -> float:
+    """Where on the axis; NaN for a floor that has no such setting: it is level."""
+    value = one[key] if key in one.settings or one["rho"] is not None else None
+    return math.nan if value is None else float(value)
+
+
+def _axis(key: str) -> str:
+    names = {
+        "capacity": "assortment size K",
+        "rho": "ρ",
+        "rho_proven": "ρ proven by the ledger",
+        "dim": "dimension d",
+    }
+    return names.get(key, key)

@@ -1,0 +1,105 @@
+"""The private fit of a log: what it costs, how good it is, and that its errors are honest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quietshelf.accounting import Assumption
+from quietshelf.choice import fit
+from quietshelf.choice.maps import feature_map
+from quietshelf.release.batch_pair import scales
+from quietshelf.release.geometry import catalogue_curvature, unknown_curvature
+from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.private_newton import LAST, SQUARES, STEPS, declared_curvature, first_rounds, private_newton
+from quietshelf.statistics import Shown
+from quietshelf.types import FloatArray
+
+THETA = np.array([-2.0, 1.5, -1.0, 0.5])
+CURVATURE = declared_curvature(feature_map("item"), visitor_scale=np.zeros(0), item_scale=np.ones(3), capacity=8)
+
+
+def log(count: int, rng: np.random.Generator) -> Shown:
+    """Visitors who see eight items and choose by THETA."""
+    x = np.concatenate([np.ones((count, 8, 1)), rng.normal(size=(count, 8, 3))], axis=-1)
+    noisy = np.concatenate([x @ THETA, np.zeros((count, 1))], axis=1) + rng.gumbel(size=(count, 9))
+    picked = noisy.argmax(axis=1)
+    return Shown(x, np.ones((count, 8), dtype=bool), np.where(picked == 8, -1, picked))
+
+
+def test_without_noise_it_is_the_maximum_likelihood_of_weighted_rounds() -> None:
+    """Newton gets to where the weighted score is zero, far from its start; the ledger then reads infinite."""
+    shown = log(3000, np.random.default_rng(1))
+    found = private_newton(shown, rho=1.0, curvature=CURVATURE, source=Noiseless())
+    exact = fit(shown.rows, shown.position)
+    assert np.abs(found.theta - exact.theta).max() < 3 * exact.standard_errors.max()
+    assert found.ledger.rho == np.inf
+
+
+def test_it_costs_rho_in_all_and_everybody_is_in_every_release() -> None:
+    """Twelve releases of two sums, one of squares, all of one batch: the ledger adds them up to rho."""
+    shown = log(200, np.random.default_rng(2))
+    found = private_newton(shown, rho=0.5, curvature=CURVATURE, source=DiscreteGaussian(), unit="person")
+    assert found.ledger.rho == pytest.approx(0.5, rel=1e-9)
+    assert found.ledger.rho <= 0.5
+    assert found.ledger.budget == 0.5
+    assert found.ledger.unit == "person"
+    assert {event.visitors for event in found.ledger.events} == {0}
+    assert len(found.ledger.events) == 2 * STEPS + 1
+    assert {event.assumption for event in found.ledger.events} == {Assumption.EXACT_GRID}
+
+
+def test_noise_is_that_of_each_share() -> None:
+    """The last release has its share of the budget, the others the rest in equal parts."""
+    found = private_newton(
+        log(50, np.random.default_rng(3)), rho=2.0, curvature=CURVATURE, source=Simulated(np.random.default_rng(4))
+    )
+    noise = [event.noise for event in found.ledger.events if event.name == "score"]
+    assert noise[-1] == pytest.approx(scales(rho=2 * LAST, dim=4).score)
+    assert noise[:-1] == pytest.approx([scales(rho=2 * (1 - LAST - SQUARES) / (STEPS - 1), dim=4).score] * (STEPS - 1))
+
+
+def scores(rho: float, curvature: FloatArray, *, declared: bool) -> FloatArray:
+    """Errors over standard errors in 60 logs of 1200 visitors."""
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        tastes = private_newton(log(1200, rng), rho=rho, curvature=curvature, source=Simulated(rng), declared=declared)
+        found.append((tastes.theta - THETA) / tastes.standard_errors)
+    return np.array(found)
+
+
+def honest(z: FloatArray) -> bool:
+    """Whether at least 217 of 240 errors lie within 1.96 standard errors, and they are not far within."""
+    return bool((np.abs(z) <= 1.96).sum() >= 217 and np.sqrt((z**2).mean()) > 0.8)
+
+
+@pytest.mark.parametrize(("rho", "declared"), [(0.5, True), (2.0, True), (2.0, False)])
+def test_standard_errors_count_sampling_and_noise(rho: float, declared: bool) -> None:
+    """60 logs, 4 tastes: accepts the standard errors given, rejects two thirds and one and a half of them.
+
+    At a coverage of 95 % fewer than 217 of 240 would be seen once in 700 times.
+    """
+    z = scores(rho, CURVATURE if declared else unknown_curvature(4), declared=declared)
+    assert honest(z)
+    assert not honest(1.5 * z)
+    assert not honest(z / 1.5)
+
+
+def test_declared_curvature_is_that_of_a_large_catalogue_of_such_items() -> None:
+    """100,000 items drawn with the declared scales agree to 3 %."""
+    rng = np.random.default_rng(5)
+    u, v = np.array([2.0, 0.5]), np.array([0.3, 1.0, 3.0])
+    made = feature_map("full")
+    exact = declared_curvature(made, visitor_scale=u, item_scale=v, capacity=5)
+    drawn = catalogue_curvature(v * rng.normal(size=(100_000, 3)), made, visitor_scale=u, capacity=5)
+    size = np.sqrt(np.outer(np.diagonal(exact), np.diagonal(exact)))
+    assert np.abs((exact - drawn) / size).max() < 0.03
+
+
+def test_one_round_a_person_counts_in_an_order_that_no_round_can_move() -> None:
+    """Adding visits of a person changes nobody else's place."""
+    once = first_rounds(np.array([2, 0, 1]))
+    more = first_rounds(np.array([2, 0, 1, 0, 0]))
+    np.testing.assert_array_equal(once, more)
+    np.testing.assert_array_equal(once, [1, 2, 0])
