@@ -37,11 +37,13 @@ $(VENV)/installed-dev: requirements/dev.lock $(VENV)/installed-base
 
 # Pin again what pyproject.toml asks for; the two lock files are all that an install reads.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-emit-index-url --no-emit-find-links --no-annotate pyproject.toml --extra report --group build
+	--no-header --no-emit-index-url --no-emit-find-links --no-annotate pyproject.toml --group build
+EXTRAS := client data experiments report scale service
 lock: $(VENV)/installed-base
 	$(INSTALL) uv
-	$(LOCK) --output-file requirements/base.lock
-	$(LOCK) --group test --group check --constraint requirements/base.lock --output-file requirements/dev.lock
+	$(LOCK) --extra report --output-file requirements/base.lock
+	$(LOCK) $(EXTRAS:%=--extra %) --group test --group check --constraint requirements/base.lock \
+		--output-file requirements/dev.lock
 
 clean:
 	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .hypothesis

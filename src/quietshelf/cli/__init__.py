@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from quietshelf.__about__ import __version__
+from quietshelf.cli.audit import audit
+from quietshelf.cli.bench import bench
 from quietshelf.cli.demo import demo
+from quietshelf.cli.expedia import expedia
+from quietshelf.cli.fit import fit
+from quietshelf.cli.keys import keys
+from quietshelf.cli.ledger import ledger
+from quietshelf.cli.replay import replay
+from quietshelf.cli.reproduce import reproduce
+from quietshelf.cli.serve import restore, serve
 from quietshelf.cli.simulate import simulate
 
 __all__ = ["app", "main"]
@@ -19,7 +28,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(audit)
+app.command()(bench)
 app.command()(demo)
+app.add_typer(keys)
+app.command()(ledger)
+app.command()(restore)
+app.command()(serve)
+app.add_typer(expedia, name="expedia")
+app.command()(fit)
+app.command()(replay)
+app.command()(reproduce)
 app.command()(simulate)
 
 

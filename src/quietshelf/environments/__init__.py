@@ -1,6 +1,7 @@
 """A world and its seeds -> visitors, their choices, and exact regret. The tastes are known here and nowhere else."""
 
+from quietshelf.environments.expedia import Hotels
 from quietshelf.environments.logit import LogitRound
 from quietshelf.environments.synthetic import Synthetic, SyntheticEnvironment
 
-__all__ = ["LogitRound", "Synthetic", "SyntheticEnvironment"]
+__all__ = ["Hotels", "LogitRound", "Synthetic", "SyntheticEnvironment"]

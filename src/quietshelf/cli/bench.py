@@ -1,0 +1,45 @@
+"""``quietshelf bench``: how fast, as ratios measured in one run."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+import quietshelf
+
+PARTS = ("speed", "alternatives")
+
+
+def bench(
+    part: Annotated[
+        list[str] | None, typer.Argument(help="speed (studies against a plain loop), alternatives; both by default.")
+    ] = None,
+) -> None:
+    """Measure rounds a second against a plain NumPy/SciPy loop, and decisions against other libraries.
+
+    Needs a checkout of the repository, where the benchmarks are; about five minutes.
+
+    Example: quietshelf bench speed
+    """
+    wanted = part or list(PARTS)
+    unknown = [name for name in wanted if name not in PARTS]
+    if unknown:
+        raise ValueError(f"a part must be one of {', '.join(PARTS)}, got {unknown[0]}")
+    for name in wanted:
+        typer.echo(f"== {name} ==")
+        _module(name).main()
+
+
+def _module(name: str) -> ModuleType:
+    """From the checkout that this package is part of; an installed package has none."""
+    root = Path(quietshelf.__file__).parents[2]
+    if not (root / "benchmarks" / f"{name}.py").is_file():
+        raise ModuleNotFoundError("bench needs the folder benchmarks of a checkout: install with --editable from one")
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return importlib.import_module(f"benchmarks.{name}")

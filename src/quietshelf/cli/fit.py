@@ -1,0 +1,142 @@
+"""``quietshelf fit``: the tastes behind a log, exactly or in private."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from quietshelf.cli.console import number, out
+
+NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
+PER_ROW = "The log tells no persons apart: the guarantee is to each row (round) of it, not to each person."
+PER_PERSON = "The first round of every person counts, further ones do not."
+
+
+def fit(
+    log: Annotated[Path, typer.Argument(help="A log: CSV or Parquet in long format, or .npz of searches.")],
+    rho: Annotated[
+        float | None, typer.Option(help="Budget in zCDP for private estimates; without it none are.")
+    ] = None,
+    feature_map: Annotated[str, typer.Option("--map", help="item, concat, outer or full.")] = "concat",
+    scales: Annotated[
+        str, typer.Option(help="Declared (not measured) NAME=SPREAD or NAME=CENTRE:SPREAD of every feature.")
+    ] = "",
+    capacity: Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")] = 10,
+    delta: Annotated[float, typer.Option(help="For the statement in epsilon and delta.")] = 1e-6,
+    ridge: Annotated[float, typer.Option(help="Pull towards zero; fits without privacy only.")] = 0.0,
+    wide: Annotated[bool, typer.Option(help="The log is in wide format: one row a round.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Estimate tastes from a log, with standard errors; in private if rho is given.
+
+    Example: quietshelf fit log.csv --rho 1 --map concat --scales "price=120:40,visitor_age=40:15" --capacity 5
+    """
+    from quietshelf.choice.maps import feature_map as named
+    from quietshelf.logs.encoded import parse_scales, read_any, scaled
+
+    given = read_any(log, wide=wide)
+    declared = parse_scales(scales)
+    if declared:
+        given = scaled(given, declared)
+    chosen_map = named(feature_map)
+    if rho is None:
+        answer = _exact(given, chosen_map, ridge)
+    else:
+        answer = _private(given, chosen_map, rho=rho, capacity=capacity, delta=delta, declared=bool(declared))
+    if as_json:
+        typer.echo(json.dumps(answer))
+    else:
+        _print(answer)
+
+
+def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
+    from quietshelf import choice
+    from quietshelf.logs.encoded import encoded
+
+    ready = encoded(log, chosen_map)
+    found = choice.fit(*ready.rounds, ridge=ridge)
+    return {
+        "private": False,
+        "statement": NOT_PRIVATE,
+        "coefficients": _lines(ready.names, found.theta, found.standard_errors),
+        "log_likelihood": float(found.log_likelihood),
+        "rounds": len(ready.rounds.choice),
+        "converged": bool(found.converged),
+        "gradient_norm": float(found.gradient_norm),
+    }
+
+
+def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: float, declared: bool) -> dict[str, Any]:
+    import numpy as np
+
+    from quietshelf.logs.encoded import encoded
+    from quietshelf.release.geometry import unknown_curvature
+    from quietshelf.release.noise import DiscreteGaussian
+    from quietshelf.release.private_newton import declared_curvature, first_rounds, private_newton
+    from quietshelf.statistics import Shown
+
+    ready = encoded(log, chosen_map)
+    features, choice, available = ready.rounds
+    if ready.person is not None:
+        counted = first_rounds(ready.person)
+        features, choice, available = features[counted], choice[counted], available[counted]
+    sides = {"visitor_scale": np.ones(len(log.visitor_names)), "item_scale": np.ones(len(log.item_names))}
+    guess = (
+        declared_curvature(chosen_map, **sides, capacity=capacity) if declared else unknown_curvature(len(ready.names))
+    )
+    found = private_newton(
+        Shown(features, available, choice),
+        rho=rho,
+        curvature=guess,
+        source=DiscreteGaussian(),
+        unit="visit" if ready.person is None else "person",
+        declared=declared,
+    )
+    promise = found.ledger.promise(delta=delta)
+    return {
+        "private": True,
+        "statement": " ".join([PER_ROW if ready.person is None else PER_PERSON, promise.words]),
+        "coefficients": _lines(ready.names, found.theta, found.standard_errors),
+        "rho": promise.rho,
+        "epsilon": promise.epsilon,
+        "delta": delta,
+        "unit": "row" if ready.person is None else "person",
+        "directions_below_noise": found.drowned,
+        "scales_declared": declared,
+    }
+
+
+def _lines(names: list[str], theta: Any, errors: Any) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "estimate": float(value), "standard_error": float(error) if math.isfinite(error) else None}
+        for name, value, error in zip(names, theta, errors, strict=True)
+    ]
+
+
+def _print(answer: dict[str, Any]) -> None:
+    title = "tastes, private" if answer["private"] else "tastes, not private"
+    drawn = Table(title=title)
+    drawn.add_column("feature", no_wrap=True)
+    drawn.add_column("estimate", justify="right")
+    drawn.add_column("± s.e.", justify="right")
+    for line in answer["coefficients"]:
+        drawn.add_row(
+            line["name"],
+            f"{line['estimate']:.6f}",
+            "∞" if line["standard_error"] is None else number(line["standard_error"]),
+        )
+    out.print(drawn)
+    if not answer["private"]:
+        state = "converged" if answer["converged"] else "NOT converged: the data may be separable, try --ridge"
+        out.print(f"log-likelihood {answer['log_likelihood']:.5f} over {answer['rounds']:,} rounds, {state}")
+    else:
+        units = "in declared units" if answer["scales_declared"] else "as they come: no scales are declared (--scales)"
+        below, of = answer["directions_below_noise"], len(answer["coefficients"])
+        out.print(f"Standard errors count the noise. Features are {units}.")
+        out.print(f"The log is below the noise in {below} of {of} directions.")
+    out.print(answer["statement"])

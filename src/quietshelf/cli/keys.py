@@ -1,0 +1,89 @@
+"""``quietshelf keys``: make, list and revoke API keys, on the database itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quietshelf.cli.serve import Config, Database, Secrets, settings_of
+
+if TYPE_CHECKING:
+    from quietshelf.service.store import Store
+
+keys = typer.Typer(name="keys", help="Make, list and revoke API keys.\n\nExample: quietshelf keys create --scope offer")
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@keys.command()
+def create(
+    scope: Annotated[list[str], typer.Option(help="offer, learn, read or admin; may be given several times.")],
+    name: Annotated[str, typer.Option(help="What it is for.")] = "",
+    shelf: Annotated[str | None, typer.Option(help="The only shelf it may touch.")] = None,
+    config: Config = None,
+    database: Database = None,
+    secrets: Secrets = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key and show it once.
+
+    Example: quietshelf keys create --scope offer --scope learn --name web --shelf teas
+    """
+    from quietshelf.service import keys as rules
+
+    store = _store(config, database, secrets)
+    with store.write() as connection:
+        made = rules.create(connection, name=name, scopes=scope, shelf=shelf, now=store.now(connection))
+    store.close()
+    typer.echo(json.dumps({"key": made}) if as_json else made)
+
+
+@keys.command("list")
+def list_keys(config: Config = None, database: Database = None, secrets: Secrets = None, as_json: Json = False) -> None:
+    """List all keys, without their secrets.
+
+    Example: quietshelf keys list --json
+    """
+    from quietshelf.service import keys as rules
+
+    store = _store(config, database, secrets)
+    with store.read() as connection:
+        found = rules.listed(connection)
+    store.close()
+    if as_json:
+        typer.echo(json.dumps({"keys": found}))
+        return
+    for key in found:
+        state = "revoked" if key["revoked"] else "valid"
+        typer.echo(f"{key['id']}  {state:8} {key['scopes']:24} {key['shelf'] or 'all shelves':20} {key['name']}")
+
+
+@keys.command()
+def revoke(
+    key: Annotated[str, typer.Argument(help="Id of the key, as listed.")],
+    config: Config = None,
+    database: Database = None,
+    secrets: Secrets = None,
+) -> None:
+    """Make a key worthless, within a poll of every running worker (a second by default).
+
+    Example: quietshelf keys revoke 3f9a0c12be77
+    """
+    from quietshelf.service import keys as rules
+
+    store = _store(config, database, secrets)
+    with store.write() as connection:
+        rules.revoke(connection, key, store.now(connection))
+    store.close()
+    typer.echo(f"{key} is revoked")
+
+
+def _store(config: Config, database: Database, secrets: Secrets) -> Store:
+    settings = settings_of(config, {"database": database, "secrets": secrets})
+    from quietshelf.service.store import Store
+    from quietshelf.service.vault import Vault
+
+    store = Store(settings.url, Vault(settings.secrets))
+    store.migrate()
+    return store

@@ -1,0 +1,96 @@
+"""``quietshelf serve`` and ``quietshelf restore``: the service, and the step after a backup was put back."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quietshelf.cli.console import talk
+
+if TYPE_CHECKING:
+    from quietshelf.service.settings import Settings
+
+Config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
+Database = Annotated[str | None, typer.Option(help="SQLite file or PostgreSQL, as a URL.")]
+Secrets = Annotated[str | None, typer.Option(help="Folder of the person key and the epoch file.")]
+
+
+def serve(
+    config: Config = None,
+    database: Database = None,
+    secrets: Secrets = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    workers: Annotated[int | None, typer.Option(help="API processes on this machine.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    """Run the service. The first start makes an admin key and shows it once.
+
+    Example: quietshelf serve --database sqlite:///shop.db --secrets shop-secrets --port 8080
+    """
+    flags = {"database": database, "secrets": secrets, "host": host, "port": port, "workers": workers}
+    settings = settings_of(config, {**flags, "log_level": log_level})
+    import uvicorn
+
+    from quietshelf.service import keys
+    from quietshelf.service.service import Service
+
+    first = Service(settings)
+    first.prepare()
+    key = keys.first(first.store)
+    first.store.close()
+    if key is not None:
+        typer.echo(f"admin key, shown this once: {key}")
+    os.environ.update(settings.to_environment())
+    uvicorn.run(
+        "quietshelf.service.app:from_environment",
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+    )
+
+
+def restore(
+    config: Config = None,
+    database: Database = None,
+    secrets: Secrets = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Say that the database was restored from a backup: open batches are dropped, lost releases enter the ledger.
+
+    Example: quietshelf restore --database sqlite:///shop.db --secrets shop-secrets
+    """
+    from quietshelf.service import restore as step
+    from quietshelf.service.service import Service
+
+    service = Service(settings_of(config, {"database": database, "secrets": secrets}))
+    service.store.migrate()
+    dropped = step.force(service.store, service.source)
+    service.store.close()
+    if as_json:
+        typer.echo(json.dumps(dropped._asdict()))
+    else:
+        typer.echo(f"{dropped.visitors} visitors left out, {dropped.lost_releases} lost releases entered in the ledger")
+
+
+def settings_of(config: Path | None, flags: dict[str, str | int | None]) -> Settings:
+    """The settings; the extra that the service needs is asked for by name if it is missing."""
+    try:
+        import fastapi  # noqa: F401 - only to see whether the extra is there
+        import sqlalchemy  # noqa: F401 - the same
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"the service needs `pip install quietshelf[service]` ({error})") from None
+    from quietshelf.service import settings
+
+    found = settings.read(config, flags=flags)
+    talk.print(f"database {found.database.rpartition('@')[2]}, secrets in {found.secrets}", highlight=False)
+    return found

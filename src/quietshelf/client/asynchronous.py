@@ -1,0 +1,129 @@
+"""The asynchronous client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from quietshelf.client.words import (
+    RETRIED,
+    Call,
+    Offer,
+    Patience,
+    ServiceDown,
+    choice_call,
+    offer_call,
+    offer_of,
+    read,
+)
+
+
+class AsyncClient:
+    """Talks to one service.
+
+    Args:
+        url: Where it is.
+        key: An API key.
+        timeout: Seconds for one attempt.
+        patience: Retries, and what to show when the service is down.
+    """
+
+    def __init__(self, url: str, key: str, *, timeout: float = 5.0, patience: Patience | None = None) -> None:
+        headers = {"Authorization": f"Bearer {key}"}
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
+        self._patience = patience or Patience()
+
+    async def offer(
+        self,
+        shelf: str,
+        features: Sequence[float] = (),
+        *,
+        person: str | None = None,
+        candidates: Sequence[str] | None = None,
+        required: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        capacity: int | None = None,
+    ) -> Offer:
+        """What to show one visitor; a repetition after a lost reply is the same visitor."""
+        call = offer_call(
+            shelf,
+            features=features,
+            person=person,
+            candidates=candidates,
+            required=required,
+            exclude=exclude,
+            capacity=capacity,
+        )
+        try:
+            return offer_of(await self._call(call))
+        except ServiceDown:
+            chance = self._patience.by_chance(call)
+            if chance is None:
+                raise
+            return chance
+
+    async def choose(self, offer: Offer | str, item: str | None) -> None:
+        """Answer an offer: the item chosen, or None. Nothing is sent where chance had chosen."""
+        name = offer.id if isinstance(offer, Offer) else offer
+        if name is not None:
+            await self._call(choice_call(name, item))
+
+    async def put_shelf(self, shelf: str, **settings: Any) -> bool:
+        """Configure a shelf; whether it is new."""
+        return bool((await self._call(Call("PUT", f"/v1/shelves/{shelf}", settings)))["created"])
+
+    async def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
+        """Add and change items."""
+        found: Mapping[str, int] = await self._call(Call("PUT", f"/v1/shelves/{shelf}/items", {"items": list(items)}))
+        return found
+
+    async def retire(self, shelf: str, items: Sequence[str]) -> None:
+        """Never show these items again."""
+        await self._call(Call("POST", f"/v1/shelves/{shelf}/items/retire", {"items": list(items)}))
+
+    async def erase(self, shelf: str, person: str) -> int:
+        """Let a person's visits that are not released contribute nothing; how many there were."""
+        return int((await self._call(Call("POST", f"/v1/shelves/{shelf}/erasures", {"person": person})))["erased"])
+
+    async def privacy(self, shelf: str) -> Mapping[str, Any]:
+        """The promise in words and numbers, and the ledger."""
+        found: Mapping[str, Any] = await self._call(Call("GET", f"/v1/shelves/{shelf}/privacy"))
+        return found
+
+    async def releases(self, shelf: str) -> Sequence[Mapping[str, Any]]:
+        """Every release and the estimate it led to."""
+        found: Sequence[Mapping[str, Any]] = (await self._call(Call("GET", f"/v1/shelves/{shelf}/releases")))[
+            "releases"
+        ]
+        return found
+
+    async def aclose(self) -> None:
+        """Give the connections back."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _call(self, call: Call) -> Any:
+        """The reply; attempts that failed to reach the service, or to write, are repeated."""
+        reason: Exception | None = None
+        for attempt in range(self._patience.retries + 1):
+            if attempt:
+                await asyncio.sleep(self._patience.wait(attempt))
+            try:
+                response = await self._http.request(call.method, call.path, json=call.body, headers=call.headers)
+            except httpx.TransportError as error:
+                reason = error
+                continue
+            if response.status_code not in RETRIED:
+                return read(response)
+        raise ServiceDown(f"the service must answer within {self._patience.retries + 1} attempts") from reason

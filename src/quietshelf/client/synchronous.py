@@ -1,0 +1,127 @@
+"""The synchronous client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from quietshelf.client.words import (
+    RETRIED,
+    Call,
+    Offer,
+    Patience,
+    ServiceDown,
+    choice_call,
+    offer_call,
+    offer_of,
+    read,
+)
+
+
+class Client:
+    """Talks to one service.
+
+    Args:
+        url: Where it is.
+        key: An API key.
+        timeout: Seconds for one attempt.
+        patience: Retries, and what to show when the service is down.
+    """
+
+    def __init__(self, url: str, key: str, *, timeout: float = 5.0, patience: Patience | None = None) -> None:
+        headers = {"Authorization": f"Bearer {key}"}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
+        self._patience = patience or Patience()
+
+    def offer(
+        self,
+        shelf: str,
+        features: Sequence[float] = (),
+        *,
+        person: str | None = None,
+        candidates: Sequence[str] | None = None,
+        required: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        capacity: int | None = None,
+    ) -> Offer:
+        """What to show one visitor; a repetition after a lost reply is the same visitor."""
+        call = offer_call(
+            shelf,
+            features=features,
+            person=person,
+            candidates=candidates,
+            required=required,
+            exclude=exclude,
+            capacity=capacity,
+        )
+        try:
+            return offer_of(self._call(call))
+        except ServiceDown:
+            chance = self._patience.by_chance(call)
+            if chance is None:
+                raise
+            return chance
+
+    def choose(self, offer: Offer | str, item: str | None) -> None:
+        """Answer an offer: the item chosen, or None. Nothing is sent where chance had chosen."""
+        name = offer.id if isinstance(offer, Offer) else offer
+        if name is not None:
+            self._call(choice_call(name, item))
+
+    def put_shelf(self, shelf: str, **settings: Any) -> bool:
+        """Configure a shelf; whether it is new."""
+        return bool((self._call(Call("PUT", f"/v1/shelves/{shelf}", settings)))["created"])
+
+    def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
+        """Add and change items."""
+        found: Mapping[str, int] = self._call(Call("PUT", f"/v1/shelves/{shelf}/items", {"items": list(items)}))
+        return found
+
+    def retire(self, shelf: str, items: Sequence[str]) -> None:
+        """Never show these items again."""
+        self._call(Call("POST", f"/v1/shelves/{shelf}/items/retire", {"items": list(items)}))
+
+    def erase(self, shelf: str, person: str) -> int:
+        """Let a person's visits that are not released contribute nothing; how many there were."""
+        return int((self._call(Call("POST", f"/v1/shelves/{shelf}/erasures", {"person": person})))["erased"])
+
+    def privacy(self, shelf: str) -> Mapping[str, Any]:
+        """The promise in words and numbers, and the ledger."""
+        found: Mapping[str, Any] = self._call(Call("GET", f"/v1/shelves/{shelf}/privacy"))
+        return found
+
+    def releases(self, shelf: str) -> Sequence[Mapping[str, Any]]:
+        """Every release and the estimate it led to."""
+        found: Sequence[Mapping[str, Any]] = (self._call(Call("GET", f"/v1/shelves/{shelf}/releases")))["releases"]
+        return found
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _call(self, call: Call) -> Any:
+        """The reply; attempts that failed to reach the service, or to write, are repeated."""
+        reason: Exception | None = None
+        for attempt in range(self._patience.retries + 1):
+            if attempt:
+                time.sleep(self._patience.wait(attempt))
+            try:
+                response = self._http.request(call.method, call.path, json=call.body, headers=call.headers)
+            except httpx.TransportError as error:
+                reason = error
+                continue
+            if response.status_code not in RETRIED:
+                return read(response)
+        raise ServiceDown(f"the service must answer within {self._patience.retries + 1} attempts") from reason

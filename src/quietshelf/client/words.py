@@ -1,0 +1,120 @@
+"""What both clients share: requests as data, replies as types, when to try again, and what to do without a service."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from httpx import Response
+
+RETRIED = (502, 503, 504)
+
+
+class Refused(ValueError):  # noqa: N818 - says what happened
+    """The service refused; ``kind`` tells cases apart, such as ``offer-expired``, ``status`` is HTTP's."""
+
+    def __init__(self, problem: Mapping[str, Any], status: int) -> None:
+        super().__init__(str(problem.get("detail") or problem.get("title") or f"status {status}"))
+        self.status = status
+        self.kind = str(problem.get("type", "")).rpartition(":")[2]
+        self.problem = dict(problem)
+
+
+class ServiceDown(ConnectionError):  # noqa: N818 - says what happened
+    """The service could not be reached, or could not write, for as long as we tried."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What to show.
+
+    Attributes:
+        id: Names the offer when the answer comes; None if the service was down and chance chose.
+        items: Item ids, in order.
+        release: How many releases the choice rests on.
+        expires: Until when an answer counts (ISO 8601).
+    """
+
+    id: str | None
+    items: tuple[str, ...]
+    release: int = 0
+    expires: str | None = None
+
+    @property
+    def fallback(self) -> bool:
+        """Whether chance chose because the service was down."""
+        return self.id is None
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How often and how long to try again.
+
+    Attributes:
+        retries: Further attempts after the first.
+        pause: Seconds before the first of them; each next waits twice as long, with some chance in it.
+        fallback: Items to choose from by chance when the service is down and the offer names no candidates.
+        fallback_capacity: How many of them; None makes a service that is down an error.
+    """
+
+    retries: int = 3
+    pause: float = 0.1
+    fallback: Sequence[str] = ()
+    fallback_capacity: int | None = None
+
+    def wait(self, attempt: int) -> float:
+        """Seconds before attempt number ``attempt``, from 1 on."""
+        return self.pause * 2.0 ** (attempt - 1) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, hides nothing
+
+    def by_chance(self, call: Call) -> Offer | None:
+        """A uniform choice in place of an offer, if that was asked for."""
+        if self.fallback_capacity is None:
+            return None
+        body = call.body or {}
+        barred = set(body.get("exclude", ()))
+        required = [item for item in body.get("required", ()) if item not in barred]
+        free = [item for item in body.get("candidates", self.fallback) if item not in barred and item not in required]
+        room = min(body.get("capacity", self.fallback_capacity), self.fallback_capacity)
+        more = random.SystemRandom().sample(free, min(len(free), max(0, room - len(required))))
+        return Offer(None, (*required, *more))
+
+
+def offer_call(shelf: str, **asked: Any) -> Call:
+    """Ask for an offer. The key makes every repetition of this very call the same visitor."""
+    body = {name: value for name, value in asked.items() if value is not None}
+    key = {"Idempotency-Key": secrets.token_urlsafe(18)}
+    return Call("POST", f"/v1/shelves/{shelf}/offers", {**body, "features": list(body.get("features", ()))}, key)
+
+
+def choice_call(offer: str, item: str | None) -> Call:
+    """Answer an offer; the same answer again is fine."""
+    return Call("POST", f"/v1/offers/{offer}/choice", {"item": item})
+
+
+def offer_of(reply: Any) -> Offer:
+    """The offer in a reply."""
+    return Offer(reply["offer"], tuple(reply["items"]), reply["release"], reply["expires"])
+
+
+def read(response: Response) -> Any:
+    """The JSON of a reply, None if it is empty; a refusal is raised."""
+    if response.is_success:
+        return response.json() if response.content else None
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {}
+    raise Refused(problem if isinstance(problem, dict) else {}, response.status_code)

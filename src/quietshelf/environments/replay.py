@@ -1,0 +1,101 @@
+"""A shop's log as a semi-synthetic world: its rounds resampled, choices simulated from tastes fitted to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from quietshelf.choice import fit
+from quietshelf.choice.features import Dense
+from quietshelf.choice.maps import FeatureMap
+from quietshelf.environments.expedia import Hotels
+from quietshelf.environments.resampled import ResampledEnvironment, Visitors
+from quietshelf.logs.log import Log
+from quietshelf.types import BoolArray, FloatArray, IntArray, check_shape, finite, require, whole
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Logged:
+    """A world in which the visitors and items of a log come again; an item is a place among a round's candidates.
+
+    Attributes:
+        x: Features of every candidate of every round, (n, J, d).
+        available: Which places hold a candidate, (n, J).
+        revenue: What each earns, (n, J).
+        theta: True tastes, (d,).
+        capacity: K.
+        curvature: Declared Γ0, (d, d); None if nothing is declared.
+    """
+
+    x: FloatArray
+    available: BoolArray
+    revenue: FloatArray
+    theta: FloatArray
+    capacity: int
+    curvature: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        finite("x", self.x, shape=(*self.available.shape, None))
+        check_shape("revenue", finite("revenue", self.revenue), self.available.shape)
+        finite("theta", self.theta, shape=(self.dim,))
+        whole("capacity", self.capacity, high=self.items, high_name="items")
+
+    @property
+    def items(self) -> int:
+        """The most candidates of a round, N."""
+        return int(self.x.shape[1])
+
+    @property
+    def dim(self) -> int:
+        """The length of theta, d."""
+        return int(self.x.shape[2])
+
+    def open(self, seeds: Sequence[SeedSequence]) -> ResampledEnvironment:
+        """The world, once for each seed."""
+        return ResampledEnvironment(self.population(), seeds)
+
+    def population(self) -> Visitors:
+        """Everybody who may come."""
+        return Visitors(
+            features=self._features,
+            utility=self.x @ self.theta,
+            revenue=self.revenue,
+            capacity=self.capacity,
+            theta=self.theta,
+            available=self.available,
+        )
+
+    def _features(self, numbers: IntArray) -> Dense:
+        return Dense(self.x[numbers])
+
+
+def world_of(log: Log, feature_map: FeatureMap, *, ridge: float = 1.0, capacity: int | None = None) -> Logged | Hotels:
+    """The world fitted on a log, not in private.
+
+    Where the log says what else could have been shown, each round keeps its own candidates and their features of that
+    moment. Otherwise every item of the log may be shown to everybody, with its average features and revenue.
+    """
+    found = fit(*log.offered(feature_map), ridge=ridge)
+    require(bool(found.converged), "the fit must converge: more ridge", gradient_norm=float(found.gradient_norm))
+    most = log.capacity if capacity is None else capacity
+    if log.candidates:
+        candidates = log.offerable(feature_map)
+        return Logged(
+            x=candidates.rounds.features,
+            available=candidates.rounds.available,
+            revenue=candidates.revenue,
+            theta=found.theta,
+            capacity=min(most, candidates.shown.shape[1]),
+        )
+    catalogue, revenue = log.catalogue()
+    return Hotels(
+        visitors=log.visitor,
+        catalogue=np.asfortranarray(catalogue),
+        feature_map=feature_map,
+        theta=found.theta,
+        capacity=min(most, len(catalogue)),
+        revenue=revenue,
+    )

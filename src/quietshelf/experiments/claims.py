@@ -1,0 +1,231 @@
+"""Claims about a study, tested on its rows.
+
+All contestants of a study face the same replicates, so two of them are compared by the differences of their regrets,
+replicate by replicate. A claim makes several comparisons; each is tested by Student's interval for the mean difference
+at a level that gives all of them together 95 % confidence (Bonferroni). A comparison *holds* if zero lies below its
+interval, *fails* if zero lies above it, and is *undecided* otherwise. A claim holds if all its comparisons do, fails if
+one of them fails, and is undecided otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from quietshelf.report.series import CONFIDENCE, Series, band, described, matching, values_of
+from quietshelf.types import FloatArray, require
+
+Verdict = Literal["holds", "fails", "undecided"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One test: what is said to be larger, what smaller, and by how much it is.
+
+    Attributes:
+        subject: What is compared, in words.
+        larger: Mean of the side that is said to be larger.
+        smaller: Mean of the other.
+        low: Lower end of the interval for their difference.
+        high: Upper end.
+        verdict: Whether zero lies below it, above it, or inside.
+    """
+
+    subject: str
+    larger: float
+    smaller: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a claim in one group of settings."""
+
+    says: str
+    source: str
+    group: str
+    verdict: Verdict
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def holding(self) -> int:
+        """Comparisons that hold."""
+        return sum(each.verdict == "holds" for each in self.comparisons)
+
+
+Pair = tuple[str, FloatArray, FloatArray]
+"""Subject; per replicate the value said to be larger, and the other."""
+
+
+def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[Outcome]:
+    """Test a claim in every group of the settings that its ``by`` names.
+
+    Args:
+        claim: ``says``, ``source``, ``kind`` with its own keys, ``where`` and ``by``. Kinds: ``order`` (regret
+            ``falls`` or ``rises`` in ``direction`` ``along`` a setting), ``versus`` (``better`` loses less than
+            ``worse``, all other settings that both have being equal), ``widens`` (by more and more ``along`` a
+            setting), ``slows`` (later visitors lose less than earlier ones), ``always`` (a measure is true at a share
+            ``least`` of the checkpoints after ``after``), ``within`` (a measure is below ``bound`` at the end),
+            ``exceeds`` (it is above ``level``).
+        series: All series of the study.
+    """
+    require(claim["kind"] in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=claim["kind"])
+    chosen = matching(series, claim.get("where", {}))
+    outcomes = []
+    for group in _groups(chosen, claim.get("by", [])):
+        pairs = KINDS[claim["kind"]](claim, group)
+        if pairs:
+            name = described(group[0], claim.get("by", []))
+            tested = tuple(_tested(pair, len(pairs)) for pair in pairs)
+            source = claim.get("source", "ours")
+            outcomes.append(Outcome(claim["says"], source, name, _together([t.verdict for t in tested]), tested))
+    return outcomes
+
+
+def _groups(series: Sequence[Series], keys: Sequence[str]) -> list[list[Series]]:
+    groups = [list(series)]
+    for key in keys:
+        groups = [matching(group, {key: value}) for group in groups for value in values_of(group, key)]
+    return groups
+
+
+def _order(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
+    """Neighbours along a setting, all other settings equal."""
+    key, falls = claim["along"], claim["direction"] == "falls"
+    pairs = []
+    ranks = {value: place for place, value in enumerate(values_of(group, key))}
+    for one in group:
+        for other in group:
+            if ranks[other[key]] == ranks[one[key]] + 1 and _alike(one, other, {key}):
+                large, small = (one, other) if falls else (other, one)
+                rest = _varying(group, [one, other], {key})
+                subject = f"{described(large, [key])} above {described(small, [key])}"
+                pairs.append((f"{subject}{_beside(rest)}", large.final, small.final))
+    return pairs
+
+
+def _versus(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
+    """The better below the worse, all other settings that both have being equal."""
+    keys = {*claim["better"], *claim["worse"]}
+    return [
+        (_sides(worse, better, sorted(keys), group), worse.final, better.final)
+        for better in matching(group, claim["better"])
+        for worse in matching(group, claim["worse"])
+        if _alike(better, worse, keys)
+    ]
+
+
+def _slows(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
+    """Loss a visitor in the first half of what follows ``after`` above that in the second half."""
+    pairs = []
+    for one in group:
+        begin = int(np.searchsorted(one.times, claim.get("after", 0)))
+        middle = int(np.searchsorted(one.times, (one.times[begin] + one.times[-1]) / 2))
+        early = (one.regret[:, middle] - one.regret[:, begin]) / (one.times[middle] - one.times[begin])
+        late = (one.regret[:, -1] - one.regret[:, middle]) / (one.times[-1] - one.times[middle])
+        pairs.append((f"early above late{_beside(_varying(group, [one], set()))}", early, late))
+    return pairs
+
+
+def _always(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
+    """The share of checkpoints at which a measure is true, against the share that is claimed."""
+    pairs = []
+    for one in group:
+        if claim["measure"] in one.measures:
+            true = one.measures[claim["measure"]][:, one.times > claim.get("after", 0)].mean(axis=-1)
+            goal = np.full(true.shape, claim["least"] - _STRICT)
+            pairs.append((f"share of rounds{_beside(_varying(group, [one], set()))}", true, goal))
+    return pairs
+
+
+def _within(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
+    """A bound above what was measured."""
+    pairs = []
+    for one in group:
+        if claim["bound"] in one.measures:
+            measured = one.final if claim["measure"] == "regret" else one.measures[claim["measure"]][:, -1]
+            limit = one.measures[claim["bound"]][:, -1]
+            pairs.append((f"bound above measured{_beside(_varying(group, [one], set()))}", limit, measured))
+    return pairs
+
+
+def _exceeds(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
+    """What was measured at the end above a level."""
+    pairs = []
+    for one in group:
+        if claim["measure"] in one.measures:
+            measured = one.measures[claim["measure"]][:, -1]
+            level = np.full(measured.shape, float(claim["level"]))
+            pairs.append((f"measured above level{_beside(_varying(group, [one], set()))}", measured, level))
+    return pairs
+
+
+def _widens(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
+    """The gap between worse and better at one value of a setting above that at the value before."""
+    key, keys = claim["along"], {*claim["better"], *claim["worse"]}
+    gaps = [
+        (better, worse.final - better.final)
+        for better in matching(group, claim["better"])
+        for worse in matching(group, claim["worse"])
+        if _alike(better, worse, keys)
+    ]
+    ranks = {value: place for place, value in enumerate(values_of(group, key))}
+    return [
+        (f"gap at {described(other, [key])} above gap at {described(one, [key])}", wide, narrow)
+        for one, narrow in gaps
+        for other, wide in gaps
+        if ranks[other[key]] == ranks[one[key]] + 1 and _alike(one, other, {key})
+    ]
+
+
+KINDS: Mapping[str, Callable[[Mapping[str, Any], Sequence[Series]], list[Pair]]] = {
+    "order": _order,
+    "versus": _versus,
+    "widens": _widens,
+    "slows": _slows,
+    "always": _always,
+    "within": _within,
+    "exceeds": _exceeds,
+}
+_STRICT = 1e-12  # a share that is exactly as large as claimed is large enough
+
+
+def _tested(pair: Pair, count: int) -> Comparison:
+    subject, large, small = pair
+    difference = large - small
+    mean, half = band(difference, 1 - (1 - CONFIDENCE) / count)
+    low, high = float(mean - half), float(mean + half)
+    verdict: Verdict = "holds" if low > 0 else "fails" if high < 0 else "undecided"
+    return Comparison(subject, float(large.mean()), float(small.mean()), low, high, verdict)
+
+
+def _together(verdicts: Sequence[Verdict]) -> Verdict:
+    if all(verdict == "holds" for verdict in verdicts):
+        return "holds"
+    return "fails" if "fails" in verdicts else "undecided"
+
+
+def _alike(one: Series, other: Series, apart: set[str]) -> bool:
+    """Whether all settings that both have are equal, but for some."""
+    both = set(one.settings) & set(other.settings)
+    return all(one[key] == other[key] for key in both - apart)
+
+
+def _varying(group: Sequence[Series], members: Sequence[Series], apart: set[str]) -> str:
+    """The settings of the members that are not the same in the whole group."""
+    keys = [key for key in members[0].settings if key not in apart and len(values_of(group, key)) > 1]
+    return described(members[0], keys)
+
+
+def _sides(worse: Series, better: Series, keys: list[str], group: Sequence[Series]) -> str:
+    rest = _varying(group, [better], set(keys))
+    return f"{described(worse, keys)} above {described(better, keys)}{_beside(rest)}"
+
+
+def _beside(rest: str) -> str:
+    return f" ({rest})" if rest else ""

@@ -1,0 +1,153 @@
+"""Units -> rows in the store: over local processes, or an existing Dask cluster. The same rows either way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, MutableSequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+from quietshelf.__about__ import __version__
+from quietshelf.experiments.store import Store
+from quietshelf.experiments.units import Done, Unit, run_unit
+from quietshelf.types import whole
+
+Progress = Callable[[int, int], None]
+Runner = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+INTERVAL = 0.25
+"""Seconds between two looks at the work."""
+STOP = -1
+
+
+def run_study(store: Store, runner: Runner, progress: Progress | None = None) -> None:
+    """Do what is not done yet, writing each unit as soon as it is finished."""
+    pending = store.pending
+    total = sum(unit.work for unit in pending)
+
+    def report(work: int) -> None:
+        if progress is not None:
+            progress(work, total)
+
+    report(0)
+    for unit, done in runner(pending, report):
+        store.write(unit, done)
+    report(total)
+
+
+class Local:
+    """Processes on this machine, one a core unless told otherwise."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = whole("workers", workers or os.cpu_count() or 1)
+
+    def __call__(self, units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
+        """Each unit with its rows, in the order in which they are finished."""
+        if not units:
+            return
+        # Spawned, not forked: a fork copies locks that other threads may hold. Always another process, even if only
+        # one, so that the linear algebra runs on one thread everywhere: its last bits may depend on that.
+        context = get_context("spawn")
+        board = context.RawArray("q", len(units) + 1)
+        workers = min(self._workers, len(units), _room(units))
+        with _one_thread(), ProcessPoolExecutor(workers, context, initializer=_share, initargs=(board,)) as pool:
+            futures = {pool.submit(_work, place, unit): unit for place, unit in enumerate(units)}
+            try:
+                yield from _finished(futures, board, report)
+            except BaseException:
+                board[STOP] = 1
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _finished(
+    futures: dict[Future[Done], Unit], board: MutableSequence[int], report: Callable[[int], None]
+) -> Iterator[tuple[Unit, Done]]:
+    waiting = set(futures)
+    while waiting:
+        finished, waiting = wait(waiting, timeout=INTERVAL, return_when=FIRST_COMPLETED)
+        for future in finished:
+            yield futures[future], future.result()
+        report(sum(board[:STOP]))
+
+
+def _room(units: list[Unit]) -> int:
+    """How many units fit into memory side by side; at least one is always tried."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, free // max(1, *(unit.memory for unit in units)))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """What is spawned meanwhile computes on one thread: the cores are taken by processes."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+_board: MutableSequence[int] = []
+
+
+def _share(board: MutableSequence[int]) -> None:
+    global _board
+    _board = board
+
+
+def _work(place: int, unit: Unit) -> Done:
+    def tick(work: int) -> None:
+        _board[place] = work
+        if _board[STOP]:
+            raise RuntimeError("stopped, because the study was interrupted or another unit failed")
+
+    return run_unit(unit, tick)
+
+
+class Cluster:
+    """An existing Dask cluster; its workers need the same quietshelf. Work of a worker that dies is done by another."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __call__(self, units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
+        """Each unit with its rows, in the order in which they are finished."""
+        distributed = _distributed()
+        done = 0
+        with distributed.Client(self._address, set_as_default=False) as client:
+            _require_same_version(client)
+            futures = {client.submit(_alone, unit, pure=False, key=f"quietshelf-{unit.name}"): unit for unit in units}
+            for future in distributed.as_completed(list(futures), loop=client.loop):
+                unit = futures.pop(future)
+                yield unit, future.result()
+                done += unit.work
+                report(done)
+
+
+def _alone(unit: Unit) -> Done:
+    return run_unit(unit, lambda _: None)
+
+
+def _require_same_version(client: Any) -> None:
+    found = set(client.run(_version).values())
+    if found - {__version__}:
+        raise ValueError(f"all workers must have quietshelf {__version__}, got {', '.join(sorted(found))}")
+
+
+def _version() -> str:
+    return __version__
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("a cluster needs dask.distributed: pip install 'quietshelf[scale]'") from error
+    return distributed

@@ -1,0 +1,122 @@
+"""A study by name -> rows, figures, claims, a page: all of it in one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quietshelf.experiments.claims import Outcome, judge
+from quietshelf.experiments.engine import Local, Progress, Runner, run_study
+from quietshelf.experiments.store import Store, column
+from quietshelf.experiments.study import Study, read_study
+from quietshelf.experiments.summary import section
+from quietshelf.report import Plotted, Section, Series, draw, plotted, write_csv, write_page
+from quietshelf.types import require
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAPER = ("privacy-level", "dimension", "assortment-size", "benchmark")
+"""The four figures of the paper's synthetic study: what ``all`` means."""
+STANDARD = ("label", "cell", "replicate", "t", "regret", "rho_proven")
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What came of a study."""
+
+    study: Study
+    folder: Path
+    outcomes: tuple[Outcome, ...]
+    section: Section
+
+    @property
+    def page(self) -> Path:
+        """The page of this study alone."""
+        return self.folder / "report.html"
+
+
+def names() -> tuple[str, ...]:
+    """The studies that come with the package: the paper's first."""
+    found = sorted(file.name.removesuffix(".toml") for file in files(__package__).joinpath("studies").iterdir())
+    return (*PAPER, *(name for name in found if name not in PAPER))
+
+
+def study_named(name: str) -> Study:
+    """A study of the package by its name, or one of your own by the path of its TOML file."""
+    if name.endswith(".toml"):
+        require(Path(name).is_file(), "a study must be a TOML file", path=name)
+        return read_study(Path(name))
+    require(name in names(), f"a study must be one of {', '.join(names())} or a TOML file", study=name)
+    with as_file(files(__package__).joinpath("studies", f"{name}.toml")) as path:
+        return read_study(path)
+
+
+def reproduce(
+    study: Study, folder: Path, *, runner: Runner | None = None, progress: Progress | None = None, command: str = ""
+) -> Reproduced:
+    """Run what is not there yet, then judge, draw and write the page.
+
+    Args:
+        study: What to do.
+        folder: Where it goes; rows that are there already are kept.
+        runner: `Local` or `Cluster`.
+        progress: Called with rounds done and rounds to do, over all contestants.
+        command: How to run it again, for the page.
+    """
+    store = Store(folder, study)
+    run_study(store, runner or Local(), progress)
+    series = series_of(study, store.read())
+    outcomes = tuple(outcome for claim in study.claims for outcome in judge(claim, series))
+    figures = [plotted(figure, series) for figure in study.figures]
+    drawn = _draw(figures, folder)
+    made = section(study, series, outcomes, drawn, manifest=store.manifest, command=command)
+    result = Reproduced(study, folder, outcomes, made)
+    write_page(result.page, f"Quietshelf: {study.title}", [made])
+    return result
+
+
+def write_all(results: Sequence[Reproduced], path: Path) -> Path:
+    """One page for several studies."""
+    return write_page(path, "Quietshelf: the paper's studies", [result.section for result in results])
+
+
+def series_of(study: Study, table: pa.Table) -> list[Series]:
+    """The rows, contestant by contestant."""
+    cells, labels = column(table, "cell"), column(table, "label")
+    every = {name: column(table, name) for name in table.column_names if name in STANDARD[2:]}
+    settings = {key for cell in study.cells for entry in cell.entries for key in entry.settings}
+    measures = [name for name in table.column_names if name not in {*STANDARD, *settings}]
+    every |= {name: column(table, name) for name in measures}
+    found = []
+    for cell in study.cells:
+        inside = np.flatnonzero(cells == cell.number)
+        for entry in cell.entries:
+            rows = inside[labels[inside] == entry.label]
+            rows = rows[np.lexsort((every["t"][rows], every["replicate"][rows]))]
+            shape = (study.replicates, -1)
+            values = {name: every[name][rows].reshape(shape) for name in measures}
+            found.append(
+                Series(
+                    settings=entry.settings,
+                    times=every["t"][rows].reshape(shape)[0],
+                    regret=every["regret"][rows].reshape(shape),
+                    proven=float(every["rho_proven"][rows].max()),
+                    measures={name: value for name, value in values.items() if np.isfinite(value).all()},
+                )
+            )
+    return found
+
+
+def _draw(figures: Sequence[Plotted], folder: Path) -> list[tuple[Path, str]]:
+    drawn = []
+    for figure in figures:
+        svg, _ = draw(figure, folder / "figures")
+        drawn.append((svg, figure.title))
+    write_csv(figures, folder / "plotted.csv")
+    return drawn

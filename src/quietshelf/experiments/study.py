@@ -1,0 +1,159 @@
+"""What a study is: worlds, who serves in them, what is claimed, what is drawn. Read from TOML.
+
+Every setting of a world or a policy may be a list: all combinations then take part. Contestants that share a world form
+cells of at most ``together``: a cell's visitors are drawn once for all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+from quietshelf.experiments.units import Cell, Entry, Unit
+from quietshelf.experiments.worlds import make_world
+from quietshelf.types import require, whole
+
+Settings = dict[str, Any]
+HEAD = ("title", "summary", "horizon", "replicates", "seed", "block", "together", "checkpoints", "watch")
+TABLES = ("worlds", "policies", "claims", "figures")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study with its settings resolved.
+
+    Attributes:
+        name: As the command line knows it.
+        title: One line.
+        summary: What it is for, in a few sentences.
+        horizon: Visitors a replicate; a world may have its own.
+        replicates: Independent worlds.
+        seed: Equal seeds give equal rows, on any machine count.
+        block: Replicates that run side by side in one unit of work.
+        together: The most contestants of one cell.
+        checkpoints: How many times, evenly spread, rows are noted.
+        watch: Whether confidence, definiteness and refits are noted besides the regret.
+        worlds: Settings of each world, lists resolved.
+        policies: Settings of each contestant, lists resolved; ``worlds`` in them names those it takes part in.
+        claims: What is claimed, as `claims.judge` reads it.
+        figures: What is drawn, as `report.panels` reads it.
+    """
+
+    name: str
+    title: str
+    summary: str
+    horizon: int
+    replicates: int
+    seed: int
+    block: int = 30
+    together: int = 10
+    checkpoints: int = 50
+    watch: bool = False
+    worlds: tuple[Settings, ...]
+    policies: tuple[Settings, ...]
+    claims: tuple[Settings, ...] = ()
+    figures: tuple[Settings, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in ("horizon", "replicates", "block", "together", "checkpoints"):
+            whole(key, getattr(self, key))
+        whole("seed", self.seed, low=0)
+        require(bool(self.worlds) and bool(self.policies), "a study needs worlds and policies", study=self.name)
+
+    def reduced(self, *, horizon: int | None = None, replicates: int | None = None, seed: int | None = None) -> Study:
+        """The same study at another size or seed; worlds with a horizon of their own shrink in proportion."""
+        length = self.horizon if horizon is None else whole("horizon", horizon)
+        worlds = tuple(_shorter(world, length, self.horizon) for world in self.worlds)
+        return replace(
+            self,
+            horizon=length,
+            replicates=self.replicates if replicates is None else replicates,
+            seed=self.seed if seed is None else seed,
+            worlds=worlds,
+        )
+
+    def with_data(self, path: Path | None) -> Study:
+        """The same study on another file, in the worlds that read one."""
+        if path is None:
+            return self
+        return replace(
+            self, worlds=tuple({**world, "data": str(path)} if "data" in world else world for world in self.worlds)
+        )
+
+    @property
+    def config(self) -> Settings:
+        """All that decides the rows, as plain data."""
+        return {key: getattr(self, key) for key in ("name", *HEAD[2:], "worlds", "policies")}
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the config: rows of different fingerprints are not of the same study."""
+        return hashlib.sha256(json.dumps(self.config, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Contestants that share a world, so many together."""
+        found: list[Cell] = []
+        for settings in self.worlds:
+            world = {key: value for key, value in settings.items() if key not in ("name", "horizon")}
+            entries = [Entry(settings, policy) for policy in self.policies if _takes_part(policy, settings)]
+            horizon = settings.get("horizon", self.horizon)
+            for begin in range(0, len(entries), self.together):
+                group = tuple(entries[begin : begin + self.together])
+                found.append(Cell(len(found), make_world(world), group, horizon))
+        return tuple(found)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The work, in pieces that are written one by one: a cell and a block of its replicates; the longest first."""
+        edges = [*range(0, self.replicates, self.block), self.replicates]
+        blocks = [range(low, high) for low, high in pairwise(edges)]
+        units = [
+            Unit(cell, block, seed=self.seed, checkpoints=self.checkpoints, watch=self.watch)
+            for cell in self.cells
+            for block in blocks
+        ]
+        return tuple(sorted(units, key=lambda unit: -unit.work * unit.cell.world.dim))
+
+
+def read_study(path: Path) -> Study:
+    """A study from a TOML file."""
+    raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    unknown = sorted(set(raw) - {*HEAD, *TABLES})
+    require(not unknown, f"a study has the keys {', '.join((*HEAD, *TABLES))}", unknown=unknown)
+    head: Settings = {key: raw[key] for key in HEAD if key in raw}
+    worlds = tuple(_unique(world for table in raw.get("worlds", ()) for world in _grid(table)))
+    policies = tuple(_unique(policy for table in raw.get("policies", ()) for policy in _grid(table, keep=("worlds",))))
+    tables: Settings = {key: tuple(raw.get(key, ())) for key in ("claims", "figures")}
+    return Study(name=path.stem, worlds=worlds, policies=policies, **head, **tables)
+
+
+def _grid(table: Mapping[str, Any], keep: tuple[str, ...] = ()) -> Iterator[Settings]:
+    """All combinations of the values that are lists."""
+    keys = list(table)
+    choices = [value if isinstance(value, list) and key not in keep else [value] for key, value in table.items()]
+    for values in product(*choices):
+        yield dict(zip(keys, values, strict=True))
+
+
+def _unique(found: Iterator[Settings]) -> list[Settings]:
+    every = list(found)
+    twice = [each for place, each in enumerate(every) if each in every[:place]]
+    require(not twice, "a study lists every world and policy once", twice=twice[:1])
+    return every
+
+
+def _takes_part(policy: Settings, world: Settings) -> bool:
+    return "worlds" not in policy or world.get("name") in policy["worlds"]
+
+
+def _shorter(world: Settings, horizon: int, before: int) -> Settings:
+    if "horizon" not in world:
+        return world
+    return {**world, "horizon": max(1, world["horizon"] * horizon // before)}

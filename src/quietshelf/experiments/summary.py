@@ -1,0 +1,91 @@
+"""A study's section of the page: claims with verdicts, regret of every contestant, how to run it again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from quietshelf.experiments.claims import Comparison, Outcome
+from quietshelf.experiments.study import Study
+from quietshelf.report import Section, Series, Table
+from quietshelf.report.series import band, described, values_of
+
+METHOD = (
+    "Claims are tested on the rows: paired differences over replicates, Student intervals, each claim's comparisons "
+    "together at 95 % confidence (Bonferroni). ✔ all comparisons hold; ✘ at least one is significantly the other way "
+    "round; ? neither."
+)
+
+
+def section(
+    study: Study,
+    series: Sequence[Series],
+    outcomes: Sequence[Outcome],
+    figures: Sequence[tuple[Path, str]],
+    *,
+    manifest: Mapping[str, Any],
+    command: str,
+) -> Section:
+    """Everything the page says of a study."""
+    size = f"{study.replicates} replicates of {study.horizon:,} visitors, seed {study.seed}."
+    tables = [claims_table(outcomes)] if outcomes else []
+    return Section(
+        title=study.title,
+        text=[study.summary, size, *([METHOD] if outcomes else [])],
+        tables=[*tables, regret_table(series, study.horizon)],
+        figures=figures,
+        rerun=command or f"quietshelf reproduce {study.name}",
+        facts=_facts(manifest),
+    )
+
+
+def claims_table(outcomes: Sequence[Outcome]) -> Table:
+    """One row a claim and group of settings, the comparisons below it."""
+    rows = [
+        (each.says, each.source, each.group, each.verdict, f"{each.holding} of {len(each.comparisons)}")
+        for each in outcomes
+    ]
+    notes = [[_sentence(comparison) for comparison in each.comparisons] for each in outcomes]
+    return Table("Claims", ("claim", "made by", "where", "verdict", "comparisons that hold"), rows, notes)
+
+
+def regret_table(series: Sequence[Series], horizon: int) -> Table:
+    """Mean regret at the end, with its confidence interval and the rho that the ledger proves."""
+    every = dict.fromkeys(key for one in series for key in one.settings)
+    keys = [key for key in every if len(set(values_of(series, key)) - {None}) > 1]
+    rows = []
+    for one in series:
+        mean, half = band(one.final)
+        regret = f"{figure(float(mean))} ± {figure(float(half))}"
+        rows.append((described(one, keys) or one["policy"], regret, figure(one.proven)))
+    caption = f"Regret of everybody at the end (T = {horizon:,} unless said otherwise)"
+    return Table(caption, ("who and where", "mean ± 95 %", "ρ proven"), rows, folded=True)
+
+
+def figure(value: float) -> str:
+    """A number for a table.
+
+    >>> figure(1234.5), figure(0.01234), figure(math.inf)
+    ('1,234', '0.0123', '∞')
+    """
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _sentence(each: Comparison) -> str:
+    ends = f"{figure(each.low)} to {figure(each.high)}"
+    return f"{each.verdict}: {each.subject}: {figure(each.larger)} against {figure(each.smaller)}, difference {ends}"
+
+
+def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    versions = ", ".join(f"{name} {value}" for name, value in manifest["versions"].items())
+    return [
+        ("seed", str(manifest["seed"])),
+        ("git revision", manifest["revision"] or "not a checkout"),
+        ("versions", versions),
+        ("platform", manifest["platform"]),
+        ("config fingerprint", manifest["fingerprint"][:16]),
+    ]

@@ -1,0 +1,86 @@
+"""What the paper's theorems speak of, noted while a contestant learns: coverage, definiteness, refits, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from quietshelf.experiments.bounds import Bounds, bounds
+from quietshelf.loop import Contestant, Setting
+from quietshelf.release.dpmnl_curator import FLOOR
+from quietshelf.types import Curator, FloatArray, Random, Release, Round
+
+
+@dataclass
+class Watch:
+    """Measures of one contestant at the checkpoints, each (replicates, checkpoints).
+
+    ``covered``: whether |theta_t - theta*| <= alpha_t in the norm of V_t, alpha_t not scaled down. ``distance_share``:
+    the one as a share of the other. ``definite``: whether V_t was positive definite before its eigenvalues were
+    floored. ``fits_made``: how many so far. ``fit_bound``, ``regret_bound``: what theory allows, as `bounds` has it.
+    """
+
+    times: tuple[int, ...]
+    _noted: dict[str, list[FloatArray]] = field(default_factory=dict)
+
+    @property
+    def measures(self) -> dict[str, FloatArray]:
+        """By name."""
+        return {name: np.stack(values, axis=-1) for name, values in self._noted.items()}
+
+    def over(self, contestant: Contestant, settings: Mapping[str, Any]) -> Contestant:
+        """The same contestant, watched."""
+
+        def curator(setting: Setting, rng: Random) -> Curator:
+            inner = contestant.curator(setting, rng)
+            found = bounds(settings, setting)
+            return inner if found is None else Watched(inner, setting, set(self.times), self._note(found))
+
+        return Contestant(contestant.label, contestant.policy, curator)
+
+    def _note(self, found: Bounds) -> Callable[[Release, FloatArray], None]:
+        def note(release: Release, truth: FloatArray) -> None:
+            away = release.theta - truth
+            distance = np.sqrt(np.einsum("...i,...ij,...j->...", away, release.precision, away))
+            share = distance / (release.radius / found.scale)
+            least = np.linalg.eigvalsh(release.precision)[..., 0]
+            values = {
+                "covered": share <= 1,
+                "distance_share": share,
+                "definite": least > 2 * FLOOR * found.shift * found.unit**2,
+                "fits_made": release.count,
+                "fit_bound": np.full(share.shape, found.fits),
+                "regret_bound": np.full(share.shape, found.regret),
+            }
+            for name, value in values.items():
+                self._noted.setdefault(name, []).append(np.asarray(value, dtype=np.float64))
+
+        return note
+
+
+class Watched:
+    """A curator whose releases are looked at, at given times, by somebody who knows the truth."""
+
+    def __init__(
+        self, inner: Curator, setting: Setting, times: set[int], note: Callable[[Release, FloatArray], None]
+    ) -> None:
+        self._inner, self._setting, self._times, self._note = inner, setting, times, note
+        self._rounds = 0
+        self.ledger = getattr(inner, "ledger", None)
+
+    @property
+    def release(self) -> Release:
+        """As the curator has it."""
+        return self._inner.release
+
+    def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
+        """As the curator does."""
+        release = self._inner.observe(round)
+        self._rounds += 1
+        self.ledger = getattr(self._inner, "ledger", None)
+        if self._rounds in self._times:
+            self._note(release, self._setting.theta)
+        return release

@@ -1,0 +1,94 @@
+"""Worlds of a study by their settings: synthetic unless ``kind`` says otherwise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from numpy.random import SeedSequence
+
+from quietshelf.choice.maps import FeatureMap
+from quietshelf.environments import Hotels, Synthetic
+from quietshelf.environments.expedia import fitted
+from quietshelf.logs.cleaned import read_searches
+from quietshelf.loop import World
+from quietshelf.types import Environment, FloatArray, require
+
+KINDS = ("synthetic", "hotels")
+
+
+def make_world(settings: Mapping[str, Any]) -> World:
+    """The world of these settings.
+
+    Args:
+        settings: ``kind`` and its options; of ``hotels`` a file of searches, ``data``, and the options of
+            `quietshelf.environments.expedia.fitted`.
+    """
+    options = {key: value for key, value in settings.items() if key not in ("kind", "name", "horizon")}
+    kind = settings.get("kind", "synthetic")
+    require(kind in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=kind)
+    return Synthetic(**options) if kind == "synthetic" else NamedHotels(tuple(sorted(options.items())))
+
+
+@dataclass(frozen=True)
+class NamedHotels:
+    """A hotel world by its settings: the file is read, and tastes are fitted, where they are first needed."""
+
+    settings: tuple[tuple[str, Any], ...]
+
+    @property
+    def items(self) -> int:
+        """The number of hotels, N."""
+        return self.built.items
+
+    @property
+    def dim(self) -> int:
+        """The length of theta, d."""
+        return self.built.dim
+
+    @property
+    def capacity(self) -> int:
+        """The most hotels shown at once, K."""
+        return self.built.capacity
+
+    @property
+    def catalogue(self) -> FloatArray:
+        """Features of the hotels: public."""
+        return self.built.catalogue
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        """How x is made of visitor and hotel."""
+        return self.built.feature_map
+
+    @property
+    def visitor_scale(self) -> FloatArray | float:
+        """Declared standard deviations of the visitor features."""
+        return self.built.visitor_scale
+
+    @property
+    def feature_scale(self) -> float:
+        """What x is divided by."""
+        return self.built.feature_scale
+
+    @property
+    def built(self) -> Hotels:
+        """The world itself, read and fitted once a process."""
+        return _hotels(self.settings)
+
+    def open(self, seeds: Sequence[SeedSequence]) -> Environment:
+        """The world, once for each seed."""
+        return self.built.open(seeds)
+
+
+@lru_cache(maxsize=8)
+def _hotels(settings: tuple[tuple[str, Any], ...]) -> Hotels:
+    options = dict(settings)
+    path = Path(os.path.expandvars(options.pop("data")))
+    rule = "a study of hotels needs a file of searches: --data FILE, or the folder named by QUIETSHELF_DATA"
+    require(path.is_file(), rule, data=str(path))
+    return fitted(read_searches(path), **options)

@@ -1,0 +1,86 @@
+"""Any log as one table of features: declared centres and scales first, then the feature map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from quietshelf.choice.maps import FeatureMap
+from quietshelf.logs.cleaned import read_searches
+from quietshelf.logs.log import Log
+from quietshelf.logs.reading import read_log
+from quietshelf.logs.searches import Rounds, Searches
+from quietshelf.types import FloatArray, IntArray, positive, require
+
+
+class Scale(NamedTuple):
+    """A declared centre and standard deviation of a feature."""
+
+    centre: float
+    spread: float
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What a fit needs of a log.
+
+    Attributes:
+        rounds: Features (n, J, d), place chosen (n,), places that hold an item (n, J).
+        names: Of the d features.
+        person: Who came, (n,), or None.
+    """
+
+    rounds: Rounds
+    names: list[str]
+    person: IntArray | None
+
+
+def read_any(path: str | Path, *, wide: bool = False) -> Log | Searches:
+    """Searches from ``.npz`` or ``.zip``, otherwise a log in long or wide format."""
+    return read_searches(path) if Path(path).suffix in (".npz", ".zip") else read_log(path, wide=wide)
+
+
+def encoded(log: Log | Searches, feature_map: FeatureMap) -> Encoded:
+    """The features of what was shown."""
+    names = feature_map.names(log.visitor_names, log.item_names)
+    require(len(names) > 0, "the log must have features for this map", feature_map=feature_map.name)
+    if isinstance(log, Searches):
+        return Encoded(log.rounds(feature_map), names, None)
+    return Encoded(log.offered(feature_map), names, log.person)
+
+
+def scaled(log: Log | Searches, scales: Mapping[str, Scale]) -> Log | Searches:
+    """The log with features centred and divided as declared; each feature must be declared, and nothing else."""
+    expected, declared = {*log.visitor_names, *log.item_names}, set(scales)
+    missing, unknown = sorted(expected - declared), sorted(declared - expected)
+    require(not missing and not unknown, "every feature must have a declared scale", missing=missing, unknown=unknown)
+    visitor = _standard(log.visitor, log.visitor_names, scales)
+    if isinstance(log, Searches):
+        return replace(log, visitor=visitor, catalogue=_standard(log.catalogue, log.item_names, scales))
+    return replace(log, visitor=visitor, features=_standard(log.features, log.item_names, scales))
+
+
+def parse_scales(text: str) -> dict[str, Scale]:
+    """``NAME=SPREAD`` or ``NAME=CENTRE:SPREAD``, separated by commas.
+
+    >>> parse_scales("price=120:40, stars=1")
+    {'price': Scale(centre=120.0, spread=40.0), 'stars': Scale(centre=0.0, spread=1.0)}
+    """
+    found = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, value = part.partition("=")
+        centre, _, spread = value.rpartition(":")
+        try:
+            found[name.strip()] = Scale(float(centre or 0), positive("spread", float(spread)))
+        except ValueError:
+            raise ValueError(f"a scale must be NAME=SPREAD or NAME=CENTRE:SPREAD, got {part!r}") from None
+    return found
+
+
+def _standard(values: FloatArray, names: Sequence[str], scales: Mapping[str, Scale]) -> FloatArray:
+    centre = np.array([scales[name].centre for name in names])
+    return np.asarray((values - centre) / np.array([scales[name].spread for name in names]))

@@ -1,0 +1,163 @@
+"""The rows of a destination -> one line a hotel and one a search, without gaps.
+
+Hotel features are averaged over searches. What visitors rated and paid in the past is missing for most searches, and
+imputed: by a regression tree on the other searches, as the paper does, or by a public constant. The tree looks at other
+people's searches, so it is outside any privacy guarantee; the constant is inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from quietshelf.logs.expedia.columns import HISTORY, HOTEL, VISITOR
+from quietshelf.logs.expedia.reading import Outcome, Raw, chosen_rows
+from quietshelf.logs.files import EXTRA
+from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require, whole
+
+Impute = Literal["tree", "constant"]
+MOST_MISSING = 0.9
+"""A column missing in a larger share of searches is dropped, unless Table 1 lists it."""
+CONSTANTS = {"visitor_hist_starrating": 3.5, "visitor_hist_adr_usd": 150.0}
+"""Public guesses for what is not known of a visitor's past."""
+MAIN_SITE = 5
+"""Table 1 makes one feature of all sites: this one, expedia's largest, or (with the tree) the most frequent here."""
+PRICES = (10.0, 1000.0)
+"""Dollars a night; the file has prices beyond, of a whole stay or by mistake, which would rule an average."""
+TREE = {"max_depth": 4, "min_samples_leaf": 10, "random_state": 0}
+FEWEST = 50
+"""Searches with a known past that a tree needs; with fewer the constant stands in."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clean:
+    """Hotels and searches without gaps, in the units of the raw file.
+
+    Attributes:
+        hotels: One column of ``HOTEL`` after the other, (N, 7).
+        visitors: One column of ``VISITOR`` after the other, (n, 9).
+        shown: Which hotels each search showed, (n, N).
+        choice: The hotel taken, (n,), or -1.
+        ids: ``srch_id``, (n,).
+        hotel_ids: ``prop_id``, (N,).
+        notes: What was found and decided.
+    """
+
+    hotels: FloatArray
+    visitors: FloatArray
+    shown: BoolArray
+    choice: IntArray
+    ids: IntArray
+    hotel_ids: IntArray
+    notes: tuple[str, ...]
+
+
+def clean(raw: Raw, *, impute: Impute = "tree", outcome: Outcome = "booking", impressions: int = 1) -> Clean:
+    """Average, impute, and drop what is missing too often.
+
+    Args:
+        raw: The rows of one destination.
+        impute: ``tree`` or ``constant``.
+        outcome: What counts as taking a hotel: the ``booking``, or a ``click``.
+        impressions: Hotels shown less often are dropped, and with them searches that showed no other.
+    """
+    require(impute in ("tree", "constant"), "impute must be tree or constant", impute=impute)
+    require(outcome in ("booking", "click"), "outcome must be booking or click", outcome=outcome)
+    rows, notes = _frequent(raw.rows, whole("impressions", impressions))
+    notes = [*raw.notes, *notes, *_dropped(rows)]
+    ids, search = np.unique(rows["srch_id"].to_numpy(dtype=np.int64), return_inverse=True)
+    hotel_ids, hotel = np.unique(rows["prop_id"].to_numpy(dtype=np.int64), return_inverse=True)
+    shown = np.zeros((ids.size, hotel_ids.size), dtype=bool)
+    shown[search, hotel] = True
+    choice, taken = np.full(ids.size, NOTHING), chosen_rows(rows, outcome)
+    choice[search[taken]] = hotel[taken]
+    hotels, of_hotels = _hotels(rows)
+    visitors, of_visitors = _visitors(rows, impute)
+    taken_by = "the booking" if outcome == "booking" else "the booking, or else the best placed click"
+    notes += [f"outcome: {taken_by} of each search", *of_hotels, *of_visitors]
+    return Clean(hotels, visitors, shown, choice, ids, hotel_ids, tuple(notes))
+
+
+def _frequent(rows: Any, impressions: int) -> tuple[Any, list[str]]:
+    counts = rows.groupby("prop_id")["prop_id"].transform("size")
+    kept = rows[counts >= impressions].reset_index(drop=True)
+    require(len(kept) > 0, "some hotel must have been shown so often", impressions=impressions)
+    if len(kept) == len(rows):
+        return kept, []
+    lost = rows["prop_id"].nunique() - kept["prop_id"].nunique()
+    return kept, [f"{lost} hotels shown fewer than {impressions} times: dropped, their bookings counting as none"]
+
+
+def _dropped(rows: Any) -> list[str]:
+    """Which columns the paper's rule drops, and which it would drop though Table 1 lists them."""
+    empty = rows.drop(columns="srch_id").isna().groupby(rows["srch_id"]).all().mean()
+    wanted = {feature.column for feature in (*HOTEL, *VISITOR)}
+    gone = [name for name, share in empty.items() if share > MOST_MISSING and name not in wanted]
+    kept = [f"{name} ({share:.1%})" for name, share in empty.items() if share > MOST_MISSING and name in wanted]
+    notes = [f"missing in more than {MOST_MISSING:.0%} of searches: {', '.join(gone) or 'no column'}: dropped"]
+    if kept:
+        notes.append(
+            f"missing in more than {MOST_MISSING:.0%} of searches but listed in Table 1: {', '.join(kept)}: kept"
+        )
+    return notes
+
+
+def _hotels(rows: Any) -> tuple[FloatArray, list[str]]:
+    columns = [feature.column for feature in HOTEL]
+    values = rows[["prop_id", *columns]].copy()
+    values["price_usd"] = values["price_usd"].clip(*PRICES)
+    # the file writes 0 where nothing is known
+    for name in ("prop_starrating", "prop_review_score", "prop_log_historical_price"):
+        values[name] = values[name].where(values[name] > 0)
+    means = values.groupby("prop_id")[columns].mean()
+    gaps = {name: int(count) for name, count in means.isna().sum().items() if count}
+    notes = [
+        f"hotel features: means over searches, prices held between {PRICES[0]:g} and {PRICES[1]:g} dollars; a zero of "
+        "stars, review or historical price counts as missing"
+    ]
+    if gaps:
+        notes.append(f"hotels without any value take the median hotel's: {gaps}")
+    filled = means.fillna(means.median()).fillna(0.0)
+    return filled.to_numpy(dtype=np.float64), notes
+
+
+def _visitors(rows: Any, impute: Impute) -> tuple[FloatArray, list[str]]:
+    columns = [feature.column for feature in VISITOR]
+    first = rows.groupby("srch_id")[columns].first()
+    values = {name: first[name].to_numpy(dtype=np.float64) for name in columns}
+    notes = []
+    main = MAIN_SITE if impute == "constant" else int(np.bincount(values["site_id"].astype(np.int64)).argmax())
+    values["site_id"] = (values["site_id"] == main).astype(np.float64)
+    notes.append(f"site: {main}{'' if impute == 'constant' else ', the most frequent,'} against all others")
+    known = np.column_stack([values[name] for name in columns if name not in HISTORY])
+    for name in HISTORY:
+        values[name], note = _imputed(name, values[name], known, impute)
+        notes.append(note)
+    return np.column_stack([values[name] for name in columns]), notes
+
+
+def _imputed(name: str, values: FloatArray, known: FloatArray, impute: Impute) -> tuple[FloatArray, str]:
+    missing = np.isnan(values)
+    there = int((~missing).sum())
+    what = f"{name}: missing in {missing.mean():.1%} of searches"
+    if impute == "constant" or there < FEWEST:
+        why = "" if impute == "constant" else f" (a tree needs {FEWEST} searches that have it, got {there})"
+        return np.where(missing, CONSTANTS[name], values), f"{what}, set to the constant {CONSTANTS[name]:g}{why}"
+    filled = values.copy()
+    if missing.any():
+        filled[missing] = _tree().fit(known[~missing], values[~missing]).predict(known[missing])
+    return filled, f"{what}, imputed by a regression tree on the other visitor features ({_words(TREE)})"
+
+
+def _tree() -> Any:
+    try:
+        from sklearn.tree import DecisionTreeRegressor
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(f"the regression tree needs scikit-learn: {EXTRA}") from None
+    return DecisionTreeRegressor(**TREE)
+
+
+def _words(options: dict[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items() if name != "random_state")

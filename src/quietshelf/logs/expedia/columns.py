@@ -1,0 +1,106 @@
+"""The columns of the raw file, and the levels into which the paper's Table 1 cuts its features.
+
+The paper gives the number of levels and no cut points. Those here are round numbers fixed in advance, not quantiles of
+anybody's data: replacing one search moves no other search to another level.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+COMPETITORS = tuple(f"comp{k}_{what}" for k in range(1, 9) for what in ("rate", "inv", "rate_percent_diff"))
+COLUMNS = (
+    "srch_id",
+    "date_time",
+    "site_id",
+    "visitor_location_country_id",
+    "visitor_hist_starrating",
+    "visitor_hist_adr_usd",
+    "prop_country_id",
+    "prop_id",
+    "prop_starrating",
+    "prop_review_score",
+    "prop_brand_bool",
+    "prop_location_score1",
+    "prop_location_score2",
+    "prop_log_historical_price",
+    "position",
+    "price_usd",
+    "promotion_flag",
+    "srch_destination_id",
+    "srch_length_of_stay",
+    "srch_booking_window",
+    "srch_adults_count",
+    "srch_children_count",
+    "srch_room_count",
+    "srch_saturday_night_bool",
+    "srch_query_affinity_score",
+    "orig_destination_distance",
+    "random_bool",
+    *COMPETITORS,
+    "click_bool",
+    "gross_bookings_usd",
+    "booking_bool",
+)
+"""All 54, in the order of the file."""
+OPTIONAL = (
+    "visitor_hist_starrating",
+    "visitor_hist_adr_usd",
+    "prop_review_score",
+    "prop_location_score2",
+    "srch_query_affinity_score",
+    "orig_destination_distance",
+    "gross_bookings_usd",
+    *COMPETITORS,
+)
+"""May be NULL; a row in which any other column is missing is bad."""
+NUMERIC = tuple(name for name in COLUMNS if name != "date_time")
+
+
+class Feature(NamedTuple):
+    """A feature of Table 1.
+
+    Attributes:
+        column: In the raw file.
+        name: In the result.
+        cuts: Where one level ends and the next begins, ``level = number of cuts at or below the value``; none for
+            features that are used as numbers.
+    """
+
+    column: str
+    name: str
+    cuts: tuple[float, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Columns of the result: a dummy for each level but the first, or one number."""
+        return max(1, len(self.cuts))
+
+
+HOTEL = (
+    Feature("prop_starrating", "stars", (2.5, 3.5, 4.5)),
+    Feature("prop_review_score", "review", (3.75, 4.25)),
+    Feature("prop_brand_bool", "brand"),
+    Feature("prop_location_score1", "location"),
+    Feature("prop_log_historical_price", "log_historical_price"),
+    Feature("price_usd", "price"),
+    Feature("promotion_flag", "promotion"),
+)
+"""10 columns."""
+VISITOR = (
+    Feature("srch_length_of_stay", "nights", (2, 3, 5)),
+    Feature("srch_booking_window", "days_ahead", (7, 21, 60)),
+    Feature("srch_adults_count", "adults", (2, 3)),
+    Feature("srch_children_count", "children", (1, 2)),
+    Feature("srch_room_count", "rooms", (2,)),
+    Feature("srch_saturday_night_bool", "saturday"),
+    Feature("site_id", "site"),
+    Feature("visitor_hist_starrating", "past_stars", (3.0, 4.0)),
+    Feature("visitor_hist_adr_usd", "past_price", (100.0, 150.0, 220.0)),
+)
+"""18 columns."""
+HISTORY = ("visitor_hist_starrating", "visitor_hist_adr_usd")
+"""Missing for most searches, and imputed."""
+
+PAPER = {"searches": 4465, "hotels": 124, "hotel features": 10, "visitor features": 18}
+"""What the paper reports after its own cleaning."""

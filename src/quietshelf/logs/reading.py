@@ -1,0 +1,136 @@
+"""Tables -> a validated log: long format, or wide format made long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quietshelf.logs.files import EXTRA, pandas
+from quietshelf.logs.files import reading as opened
+from quietshelf.logs.log import Log
+from quietshelf.logs.rules import KNOWN, NEEDED, feature_columns, is_shown, numbers, problems
+from quietshelf.types import FloatArray, IntArray, require
+
+SEPARATOR = ":"
+"""Between feature and item in the column names of wide format, as in ``price:tea``."""
+
+
+class BadLog(ValueError):  # noqa: N818 - says what it is
+    """A log breaks rules; the message names the first row that breaks each."""
+
+
+def read_log(path: str | Path, *, wide: bool = False) -> Log:
+    """A log in long format (docs/logs.md), or in wide format, from CSV or Parquet."""
+    table = read_table(path)
+    return as_log(from_wide(table) if wide else table)
+
+
+def read_table(path: str | Path) -> Any:
+    """The table as it stands in the file."""
+    tables = pandas()
+    if Path(path).suffix in (".parquet", ".pq"):
+        require(Path(path).is_file(), "the file must exist", path=str(path))
+        try:
+            return tables.read_parquet(path, engine="pyarrow")
+        except ImportError:
+            raise ModuleNotFoundError(f"Parquet files are read with pyarrow: {EXTRA}") from None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path} must be a Parquet file: {error}") from None
+    with opened(path) as source:
+        try:
+            return tables.read_csv(source.handle)
+        except (tables.errors.ParserError, tables.errors.EmptyDataError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} must be a CSV table with a header: {error}") from None
+
+
+def as_log(table: Any) -> Log:
+    """A long table as a log; a `BadLog` names the first bad row of each kind."""
+    missing = [name for name in NEEDED if name not in table.columns]
+    require(
+        not missing, f"a log must have the columns {', '.join(NEEDED)}", missing=missing, columns=list(table.columns)
+    )
+    require(len(table) > 0, "a log must have rows", rows=0)
+    found = problems(table)
+    if found:
+        raise BadLog("the log breaks these rules:\n" + "\n".join(f"  - {problem}" for problem in found))
+    return _built(table)
+
+
+def from_wide(table: Any) -> Any:
+    """One row a round to one row a round and item.
+
+    Columns ``FEATURE:ITEM`` (also ``position:ITEM``, ``revenue:ITEM``, ``available:ITEM``) hold what belongs to an
+    item, which was in the round where any of them has a value; ``chosen`` holds the name of the item taken, or nothing.
+    Other columns belong to the round; without a column ``round`` the rows are numbered.
+    """
+    of_items = [str(name) for name in table.columns if SEPARATOR in str(name)]
+    require(len(of_items) > 0, f"a wide log must have columns FEATURE{SEPARATOR}ITEM", columns=list(table.columns))
+    require("chosen" in table.columns, "a wide log must have a column chosen", columns=list(table.columns))
+    tables = pandas()
+    if "round" not in table.columns:
+        table = table.assign(round=np.arange(1, len(table) + 1))
+    parts = table[of_items].copy()
+    parts.columns = tables.MultiIndex.from_tuples([tuple(name.split(SEPARATOR, 1)) for name in of_items])
+    long = parts.stack(level=1, future_stack=True).dropna(how="all").rename_axis(["row", "item"]).reset_index()
+    of_rounds = table.drop(columns=of_items).reset_index(drop=True)
+    taken = of_rounds["chosen"].reindex(long["row"]).reset_index(drop=True)
+    known = set(long["item"].astype(str))
+    strange = of_rounds["chosen"].notna() & ~of_rounds["chosen"].astype(str).isin(known)
+    if strange.any():
+        row = int(np.flatnonzero(strange)[0])
+        raise BadLog(f"chosen must name an item or be empty, got {of_rounds['chosen'].iloc[row]!s} in row {row + 1}")
+    long["chosen"] = (taken.notna() & (taken.astype(str) == long["item"].astype(str))).astype(int)
+    rest = of_rounds.drop(columns="chosen")
+    return long.merge(rest, left_on="row", right_index=True).drop(columns="row")
+
+
+def _built(table: Any) -> Log:
+    codes, _ = pandas().factorize(table["round"])
+    order = np.argsort(codes, kind="stable")
+    table, codes = table.iloc[order], codes[order]
+    start = np.append(np.flatnonzero(np.diff(codes, prepend=-1)), len(codes))
+    visitor, features = feature_columns(table)
+    item_ids, item = np.unique(table["item"].astype(str).to_numpy(dtype=str), return_inverse=True)
+    first = table.iloc[start[:-1]]
+    return Log(
+        start=start,
+        item=item,
+        shown=is_shown(table),
+        chosen=np.asarray(numbers(table, "chosen") == 1),
+        available=np.asarray(_column(table, "available", 1.0) == 1),
+        revenue=_column(table, "revenue", 1.0),
+        features=_matrix(table, features),
+        visitor=_matrix(first, visitor),
+        item_ids=tuple(map(str, item_ids)),
+        item_names=tuple(features),
+        visitor_names=tuple(visitor),
+        person=_persons(first),
+        time=None
+        if "time" not in table.columns
+        else np.asarray(first["time"].rank(method="first")).astype(np.int64) - 1,
+        propensity=_column(first, "propensity", None),
+        random=None if "random" not in table.columns else np.asarray(_column(first, "random", None) == 1),
+    )
+
+
+def _column(table: Any, name: str, default: float | None) -> Any:
+    if name not in table.columns:
+        return None if default is None else np.full(len(table), default)
+    return numbers(table, name).to_numpy(dtype=np.float64)
+
+
+def _matrix(table: Any, columns: list[str]) -> FloatArray:
+    values = [numbers(table, name).to_numpy(dtype=np.float64) for name in columns]
+    return np.column_stack(values) if values else np.empty((len(table), 0))
+
+
+def _persons(first: Any) -> IntArray | None:
+    """Numbers in the order of the ids themselves: an order that does not depend on anybody's rows."""
+    if "person" not in first.columns:
+        return None
+    return np.asarray(np.unique(first["person"].astype(str).to_numpy(dtype=str), return_inverse=True)[1])
+
+
+__all__ = ["KNOWN", "BadLog", "as_log", "from_wide", "read_log", "read_table"]

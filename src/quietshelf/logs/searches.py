@@ -1,0 +1,140 @@
+"""Searches with a catalogue: what visitors looked like, what each was shown, what each took."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quietshelf.choice.maps import FeatureMap
+from quietshelf.logs.files import replacing
+from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, check_shape, finite, require, whole
+
+FORMAT = "quietshelf searches 1"
+
+
+class Rounds(NamedTuple):
+    """Rounds as `fit` takes them: features (n, J, d), the place chosen (n,), which places hold an item (n, J)."""
+
+    features: FloatArray
+    choice: IntArray
+    available: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """A log in which item features do not depend on the visitor.
+
+    Attributes:
+        visitor: u of each search, (n, d1).
+        catalogue: v of each item, (N, d2).
+        shown: Which items each search showed, (n, N).
+        choice: The item taken, (n,), or -1.
+        visitor_names: Names of the d1 visitor features.
+        item_names: Names of the d2 item features.
+        ids: The number of each search in its source, (n,).
+        item_ids: The number of each item in its source, (N,).
+        notes: How the data were made, choice by choice.
+    """
+
+    visitor: FloatArray
+    catalogue: FloatArray
+    shown: BoolArray
+    choice: IntArray
+    visitor_names: tuple[str, ...]
+    item_names: tuple[str, ...]
+    ids: IntArray
+    item_ids: IntArray
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        count, items = self.shown.shape
+        finite("visitor features", self.visitor, shape=(count, len(self.visitor_names)))
+        finite("item features", self.catalogue, shape=(items, len(self.item_names)))
+        require(self.shown.dtype == np.bool_, "shown must be boolean", dtype=self.shown.dtype)
+        for name, array, length in (
+            ("choice", self.choice, count),
+            ("ids", self.ids, count),
+            ("item_ids", self.item_ids, items),
+        ):
+            check_shape(name, array, (length,))
+        taken = np.flatnonzero(self.choice != NOTHING)
+        known = (self.choice[taken] >= 0) & (self.choice[taken] < items)
+        _refuse_first(taken[~known], "choice must be an item or -1", self)
+        _refuse_first(taken[~self.shown[taken, self.choice[taken]]], "the item taken must have been shown", self)
+
+    def __len__(self) -> int:
+        return len(self.choice)
+
+    @property
+    def items(self) -> int:
+        """N, the number of items."""
+        return len(self.catalogue)
+
+    def frequent(self, impressions: int) -> Searches:
+        """Only the items shown so often at least; who took another one counts as having taken none."""
+        whole("impressions", impressions, low=0)
+        kept = np.flatnonzero(self.shown.sum(axis=0) >= impressions)
+        require(kept.size > 0, "some item must have been shown so often", impressions=impressions)
+        renamed = np.full(self.items + 1, NOTHING)
+        renamed[kept] = np.arange(kept.size)
+        return replace(
+            self,
+            catalogue=self.catalogue[kept],
+            shown=self.shown[:, kept],
+            choice=renamed[self.choice],  # -1 reads the last place, which stays -1
+            item_ids=self.item_ids[kept],
+        )
+
+    def rounds(self, feature_map: FeatureMap) -> Rounds:
+        """The items shown, in the order of the catalogue, padded to the longest search."""
+        width = int(self.shown.sum(axis=1).max(initial=1))
+        items = np.argsort(~self.shown, axis=1, kind="stable")[:, :width]
+        available = np.take_along_axis(self.shown, items, axis=1)
+        features = feature_map.dense(self.visitor, self.catalogue[items])
+        features[~available] = 0.0
+        taken = items == self.choice[:, None]
+        return Rounds(features, np.where(taken.any(axis=1), taken.argmax(axis=1), NOTHING), available)
+
+    def save(self, path: str | Path) -> Path:
+        """Write one ``.npz`` file, complete or not at all."""
+        target = Path(path)
+        require(target.suffix == ".npz", "a file of searches must end in .npz", path=str(path))
+        texts: dict[str, Any] = {name: np.array(getattr(self, name), dtype=str) for name in TEXTS}
+        numbers: dict[str, Any] = {name: getattr(self, name) for name in NUMBERS}
+        with replacing(target) as handle:
+            np.savez_compressed(handle, allow_pickle=False, format=np.array(FORMAT), **numbers, **texts)
+        return target
+
+
+NUMBERS = ("visitor", "catalogue", "shown", "choice", "ids", "item_ids")
+
+
+TEXTS = ("visitor_names", "item_names", "notes")
+
+
+def load(path: str | Path) -> Searches:
+    """What `Searches.save` wrote."""
+    require(is_saved(path), f"a file of searches must be of the format {FORMAT!r}", path=str(path))
+    with np.load(Path(path), allow_pickle=False) as stored:
+        numbers: dict[str, Any] = {name: stored[name] for name in NUMBERS}
+        texts: dict[str, Any] = {name: tuple(map(str, stored[name])) for name in TEXTS}
+        return Searches(**numbers, **texts)
+
+
+def is_saved(path: str | Path) -> bool:
+    """Whether a file was written by `Searches.save`; a file that is no ``.npz`` at all is refused."""
+    try:
+        with np.load(Path(path), allow_pickle=False) as stored:
+            return "format" in stored and str(stored["format"]) == FORMAT
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} must be an .npz file: {error}") from None
+
+
+def _refuse_first(places: IntArray, rule: str, searches: Searches) -> None:
+    if places.size:
+        place = int(places[0])
+        raise ValueError(f"{rule}, got choice={searches.choice[place]} in search {searches.ids[place]}")

@@ -1,0 +1,134 @@
+"""Answers: checked against what was shown, turned into a bounded contribution, after which the features are dropped.
+
+Whether an answer counts depends on its own offer and the clock alone: it does until the offer expires, one feedback
+window after it was made, and its batch is released no earlier than that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.release.quiet import OpenBatch
+from quietshelf.service import learning, schema
+from quietshelf.service.learning import Row
+from quietshelf.service.problems import AnswerConflict, Invalid, OfferErased, OfferExpired, Problem
+from quietshelf.service.store import Store
+from quietshelf.service.vault import Ticket
+from quietshelf.shelf.slots import Batch, Slot
+from quietshelf.types import NOTHING
+
+ERASED = -3
+_batches, _offers = schema.batches.c, schema.offers.c
+_MINE = sa.and_(_offers.shelf == sa.bindparam("of_shelf"), _offers.batch == sa.bindparam("of_batch"))
+# Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
+_BATCH = (
+    sa.select(schema.batches)
+    .where(_batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch"))
+    .with_for_update(read=True)
+)
+_SLOTS = (
+    sa.select(schema.offers)
+    .where(_MINE, _offers.slot.in_(sa.bindparam("slots", expanding=True)))
+    .order_by(_offers.slot)
+    .with_for_update()
+)
+_ENTER = (
+    sa.update(schema.offers)
+    .where(_MINE, _offers.slot == sa.bindparam("this"))
+    .values(answer=sa.bindparam("chosen"), contribution=sa.bindparam("part"), rows=None)
+)
+
+
+class Answer(NamedTuple):
+    """Somebody's answer to an offer."""
+
+    ticket: Ticket
+    item: str | None
+
+
+def take(connection: Connection, store: Store, answers: Sequence[Answer]) -> list[Any]:
+    """For each answer None if it is taken, or a `Problem`."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, answer in enumerate(answers):
+        groups.setdefault((answer.ticket.shelf, answer.ticket.batch), []).append(place)
+    found: list[Any] = [None] * len(answers)
+    for key in sorted(groups):
+        places = groups[key]
+        replies = _batch(connection, store, key, [answers[place] for place in places])
+        for place, reply in zip(places, replies, strict=True):
+            found[place] = reply
+    return found
+
+
+def erase(connection: Connection, shelf: int, person: str) -> int:
+    """Let a person's offers that are not released contribute zero; how many there were. Their slots stay taken."""
+    table = schema.offers
+    where = (table.c.shelf == shelf) & (table.c.person == person)
+    nothing = {"rows": None, "contribution": None, "answer": ERASED, "items": "[]"}
+    return int(connection.execute(sa.update(table).where(where).values(nothing)).rowcount)
+
+
+def _batch(connection: Connection, store: Store, key: tuple[int, int], answers: list[Answer]) -> list[Any]:
+    """Answers to offers of one batch."""
+    place = {"of_shelf": key[0], "of_batch": key[1]}
+    batch = connection.execute(_BATCH, place).mappings().one_or_none()
+    if batch is None:
+        return [_expired() for _ in answers]
+    slots = sorted({answer.ticket.slot for answer in answers})
+    rows = {row["slot"]: dict(row) for row in connection.execute(_SLOTS, {**place, "slots": slots}).mappings()}
+    kept = dict(batch)
+    frozen, now = learning.frozen(kept), store.now(connection)
+    replies: list[Problem | None] = []
+    changed: list[dict[str, Any]] = []
+    for answer in answers:
+        row = rows.get(answer.ticket.slot)
+        try:
+            if row is None or row["nonce"] != answer.ticket.nonce:
+                raise _expired()
+            if _counted(row, answer.item, kept, frozen, now):
+                changed.append({**place, "this": row["slot"], "chosen": row["answer"], "part": row["contribution"]})
+            replies.append(None)
+        except Problem as problem:
+            replies.append(problem)
+    if changed:
+        connection.execute(_ENTER, changed)
+    return replies
+
+
+def _counted(row: dict[str, Any], item: str | None, batch: Row, frozen: OpenBatch, now: float) -> bool:
+    """Enter an answer in its row; False if it was there before."""
+    if now >= row["made"] + batch["window"]:
+        raise _expired()
+    if row["answer"] == ERASED:
+        raise OfferErased("the person asked for erasure; no answer is kept")
+    shown = json.loads(row["items"])
+    if item is not None and item not in shown:
+        raise Invalid("item must be null or one of the items shown")
+    chosen = NOTHING if item is None else shown.index(item)
+    if row["answer"] is not None:
+        if row["answer"] != chosen:
+            raise AnswerConflict("item must be the one given before, got another answer to the same offer")
+        return False
+    row["answer"] = chosen
+    row["contribution"] = contribution(row["rows"], len(shown), chosen, frozen, batch["grid"])
+    return True
+
+
+def contribution(rows: bytes | None, shown: int, chosen: int, frozen: OpenBatch, grid: float) -> bytes | None:
+    """One visitor's bounded pair, as `Shelf` computes it, score first; None if the visit does not count."""
+    if rows is None:
+        return None
+    batch = Batch.of(frozen, grid)
+    batch.slots[""] = Slot(tuple(range(shown)), learning.unpacked(rows, shown, frozen.theta.size))
+    batch.answer("", chosen)
+    return learning.packed(np.concatenate([batch.total.score, batch.total.information]))
+
+
+def _expired() -> OfferExpired:
+    return OfferExpired("offer must be answered before it expires; whatever the answer is, it is no longer kept")

@@ -1,0 +1,217 @@
+"""Routes and lifespan. Handlers parse, call, reply; the rules are elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.security import HTTPBearer
+
+from quietshelf.__about__ import __version__
+from quietshelf.service import logs, models, reading, settings
+from quietshelf.service.guard import Guard
+from quietshelf.service.keys import Key
+from quietshelf.service.refusals import PROBLEMS, refuse
+from quietshelf.service.service import Service
+
+SWITCH_SECONDS = 2e-4
+"""The writer gives way at every statement; by default it would wait 5 ms each time for its turn to go on."""
+public = APIRouter(tags=["about"])
+routes = APIRouter(prefix="/v1", responses=PROBLEMS)
+bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshelf keys create`.")
+Shelf = Annotated[models.Name, Path(description="Name of the shelf.")]
+Delta = Annotated[float, Query(ge=1e-300, lt=1, description="The delta that epsilon is stated for.")]
+Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200,
+                                     description="The same key and request again return the same offer.")]  # fmt: skip
+
+
+async def service_of(request: Request) -> Service:
+    """The service behind the app; async, because a plain function would be sent to another thread each time."""
+    found: Service = request.app.state.service
+    return found
+
+
+Serving = Annotated[Service, Depends(service_of)]
+
+
+def may(scope: str) -> Callable[..., Awaitable[Key]]:
+    """A dependency: the caller's key, if it has that scope and covers the shelf in the path."""
+
+    async def check(request: Request, _: Annotated[Any, Depends(bearer)]) -> Key:
+        key: Key = request.scope["key"]  # the guard has checked it
+        shelf = key.shelf if "offer" in request.path_params else request.path_params.get("shelf")
+        key.may(scope, shelf)
+        return key
+
+    return check
+
+
+@routes.put(
+    "/shelves/{shelf}", dependencies=[Depends(may("admin"))], responses={201: {"description": "Made"}}, tags=["shop"]
+)
+async def put_shelf(shelf: Shelf, body: models.ShelfBody, service: Serving, response: Response) -> models.Plain:
+    """Configure a shelf. What alters the guarantee is fixed by the first offer."""
+    new = await service.put_shelf(shelf, body)
+    response.status_code = 201 if new else 200
+    return {"shelf": shelf, "created": new}
+
+
+@routes.get("/shelves/{shelf}", dependencies=[Depends(may("read"))], tags=["read"])
+def get_shelf(shelf: Shelf, service: Serving) -> models.Plain:
+    """A shelf's settings and figures."""
+    with service.store.read() as connection:
+        return reading.summary(reading.latest_row(connection, shelf))
+
+
+@routes.delete("/shelves/{shelf}", status_code=204, dependencies=[Depends(may("admin"))], tags=["shop"])
+async def delete_shelf(shelf: Shelf, service: Serving) -> None:
+    """Delete a shelf and everybody on it who is not released. Its ledger remains."""
+    await service.delete_shelf(shelf)
+
+
+@routes.get("/shelves", dependencies=[Depends(may("read"))], tags=["read"])
+def list_shelves(service: Serving) -> models.Plain:
+    """All shelves there ever were."""
+    with service.store.read() as connection:
+        return {"shelves": [reading.summary(row) for row in reading.shelf_rows(connection)]}
+
+
+@routes.put("/shelves/{shelf}/items", dependencies=[Depends(may("admin"))], tags=["shop"])
+async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving) -> models.Plain:
+    """Add items, and change known ones: all of them or none."""
+    return await service.put_items(shelf, body.items)
+
+
+@routes.get("/shelves/{shelf}/items", dependencies=[Depends(may("read"))], tags=["read"])
+def get_items(shelf: Shelf, service: Serving) -> models.Plain:
+    """All items, retired ones included."""
+    with service.store.read() as connection:
+        return {"items": reading.items(connection, reading.latest_row(connection, shelf))}
+
+
+@routes.post("/shelves/{shelf}/items/retire", dependencies=[Depends(may("admin"))], tags=["shop"])
+async def retire_items(shelf: Shelf, body: models.RetireBody, service: Serving) -> models.Plain:
+    """Never show these items again."""
+    return await service.retire(shelf, body.items)
+
+
+@routes.post(
+    "/shelves/{shelf}/offers",
+    dependencies=[Depends(may("offer"))],
+    responses={200: {"model": models.OfferReply}},
+    tags=["visitors"],
+)
+async def make_offer(shelf: Shelf, body: models.OfferBody, service: Serving, retry: Retry = None) -> Response:
+    """What to show one visitor. An invalid request is not a visitor."""
+    for items in (body.candidates, body.required, body.exclude):
+        service.check_length(items)
+    return JSONResponse(await service.offer(shelf, body, retry))
+
+
+@routes.post("/offers/{offer}/choice", status_code=204, tags=["visitors"])
+async def answer_offer(
+    offer: Annotated[str, Path(max_length=200)],
+    body: models.ChoiceBody,
+    service: Serving,
+    key: Annotated[Key, Depends(may("learn"))],
+) -> Response:
+    """What the visitor chose. The same answer again is fine."""
+    await service.answer(offer, body.item, key)
+    return Response(status_code=204)
+
+
+@routes.post("/shelves/{shelf}/erasures", dependencies=[Depends(may("admin"))], tags=["visitors"])
+async def erase_person(shelf: Shelf, body: models.ErasureBody, service: Serving) -> models.Plain:
+    """Let a person's visits that are not released contribute nothing."""
+    return {"erased": await service.erase(shelf, body.person)}
+
+
+@routes.get("/shelves/{shelf}/privacy", dependencies=[Depends(may("read"))], tags=["read"])
+def get_privacy(shelf: Shelf, service: Serving, delta: Delta = 1e-6) -> models.Plain:
+    """The promise in words and numbers, and the ledger; a deleted shelf's remains."""
+    with service.store.read() as connection:
+        return reading.promise(connection, reading.latest_row(connection, shelf), delta)
+
+
+@routes.get("/shelves/{shelf}/releases", dependencies=[Depends(may("read"))], tags=["read"])
+def get_releases(shelf: Shelf, service: Serving) -> models.Plain:
+    """Every release and the estimate it led to."""
+    with service.store.read() as connection:
+        return {"releases": reading.releases(connection, reading.latest_row(connection, shelf))}
+
+
+@routes.get("/privacy", dependencies=[Depends(may("read"))], tags=["read"])
+def get_everything(service: Serving, delta: Delta = 1e-6) -> models.Plain:
+    """All promises, those of deleted shelves included, and what they add up to."""
+    with service.store.read() as connection:
+        return reading.everything(connection, delta)
+
+
+@public.get("/healthz")
+async def health() -> models.Plain:
+    """The process lives."""
+    return {"status": "alive", "version": __version__}
+
+
+@public.get("/readyz", responses={503: PROBLEMS[503]})
+async def ready(service: Serving) -> models.Plain:
+    """The store can be written."""
+    return {"status": "ready", **await service.ready()}
+
+
+@public.get("/metrics", response_class=Response, dependencies=[Depends(may("read"))], responses=PROBLEMS)
+def metrics(service: Serving) -> Response:
+    """Figures for Prometheus: requests, latencies, arrivals, releases."""
+    with service.store.read() as connection:
+        text = service.metrics.text(reading.shelf_rows(connection))
+    return Response(text, media_type="text/plain; version=0.0.4")
+
+
+@public.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+async def page() -> HTMLResponse:
+    """The API as a page, with nothing fetched from elsewhere."""
+    text = files("quietshelf.service").joinpath("page.html").read_text(encoding="utf-8")
+    policy = {"Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+              "connect-src 'self'"}  # fmt: skip
+    return HTMLResponse(text, headers=policy)
+
+
+def make_app(service: Service) -> FastAPI:
+    """The app around a service, which it starts and stops."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        logs.level(service.settings.log_level)
+        service.start()
+        logs.say("info", "started", version=__version__)
+        yield
+        service.stop()
+        logs.say("info", "stopped")
+
+    app = FastAPI(
+        title="Quietshelf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        summary="Choose what to show each visitor, learn from what they choose, and prove that nobody's data leaks.",
+    )  # fmt: skip
+    app.state.service = service
+    app.include_router(public)
+    app.include_router(routes)
+    refuse(app)
+    app.add_middleware(
+        Guard,
+        authenticate=service.key,
+        metrics=service.metrics,
+        body_limit=service.settings.body_limit,
+        seconds=service.settings.request_seconds,
+    )
+    return app
+
+
+def from_environment() -> FastAPI:
+    """The app as `quietshelf serve` runs it: settings from the environment, noise from the operating system."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    return make_app(Service(settings.read()))

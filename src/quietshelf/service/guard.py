@@ -1,0 +1,120 @@
+"""The gate before every route: body size, time, request log, metrics, and no error that says more than it should."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from quietshelf.service import logs
+from quietshelf.service.keys import Key
+from quietshelf.service.metrics import Metrics
+from quietshelf.service.problems import Failure, Problem, TooLarge, TooSlow
+
+QUIET = "/v1/offers/{offer}/choice"
+"""Neither counted nor logged one by one: how many answer, and when, is theirs."""
+LOCKED = ("/v1", "/metrics")
+"""Paths that need a key."""
+Authenticate = Callable[[str | None], Awaitable[Key]]
+
+
+class Guard:
+    """Pure ASGI, so that it costs next to nothing."""
+
+    def __init__(
+        self, app: ASGIApp, *, authenticate: Authenticate, metrics: Metrics, body_limit: int, seconds: float
+    ) -> None:
+        self._app, self._authenticate, self._metrics = app, authenticate, metrics
+        self._limit, self._seconds = body_limit, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), [0]
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status[0] = message["status"]
+                message["headers"].append((b"x-request-id", secrets.token_hex(8).encode()))
+            await send(message)
+
+        try:
+            problem = await self._run(scope, self._limited(receive), sent)
+        except ClientDisconnect:
+            return
+        if problem is not None and not status[0]:
+            await reply(sent, problem)
+        self._record(scope, status[0], time.perf_counter() - started)
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send) -> Problem | None:
+        if _declared_length(scope) > self._limit:
+            return TooLarge(f"the body must be at most {self._limit} bytes")
+        try:
+            async with asyncio.timeout(self._seconds):
+                if scope["path"].startswith(LOCKED):  # before a byte of the body is read
+                    scope["key"] = await self._authenticate(_header(scope, b"authorization"))
+                await self._app(scope, receive, send)
+        except TimeoutError:
+            return TooSlow("the request took too long; it may have been done: try again with the same Idempotency-Key")
+        except Problem as problem:
+            return problem
+        except ClientDisconnect:
+            raise
+        except Exception as error:
+            logs.failed(_route(scope), error)
+            return Failure("something went wrong on our side; nothing of the request is in the log")
+        return None
+
+    def _limited(self, receive: Receive) -> Receive:
+        seen = [0]
+
+        async def counted() -> Message:
+            message = await receive()
+            seen[0] += len(message.get("body", b""))
+            if seen[0] > self._limit:
+                raise TooLarge(f"the body must be at most {self._limit} bytes")
+            return message
+
+        return counted
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        route = _route(scope)
+        if route != QUIET:
+            self._metrics.requests.labels(route, str(status)).inc()
+            self._metrics.latency.labels(route).observe(seconds)
+            logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
+
+
+async def reply(send: Send, problem: Problem) -> None:
+    """A problem as a response."""
+    body = json.dumps(problem.body()).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if problem.status == 503:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _route(scope: Scope) -> str:
+    """The pattern of a route, never what was put in its place."""
+    route: Any = scope.get("route")
+    return getattr(route, "path", "unknown")
+
+
+def _declared_length(scope: Scope) -> int:
+    length = _header(scope, b"content-length") or "0"
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
+
+
+def _header(scope: Scope, wanted: bytes) -> str | None:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)

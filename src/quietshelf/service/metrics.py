@@ -1,0 +1,44 @@
+"""What Prometheus may count: requests but those that bring choices, arrivals, releases. All of it is public anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1.0, 5.0)
+
+
+class Metrics:
+    """The counters of one process."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "quietshelf_requests", "Requests by route and status", ["route", "status"], registry=self._registry
+        )
+        self.latency = Histogram(
+            "quietshelf_request_seconds", "Time to answer", ["route"], buckets=SECONDS, registry=self._registry
+        )
+
+    def text(self, shelves: Iterable[Any]) -> bytes:
+        """As Prometheus reads it; arrivals and releases are counted by the database, for all processes together."""
+        shared = CollectorRegistry()
+        shared.register(_Shelves(shelves))
+        return generate_latest(self._registry) + generate_latest(shared)
+
+
+class _Shelves(Collector):
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._rows = list(rows)
+
+    def collect(self) -> Iterator[Metric]:
+        says = {"arrivals": "Visitors who took a slot", "releases": "Batches released"}
+        for name, words in says.items():
+            family = CounterMetricFamily(f"quietshelf_{name}", words, labels=["shelf"])
+            for row in self._rows:
+                family.add_metric([row["name"]], row[name])
+            yield family

@@ -1,0 +1,154 @@
+"""What goes over the wire, with examples; rules that need the shelf are checked where the shelf is known."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+ItemId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+Group = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
+Person = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Strict(BaseModel):
+    """Unknown fields are mistakes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Prior(Strict):
+    """What is known publicly about tastes before the first visitor."""
+
+    theta: list[FiniteFloat] = Field(max_length=10_000)
+    precision: list[list[FiniteFloat]] = Field(max_length=10_000)
+
+
+class ShelfBody(Strict):
+    """Settings of a shelf. All but capacity and limits are fixed by the first offer."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"rho": 1.0, "capacity": 2, "feature_map": "concat", "window": 3600}]},
+    )
+
+    rho: FiniteFloat = Field(
+        ge=1e-6, le=1e6, description="The promise to one person for the shelf's lifetime, in zCDP."
+    )
+    capacity: Count = Field(description="The most items shown.")
+    window: FiniteFloat = Field(
+        gt=0, le=1e9, description="Feedback window in seconds: how long an answer is waited for."
+    )
+    feature_map: Literal["item", "concat", "outer", "full"] = "full"
+    intercept: bool = True
+    visitor_scale: FiniteFloat | list[FiniteFloat] | None = Field(
+        1.0, description="Declared, not measured, standard deviation of visitor features; null declares nothing."
+    )
+    policy: str = Field("quiet", max_length=100, description="quiet, or uniform for comparison.")
+    private: bool = Field(True, description="Must be false, explicitly, for a policy that is not private.")
+    visits: int = Field(1, ge=1, le=1000, description="How many visits of one person count.")
+    silence: Literal["no-choice", "zero"] = "no-choice"
+    limits: dict[Group, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(
+        default_factory=dict, description="The most items shown of each group."
+    )
+    prior: Prior | None = None
+    curvature: list[list[FiniteFloat]] | None = Field(None, description="Public guess of one visitor's curvature.")
+
+
+class ItemBody(Strict):
+    """An item; for one that is known already, what is left out stays as it is."""
+
+    id: ItemId
+    features: list[FiniteFloat] | None = Field(None, max_length=10_000)
+    revenue: FiniteFloat | None = Field(None, ge=-1e150, le=1e150)
+    available: bool | None = None
+    group: Group | None = None
+
+
+class ItemsBody(Strict):
+    """Thousands at once; all of them or none."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"items": [{"id": "tea", "features": [0.5], "revenue": 3}, {"id": "jam", "features": [1.0]}]}]
+        },
+    )
+
+    items: list[ItemBody] = Field(min_length=1, max_length=100_000)
+
+
+class RetireBody(Strict):
+    """Items that will never be shown again."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"items": ["jam"]}]})
+
+    items: list[ItemId] = Field(min_length=1, max_length=100_000)
+
+
+class OfferBody(Strict):
+    """One visitor."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"features": [0.2], "person": "customer 17"}]}
+    )
+
+    features: list[FiniteFloat] = Field([], max_length=10_000, description="The visitor's features.")
+    person: Person | None = Field(None, description="Who it is, authenticated by you; stored as a keyed hash only.")
+    candidates: list[ItemId] | None = Field(None, description="Items that may be shown; all available ones if absent.")
+    required: list[ItemId] = Field([], description="Items that must be shown.")
+    exclude: list[ItemId] = Field([], description="Items that must not be shown.")
+    capacity: Count | None = Field(None, description="The most items shown, at most the shelf's own.")
+
+
+class ChoiceBody(Strict):
+    """The answer to an offer."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"item": "tea"}, {"item": None}]})
+
+    item: ItemId | None = Field(description="The item chosen, or null for none.")
+
+
+class ErasureBody(Strict):
+    """Whose pending contributions are to be erased."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"person": "customer 17"}]})
+
+    person: Person
+
+
+class OfferReply(BaseModel):
+    """What to show, in order."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "offer": "1.0.0.TmV2ZXIgYSByZWFsIG9mZmVy",
+                    "items": ["tea", "jam"],
+                    "release": 0,
+                    "expires": "2026-01-01T12:00:00Z",
+                }
+            ]
+        }
+    )
+
+    offer: str
+    items: list[str]
+    release: int = Field(description="How many releases the choice of items rests on.")
+    expires: str = Field(description="Until when an answer counts.")
+
+
+class ProblemReply(BaseModel):
+    """Problem details (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+Plain = dict[str, Any]
+"""A JSON object whose fields docs/service.md names."""

@@ -1,0 +1,110 @@
+"""What the service refuses, as problem details (RFC 9457): a type to tell cases apart, a sentence that says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Problem(Exception):  # noqa: N818 - it says what went wrong
+    """A refusal; nothing was changed. ``detail`` goes to the caller and never to a log."""
+
+    status = 400
+    title = "Bad request"
+
+    def __init__(self, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.detail, self.more = detail, more
+
+    @property
+    def kind(self) -> str:
+        """The name of the type, such as ``offer-expired``."""
+        return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in type(self).__name__)[1:]
+
+    def body(self) -> dict[str, Any]:
+        """The problem as JSON."""
+        known = {"type": f"urn:quietshelf:problem:{self.kind}", "title": self.title, "status": self.status}
+        return {**known, "detail": self.detail, **self.more}
+
+
+class Invalid(Problem):
+    """The request breaks a rule of the shelf. It is not a visitor."""
+
+    status, title = 422, "The request breaks a rule"
+
+
+class Unauthorised(Problem):
+    """No valid key."""
+
+    status, title = 401, "A valid API key is needed"
+
+
+class Forbidden(Problem):
+    """The key lacks the scope."""
+
+    status, title = 403, "The API key lacks the scope"
+
+
+class NotFound(Problem):
+    """No such shelf, offer or item for this key."""
+
+    status, title = 404, "Not found"
+
+
+class OfferExpired(Problem):
+    """The offer's feedback window is over; whatever the answer is, it does not count."""
+
+    status, title = 409, "The offer has expired"
+
+
+class AnswerConflict(Problem):
+    """The offer was answered differently before. The first answer stands."""
+
+    status, title = 409, "The offer was answered differently"
+
+
+class OfferErased(Problem):
+    """The person asked for erasure."""
+
+    status, title = 409, "The offer was erased"
+
+
+class Frozen(Problem):
+    """What alters the guarantee is fixed by the first offer."""
+
+    status, title = 409, "Fixed since the first offer"
+
+
+class NoItems(Problem):
+    """A shelf without items has nothing to offer and no geometry to freeze."""
+
+    status, title = 409, "The shelf has no items yet"
+
+
+class KeyReused(Problem):
+    """An Idempotency-Key came back with another request."""
+
+    status, title = 422, "The Idempotency-Key belongs to another request"
+
+
+class TooLarge(Problem):
+    """The body is larger than the limit."""
+
+    status, title = 413, "The request is too large"
+
+
+class TooSlow(Problem):
+    """The request took longer than allowed; try again, with the same Idempotency-Key."""
+
+    status, title = 503, "The request took too long"
+
+
+class Unavailable(Problem):
+    """The database cannot be reached or written; nothing was acknowledged."""
+
+    status, title = 503, "The store is not available"
+
+
+class Failure(Problem):
+    """Our mistake. Its place is in the log, its values are not."""
+
+    status, title = 500, "Internal error"

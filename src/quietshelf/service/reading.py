@@ -1,0 +1,101 @@
+"""What anybody with the scope ``read`` may know: promises, ledgers, releases, items. All of it is public."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.accounting import Ledger, together
+from quietshelf.service import learning, schema
+from quietshelf.service.learning import Row
+from quietshelf.service.models import ShelfBody
+from quietshelf.service.offers import moment
+from quietshelf.service.problems import NotFound
+from quietshelf.service.views import item_rows, settings_of, shelf_row
+
+
+def shelf_rows(connection: Connection) -> list[Row]:
+    """Every shelf there ever was, oldest first."""
+    query = sa.select(schema.shelves).order_by(schema.shelves.c.shelf)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def summary(row: Row) -> dict[str, Any]:
+    """A shelf in a few figures."""
+    return {
+        "shelf": row["name"],
+        "created": moment(row["created"]),
+        "deleted": None if row["deleted"] is None else moment(row["deleted"]),
+        "arrivals": row["arrivals"],
+        "releases": row["releases"],
+        "settings": json.loads(row["config"]),
+        "notes": json.loads(row["notes"]),
+    }
+
+
+def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
+    """The promise in words and numbers, and the ledger behind it."""
+    made = ledger_of(connection, row).promise(delta=delta).to_dict()
+    return {**summary(row), **made}
+
+
+def ledger_of(connection: Connection, row: Row) -> Ledger:
+    """The ledger of a shelf: to persons if every visitor so far came with a person id, else to visits."""
+    config = settings_of(ShelfBody.model_validate_json(row["config"])).learning(declared=True)
+    ledger = learning.ledger(connection, row["shelf"], config)
+    everybody_named = row["arrivals"] > 0 and row["anonymous"] == 0
+    return replace(ledger, unit="person") if everybody_named else ledger
+
+
+def latest_row(connection: Connection, name: str) -> Row:
+    """The living shelf of that name, or the one deleted last: its ledger remains."""
+    try:
+        return shelf_row(connection, name)
+    except NotFound:
+        gone = [row for row in shelf_rows(connection) if row["name"] == name]
+        if not gone:
+            raise
+        return gone[-1]
+
+
+def everything(connection: Connection, delta: float) -> dict[str, Any]:
+    """All shelves, deleted ones included; to somebody on all of them their promises add up."""
+    rows = shelf_rows(connection)
+    total = together(*(ledger_of(connection, row) for row in rows))
+    listed = [promise(connection, row, delta) for row in rows]
+    return {"rho": "infinity" if total == float("inf") else total, "shelves": listed}
+
+
+def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
+    """Every release: when, of how many, with which noise, and the estimate it led to."""
+    return [
+        {
+            "release": each["number"],
+            "batch": each["batch"],
+            "visitors": each["size"],
+            "released": moment(each["released_at"]),
+            "noise": {"score": each["score_scale"], "information": each["information_scale"]},
+            "score": learning.unpacked(each["score"], -1).tolist(),
+            "theta": learning.unpacked(each["theta"], -1).tolist(),
+            "precision": _matrix(each["precision"], len(each["theta"]) // 8),
+        }
+        for each in learning.release_rows(connection, row["shelf"])
+    ]
+
+
+def items(connection: Connection, row: Row) -> list[dict[str, Any]]:
+    """All items, retired ones included."""
+    plain = ("id", "revenue", "available", "retired", "group")
+    return [
+        {**{name: each[name] for name in plain}, "features": learning.unpacked(each["features"], -1).tolist()}
+        for each in item_rows(connection, row["shelf"])
+    ]
+
+
+def _matrix(content: bytes, dim: int) -> list[list[float]]:
+    found: list[list[float]] = learning.unpacked(content, dim, dim).tolist()
+    return found

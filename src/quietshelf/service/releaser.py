@@ -1,0 +1,144 @@
+"""The releaser: a full batch whose answers have been waited for becomes one release, once.
+
+Budget check, sum, noise, release, ledger entry and the deletion of the raw contributions are one transaction: all of it
+or nothing. The moment depends on arrivals and the clock alone (docs/proofs.md, section 6). One releaser at a time: the
+row of the shelf and that of the batch are locked, and a batch that is gone was released by somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.accounting import BudgetExceeded
+from quietshelf.release.noise import NoiseSource
+from quietshelf.release.quiet import OpenBatch
+from quietshelf.service import learning, schema
+from quietshelf.service.answers import contribution
+from quietshelf.service.learning import Row
+from quietshelf.service.models import ShelfBody
+from quietshelf.service.store import Store
+from quietshelf.service.views import settings_of
+from quietshelf.statistics import Total, svec_dim
+from quietshelf.types import NOTHING, FloatArray
+
+CHUNK = 2048
+
+
+class Outcome(NamedTuple):
+    """What became of a batch: ``size`` visitors in ``shelf``; ``released`` is False if the ledger refused."""
+
+    shelf: str
+    batch: int
+    size: int
+    released: bool
+
+
+def next_due(connection: Connection) -> float | None:
+    """When the next batch may be released; None if none is full."""
+    table = schema.batches
+    return connection.execute(sa.select(sa.func.min(table.c.full_at + table.c.window))).scalar()
+
+
+def release_one(store: Store, source: NoiseSource, *, forget_before: float) -> Outcome | None:
+    """Release the batch that is due first; None if none is, or if somebody else is at it.
+
+    Args:
+        store: The database.
+        source: Where the noise comes from.
+        forget_before: Idempotency keys of released offers are forgotten if they are older than so many seconds.
+    """
+    with store.write() as connection:
+        batch = _due(connection, store)
+        if batch is None or not store.lock(connection, batch["shelf"]):
+            return None
+        shelves = schema.shelves
+        query = sa.select(shelves).where(shelves.c.shelf == batch["shelf"]).with_for_update()
+        shelf = dict(connection.execute(query).mappings().one())
+        now = store.now(connection, after=shelf["moment"])
+        released = _spend(connection, shelf, batch, source, now)
+        _forget(connection, batch, now - forget_before)
+        done = {"moment": now, "releases": shelf["releases"] + released}
+        connection.execute(sa.update(shelves).where(shelves.c.shelf == shelf["shelf"]).values(done))
+        return Outcome(shelf["name"], batch["batch"], batch["size"], released)
+
+
+def _due(connection: Connection, store: Store) -> Row | None:
+    """The batch to release, locked; a batch that is not full is never one."""
+    table = schema.batches
+    order = (table.c.full_at + table.c.window, table.c.shelf, table.c.batch)
+    query = sa.select(table).where(table.c.full_at.isnot(None)).order_by(*order).limit(1)
+    batch = connection.execute(query.with_for_update(skip_locked=True)).mappings().one_or_none()
+    if batch is None or batch["taken"] != batch["size"]:
+        return None
+    return dict(batch) if store.now(connection) >= batch["full_at"] + batch["window"] else None
+
+
+def _spend(connection: Connection, shelf: Row, batch: Row, source: NoiseSource, now: float) -> bool:
+    """Release and ledger entry; False if the budget does not allow it, and then nothing is drawn."""
+    settings = settings_of(ShelfBody.model_validate_json(shelf["config"]))
+    learner = learning.learner(connection, shelf, settings)
+    assert learner is not None  # noqa: S101 - a batch was opened by a learner
+    if source.noiseless:  # a test injected it: all is lost anyway, and the ledger says so
+        learner = replace(learner, ledger=replace(learner.ledger, budget=None))
+    frozen = learning.frozen(batch)
+    total = summed_up(connection, batch, frozen, silent=settings.silence == "no-choice")
+    before = len(learner.ledger.events)
+    try:
+        after = learner.close(frozen, total, source)
+    except BudgetExceeded:
+        return False
+    added = len(after.ledger.events) - before
+    connection.execute(sa.insert(schema.releases), learning.release_row(after, batch, now=now))
+    rows = learning.event_rows(after, added, shelf=shelf["shelf"], batch=batch["batch"])
+    connection.execute(sa.insert(schema.events), rows)
+    return True
+
+
+def summed_up(connection: Connection, batch: Row, frozen: OpenBatch, *, silent: bool) -> Total:
+    """The sum over a batch: answers first, then those who kept silent, each in order of arrival."""
+    dim = frozen.theta.size
+    total = np.zeros(dim + svec_dim(dim))
+    for part in _answered(connection, batch):
+        total = np.concatenate([total[None], part.reshape(-1, total.size)]).sum(0)
+    if silent:
+        for part in _silent(connection, batch, frozen):
+            total = total + part
+    return Total(total[:dim], total[dim:])
+
+
+def _answered(connection: Connection, batch: Row) -> Iterator[FloatArray]:
+    table = schema.offers
+    query = sa.select(table.c.contribution).where(_mine(batch), table.c.contribution.isnot(None))
+    for chunk in connection.execute(query.order_by(table.c.slot)).scalars().partitions(CHUNK):
+        yield np.frombuffer(b"".join(chunk), dtype=np.float64)
+
+
+def _silent(connection: Connection, batch: Row, frozen: OpenBatch) -> Iterator[FloatArray]:
+    table = schema.offers
+    query = sa.select(table.c.rows).where(_mine(batch), table.c.rows.isnot(None), table.c.answer.is_(None))
+    for rows in connection.execute(query.order_by(table.c.slot)).scalars():
+        shown = len(rows) // (8 * frozen.theta.size)
+        part = contribution(rows, shown, NOTHING, frozen, batch["grid"])
+        yield np.frombuffer(part or b"", dtype=np.float64)
+
+
+def _forget(connection: Connection, batch: Row, old: float) -> None:
+    """Delete what was seen of the batch's visitors; of their Idempotency-Keys only that they were used remains."""
+    connection.execute(sa.delete(schema.offers).where(_mine(batch)))
+    table = schema.batches
+    connection.execute(sa.delete(table).where(table.c.shelf == batch["shelf"], table.c.batch == batch["batch"]))
+    keys = schema.retries
+    mine = (keys.c.shelf == batch["shelf"]) & (keys.c.batch == batch["batch"])
+    connection.execute(sa.update(keys).where(mine).values(fingerprint=None))
+    connection.execute(sa.delete(keys).where(keys.c.fingerprint.is_(None), keys.c.made < old))
+
+
+def _mine(batch: Row) -> sa.ColumnElement[bool]:
+    table = schema.offers
+    return sa.and_(table.c.shelf == batch["shelf"], table.c.batch == batch["batch"])

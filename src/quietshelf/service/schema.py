@@ -1,0 +1,185 @@
+"""The tables. What was seen of a visitor lives in ``offers`` only, and only until its batch is released.
+
+Numbers of shelves, batches and slots say who came when, which is public; arrays are float64 bytes; times are seconds.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+
+metadata = MetaData()
+
+store = Table(
+    "store",
+    metadata,
+    Column("one", Integer, primary_key=True),
+    Column("identity", Text, nullable=False),
+    Column("key_check", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("dropped", Integer, nullable=False),
+)
+"""One row: which database this is, which key its hashes need, how often it was restored, who was left out then."""
+
+shelves = Table(
+    "shelves",
+    metadata,
+    Column("shelf", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("config_version", Integer, nullable=False),
+    Column("stock_version", Integer, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("deleted", Double),
+    Column("moment", Double, nullable=False),
+    Column("arrivals", Integer, nullable=False),
+    Column("anonymous", Integer, nullable=False),
+    Column("releases", Integer, nullable=False),
+    Column("opened", Integer, nullable=False),
+    Column("last_size", Integer),
+    Column("next_size", Integer),
+    Column("open", Boolean, nullable=False),
+    Column("visitor_dim", Integer),
+    Column("declared", Boolean),
+    Column("curvature", LargeBinary),
+    Column("prior_theta", LargeBinary),
+    Column("prior_precision", LargeBinary),
+    Column("notes", Text, nullable=False),
+)
+Index("shelves_live", shelves.c.name, unique=True, sqlite_where=shelves.c.deleted.is_(None),
+      postgresql_where=shelves.c.deleted.is_(None))  # fmt: skip
+
+items = Table(
+    "items",
+    metadata,
+    Column("shelf", Integer),
+    Column("number", Integer),
+    Column("id", Text, nullable=False),
+    Column("features", LargeBinary, nullable=False),
+    Column("revenue", Double, nullable=False),
+    Column("available", Boolean, nullable=False),
+    Column("retired", Boolean, nullable=False),
+    Column("group", Text),
+    PrimaryKeyConstraint("shelf", "number"),
+)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("shelf", Integer),
+    Column("batch", Integer),
+    Column("size", Integer, nullable=False),
+    Column("taken", Integer, nullable=False),
+    Column("theta", LargeBinary, nullable=False),
+    Column("coordinates", LargeBinary, nullable=False),
+    Column("score_scale", Double, nullable=False),
+    Column("information_scale", Double, nullable=False),
+    Column("grid", Double, nullable=False),
+    Column("window", Double, nullable=False),
+    Column("opened_at", Double, nullable=False),
+    Column("full_at", Double),
+    PrimaryKeyConstraint("shelf", "batch"),
+)
+"""Batches that are not released: what their contributions are computed with, frozen when they opened."""
+
+offers = Table(
+    "offers",
+    metadata,
+    Column("shelf", Integer),
+    Column("batch", Integer),
+    Column("slot", Integer),
+    Column("nonce", LargeBinary, nullable=False),
+    Column("made", Double, nullable=False),
+    Column("release", Integer, nullable=False),
+    Column("items", Text, nullable=False),
+    Column("rows", LargeBinary),
+    Column("answer", Integer),
+    Column("contribution", LargeBinary),
+    Column("person", Text),
+    PrimaryKeyConstraint("shelf", "batch", "slot"),
+    sqlite_with_rowid=False,
+)
+"""Raw data of visitors who are not released. ``answer``: place of the item chosen, -1 for none, -3 once erased."""
+Index("offers_person", offers.c.shelf, offers.c.person, sqlite_where=offers.c.person.isnot(None),
+      postgresql_where=offers.c.person.isnot(None))  # fmt: skip
+
+retries = Table(
+    "retries",
+    metadata,
+    Column("shelf", Integer),
+    Column("key", Text),
+    Column("batch", Integer, nullable=False),
+    Column("slot", Integer, nullable=False),
+    Column("fingerprint", Text),
+    Column("made", Double, nullable=False),
+    PrimaryKeyConstraint("shelf", "key"),
+    sqlite_with_rowid=False,
+)
+
+persons = Table(
+    "persons",
+    metadata,
+    Column("shelf", Integer),
+    Column("person", Text),
+    Column("counted", Integer, nullable=False),
+    Column("last_batch", Integer, nullable=False),
+    PrimaryKeyConstraint("shelf", "person"),
+    sqlite_with_rowid=False,
+)
+
+releases = Table(
+    "releases",
+    metadata,
+    Column("shelf", Integer),
+    Column("number", Integer),
+    Column("batch", Integer, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("score_scale", Double, nullable=False),
+    Column("information_scale", Double, nullable=False),
+    Column("grid", Double, nullable=False),
+    Column("evaluated_at", LargeBinary, nullable=False),
+    Column("coordinates", LargeBinary, nullable=False),
+    Column("score", LargeBinary, nullable=False),
+    Column("vectors", LargeBinary, nullable=False),
+    Column("values", LargeBinary, nullable=False),
+    Column("theta", LargeBinary, nullable=False),
+    Column("precision", LargeBinary, nullable=False),
+    Column("opened_at", Double, nullable=False),
+    Column("full_at", Double, nullable=False),
+    Column("released_at", Double, nullable=False),
+    PrimaryKeyConstraint("shelf", "number"),
+)
+Index("releases_once", releases.c.shelf, releases.c.batch, unique=True)
+
+events = Table(
+    "events",
+    metadata,
+    Column("shelf", Integer),
+    Column("number", Integer),
+    Column("batch", Integer, nullable=False),
+    Column("event", Text, nullable=False),
+    PrimaryKeyConstraint("shelf", "number"),
+)
+"""The ledger. Rows are added in the transaction of their release, and never changed or deleted."""
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("shelf", Text),
+    Column("created", Double, nullable=False),
+    Column("revoked", Double),
+)

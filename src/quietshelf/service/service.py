@@ -1,0 +1,262 @@
+"""The service without HTTP: what handlers call. One thread writes; reads have connections of their own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.release.noise import DiscreteGaussian, NoiseSource
+from quietshelf.service import answers, keys, logs, restore, schema, shelves
+from quietshelf.service.answers import Answer
+from quietshelf.service.deciding import Ties, decide
+from quietshelf.service.metrics import Metrics
+from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
+from quietshelf.service.offers import Desk, Visit
+from quietshelf.service.problems import Invalid, NotFound
+from quietshelf.service.releaser import next_due, release_one
+from quietshelf.service.settings import Settings
+from quietshelf.service.store import Clock, Store
+from quietshelf.service.vault import Vault
+from quietshelf.service.views import View, look, shelf_row, versions
+from quietshelf.service.writer import Writer, problem_or
+from quietshelf.types import Random
+
+HOUR = 3600.0
+
+
+class Service:
+    """One process of the service.
+
+    Args:
+        settings: The table of settings.
+        source: Where noise comes from; tests pass their own, no setting can.
+        rng: Tie-breaking, likewise.
+        clock: Time, likewise.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        source: NoiseSource | None = None,
+        rng: Random | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings
+        self.source: NoiseSource = DiscreteGaussian() if source is None else source
+        self.metrics = Metrics()
+        self.vault = Vault(settings.secrets)
+        self.store = Store(settings.url, self.vault, clock)
+        self._rng: Random = np.random.default_rng() if rng is None else rng
+        self._views: dict[str, View] = {}
+        self._keys: dict[str, keys.Key] = {}
+        self._due: float | None = None
+        self._look_at = 0.0
+        self._offset = 0.0
+        self._opened, self._unclean = False, False
+        self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit)
+
+    def prepare(self) -> None:
+        """Bring the database up to date, and drop what a restored backup holds."""
+        self.store.migrate()
+        dropped = restore.check(self.store, self.source)
+        if dropped is not None:
+            logs.say("warning", "restored backup", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
+
+    def start(self) -> None:
+        """Prepare and begin."""
+        self.prepare()
+        self.writer.start()
+        threading.Thread(target=_warm, name="quietshelf-warm", daemon=True).start()
+
+    def stop(self) -> None:
+        """Finish what was asked for and let go of the database."""
+        self.writer.stop()
+        self.store.close()
+
+    # Visitors
+
+    async def offer(self, shelf: str, body: OfferBody, retry: str | None) -> dict[str, Any]:
+        """What to show; durable when it returns."""
+        visit = Visit(shelf, body, Ties(self._rng), None, retry)
+        view = self._views.get(shelf)
+        if view is not None and view.state.learner is not None:
+            with suppress(Invalid):  # the shelf may have moved since this view was taken: the write has the last word
+                visit = Visit(shelf, body, visit.ties, decide(view, body, visit.ties, self.source), retry)
+        reply: dict[str, Any] = await self.writer.submit(self.place, visit)
+        return reply
+
+    async def answer(self, offer: str, item: str | None, key: keys.Key) -> None:
+        """Take an answer; durable when it returns."""
+        ticket = self.vault.ticket(offer)
+        if ticket is None:
+            raise NotFound("offer must be one that was made here")
+        if key.shelf is not None:
+            names = await self.writer.submit(self.shelf_names, None)
+            key.may("learn", names.get(ticket.shelf))
+        await self.writer.submit(self.take_answers, Answer(ticket, item))
+
+    def place(self, connection: Connection, visits: Sequence[Visit]) -> list[Any]:
+        """Operation: give each visit its slot."""
+        groups: dict[str, list[int]] = {}
+        for place, visit in enumerate(visits):
+            groups.setdefault(visit.shelf, []).append(place)
+        found: list[Any] = [None] * len(visits)
+        for name in sorted(groups):
+            mine = [visits[place] for place in groups[name]]
+            replies = self._take(connection, name, mine)
+            for place, reply in zip(groups[name], replies, strict=True):
+                found[place] = reply
+        return found
+
+    def take_answers(self, connection: Connection, given: Sequence[Answer]) -> list[Any]:
+        """Operation: enter each answer."""
+        return answers.take(connection, self.store, given)
+
+    def shelf_names(self, connection: Connection, asked: Sequence[None]) -> list[dict[int, str]]:
+        """Operation: names of the living shelves by number."""
+        table = schema.shelves
+        rows = connection.execute(sa.select(table.c.shelf, table.c.name).where(table.c.deleted.is_(None)))
+        names = {row.shelf: row.name for row in rows}
+        return [names for _ in asked]
+
+    def _take(self, connection: Connection, name: str, visits: Sequence[Visit]) -> list[Any]:
+        try:
+            row = shelf_row(connection, name, lock=True)
+        except NotFound as problem:
+            return [problem] * len(visits)
+        view = self._views.get(name)
+        if view is None or view.shelf != row["shelf"] or view.versions != versions(row):
+            view = look(connection, row)
+        now = self.store.now(connection, after=row["moment"])
+        desk = Desk(connection, self.vault, self.source, row, view, now)
+        replies = desk.take(visits)
+        self._views[name] = desk.view
+        if "open" in desk.changes:  # a batch opened or filled: the epoch file and the next release have to know
+            self._opened, self._look_at = True, 0.0
+        return replies
+
+    # The shop
+
+    async def put_shelf(self, name: str, body: ShelfBody) -> bool:
+        """Create or change a shelf; whether it is new."""
+        shelves.check(body)
+        return bool(await self._one(lambda c: shelves.put(c, name, body, self.store.now(c))))
+
+    async def delete_shelf(self, name: str) -> None:
+        """Delete a shelf; its ledger stays."""
+        await self._one(lambda c: shelves.delete(c, name, self.store.now(c)))
+        self._views.pop(name, None)
+
+    async def put_items(self, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
+        """Add and change items."""
+        return dict(await self._one(lambda c: shelves.put_items(c, name, bodies)))
+
+    async def retire(self, name: str, ids: Sequence[str]) -> dict[str, int]:
+        """Retire items."""
+        return dict(await self._one(lambda c: shelves.retire(c, name, ids)))
+
+    async def erase(self, name: str, person: str) -> int:
+        """Let a person's pending visits contribute nothing."""
+
+        def step(connection: Connection) -> int:
+            number = shelf_row(connection, name, lock=True)["shelf"]
+            return answers.erase(connection, number, self.vault.person(number, person))
+
+        return int(await self._one(step))
+
+    async def key(self, header: str | None) -> keys.Key:
+        """The valid key in an Authorization header; keys made elsewhere are looked up."""
+        identity, secret = keys.presented(header)
+        if identity not in self._keys:
+            await self.writer.submit(self.read_keys, None)
+        return keys.matches(self._keys.get(identity), secret)
+
+    def read_keys(self, connection: Connection, asked: Sequence[None]) -> list[None]:
+        """Operation: look at the keys."""
+        self._keys = keys.valid(connection)
+        return [None for _ in asked]
+
+    async def ready(self) -> dict[str, Any]:
+        """Raise `Unavailable` unless the store can be written; else what an operator should know."""
+        this = await self._one(lambda c: c.execute(sa.select(schema.store)).one())
+        moved = round(self.store.clock_drift, 1)
+        return {"epoch": this.epoch, "visitors_left_out": this.dropped, "clock_moved_seconds": moved}
+
+    def check_length(self, items: Sequence[str] | None) -> None:
+        """Refuse a list that names too many items."""
+        most = self.settings.candidates_limit
+        if items is not None and len(items) > most:
+            raise Invalid(f"a list must name at most {most} items, got {len(items)}")
+
+    async def _one(self, step: Callable[[Connection], Any]) -> Any:
+        return await self.writer.submit(self.each, step)
+
+    def each(self, connection: Connection, steps: Sequence[Callable[[Connection], Any]]) -> list[Any]:
+        """Operation: steps that stand alone; one that raises a `Problem` has written nothing."""
+        return [problem_or(partial(step, connection)) for step in steps]
+
+    # Time
+
+    def _chores(self) -> float:
+        """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
+        if self._opened:
+            self._opened = False
+            restore.note(self.store)
+        if time.monotonic() >= self._look_at:
+            self._look()
+        while self._due is not None and self._now() >= self._due:
+            if not self._release():
+                self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, 0.05)
+                break
+            self._look()
+        wait = self._look_at - time.monotonic()
+        return wait if self._due is None else min(wait, self._due - self._now())
+
+    def _release(self) -> bool:
+        """Release one batch; False if another process is at it."""
+        outcome = release_one(self.store, self.source, forget_before=self.settings.retry_hours * HOUR)
+        if outcome is None:
+            return False
+        restore.note(self.store)
+        self._unclean = True
+        grade = "info" if outcome.released else "error"
+        logs.say(grade, "release", shelf=outcome.shelf, batch=outcome.batch, released=outcome.released)
+        return True
+
+    def _look(self) -> None:
+        """What changes by itself or elsewhere: batches fill, keys are revoked, releases come."""
+        with self.store.read() as connection:
+            self._due = next_due(connection)
+            self._offset = self.store.now(connection) - time.monotonic()
+            self._keys = keys.valid(connection)
+            for name in list(self._views):
+                self._refresh(connection, name)
+        self._look_at = time.monotonic() + self.settings.poll_seconds
+        if self._unclean:
+            self._unclean = not self.store.checkpoint()
+
+    def _refresh(self, connection: Connection, name: str) -> None:
+        try:
+            row = shelf_row(connection, name)
+        except NotFound:
+            self._views.pop(name, None)
+            return
+        if versions(row) != self._views[name].versions or row["shelf"] != self._views[name].shelf:
+            self._views[name] = look(connection, row)
+
+    def _now(self) -> float:
+        return self.store.local_now(self._offset)
+
+
+def _warm() -> None:
+    """Load what draws noise before the first release needs it; the draw itself is thrown away."""
+    DiscreteGaussian().draw(1.0, (1,))

@@ -1,0 +1,98 @@
+"""Settings of the service: one table, read from a TOML file, the environment and flags, later ones first.
+
+None of them alters a guarantee: that is told to each shelf, and kept with it. None of them names a noise source or a
+seed: noise comes from the operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from quietshelf.types import positive, require, whole
+
+PREFIX = "QUIETSHELF_"
+
+
+def _setting(default: Any, says: str) -> Any:
+    return field(default=default, metadata={"says": says})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The table; ``says`` of each field is its line in docs/service.md."""
+
+    database: str = _setting("sqlite:///quietshelf.db", "where everything is kept: a SQLite file or a PostgreSQL URL")
+    secrets: str = _setting("quietshelf-secrets", "folder outside the database for the person key and the epoch file")
+    host: str = _setting("127.0.0.1", "address to listen on")
+    port: int = _setting(8080, "port to listen on")
+    workers: int = _setting(1, "API processes on this machine")
+    body_limit: int = _setting(16_777_216, "largest request body, in bytes")
+    candidates_limit: int = _setting(10_000, "most items named in one list of one request")
+    request_seconds: float = _setting(30.0, "longest time for one request")
+    group_limit: int = _setting(256, "most writes that share one transaction")
+    poll_seconds: float = _setting(1.0, "how often keys, batches and shelves changed elsewhere are looked at")
+    retry_hours: float = _setting(24.0, "how long an Idempotency-Key is remembered, at least")
+    log_level: str = _setting("info", "debug, info, warning or error")
+
+    def __post_init__(self) -> None:
+        whole("port", self.port, high=65535)
+        for name in ("workers", "body_limit", "candidates_limit", "group_limit"):
+            whole(name, getattr(self, name))
+        for name in ("request_seconds", "poll_seconds", "retry_hours"):
+            positive(name, getattr(self, name))
+        levels = ("debug", "info", "warning", "error")
+        require(self.log_level in levels, f"log_level must be one of {', '.join(levels)}", log_level=self.log_level)
+        known = self.database.startswith(("sqlite:///", "postgresql"))
+        require(
+            known, "database must be a URL that starts with sqlite:/// or postgresql", database=_shown(self.database)
+        )
+
+    @property
+    def url(self) -> str:
+        """The database with its driver."""
+        plain = "postgresql://"
+        return (
+            "postgresql+psycopg://" + self.database.removeprefix(plain)
+            if self.database.startswith(plain)
+            else self.database
+        )
+
+    def to_environment(self) -> dict[str, str]:
+        """The same table as environment variables."""
+        return {PREFIX + each.name.upper(): str(getattr(self, each.name)) for each in fields(self)}
+
+
+def read(
+    path: Path | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Flags go before the environment, the environment before the file, the file before the defaults."""
+    names = {each.name: each for each in fields(Settings)}
+    given: dict[str, Any] = {}
+    if path is not None:
+        given |= tomllib.loads(path.read_text(encoding="utf-8"))
+    unknown = sorted(set(given) - set(names))
+    require(not unknown, f"settings must be among {', '.join(names)}", unknown=unknown)
+    for name in names:
+        value = (os.environ if environment is None else environment).get(PREFIX + name.upper())
+        if value is not None:
+            given[name] = _parsed(name, value, names[name].default)
+    given |= {name: value for name, value in (flags or {}).items() if value is not None}
+    return Settings(**given)
+
+
+def _parsed(name: str, text: str, default: Any) -> Any:
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise ValueError(f"{PREFIX}{name.upper()} must be a number, got {text!r}") from None
+
+
+def _shown(url: str) -> str:
+    """A URL without its password."""
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://...@{tail}" if at else url

@@ -1,0 +1,154 @@
+"""Shelves and their items, as the shop configures them; each function is one step of a write."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.service import schema
+from quietshelf.service.learning import Row
+from quietshelf.service.models import ItemBody, ShelfBody
+from quietshelf.service.problems import Frozen, Invalid, NotFound
+from quietshelf.service.views import item_rows, public_of, settings_of, shelf_row
+
+FREE = {"capacity", "limits"}
+"""Settings that do not alter the guarantee; all others are fixed by the first offer."""
+NOT_PRIVATE = ("uniform",)
+"""Served for comparison only."""
+
+
+def check(body: ShelfBody) -> None:
+    """Refuse settings that make no sense, by rule and value."""
+    try:
+        settings_of(body)
+        public_of(body)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+    if body.private and body.policy in NOT_PRIVATE:
+        raise Invalid(f"private must be false, explicitly, with policy={body.policy!r}, which is there for comparison")
+    if not body.private and body.policy not in NOT_PRIVATE:
+        raise Invalid(f"private must be true with policy={body.policy!r}")
+
+
+def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
+    """Create a shelf, or change one as far as its guarantee allows; whether it is new."""
+    try:
+        row = shelf_row(connection, name, lock=True)
+    except NotFound:
+        connection.execute(sa.insert(schema.shelves), _new(name, body, now))
+        return True
+    before = ShelfBody.model_validate_json(row["config"])
+    altered = sorted(key for key in ShelfBody.model_fields if getattr(before, key) != getattr(body, key))
+    fixed = [key for key in altered if key not in FREE]
+    if fixed and row["arrivals"] > 0:
+        raise Frozen(
+            f"{', '.join(fixed)} must stay as at the first offer: the promise to visitors so far was made with it. "
+            "Delete the shelf and make another; promises then add up.",
+            fields=fixed,
+        )
+    known = {item["group"] for item in item_rows(connection, row["shelf"])} - {None}
+    missing = sorted(known - set(body.limits))
+    if missing:
+        raise Invalid(f"limits must name every group that has items, got none for {missing[0]!r}")
+    if altered:
+        changed = {"config": body.model_dump_json(), "config_version": row["config_version"] + 1}
+        _update(connection, row, changed)
+    return False
+
+
+def delete(connection: Connection, name: str, now: float) -> None:
+    """Forget a shelf and everybody on it who is not released. Its releases and its ledger stay."""
+    row = shelf_row(connection, name, lock=True)
+    for table in (schema.offers, schema.batches, schema.retries, schema.persons, schema.items):
+        connection.execute(sa.delete(table).where(table.c.shelf == row["shelf"]))
+    _update(connection, row, {"deleted": now, "open": False})
+
+
+def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
+    """Add items and change known ones: all of them or, by `Invalid`, none."""
+    row = shelf_row(connection, name, lock=True)
+    config = ShelfBody.model_validate_json(row["config"])
+    rows = item_rows(connection, row["shelf"])
+    known = {item["id"]: item for item in rows}
+    size = len(np.frombuffer(rows[0]["features"])) if rows else None
+    new: list[dict[str, Any]] = []
+    changed: list[dict[str, Any]] = []
+    _check_distinct([body.id for body in bodies])
+    for body in bodies:
+        size = _check_item(body, known.get(body.id), config, size)
+        fields = _fields(body)
+        if body.id in known:
+            changed.append({"this": known[body.id]["number"], **_plain(known[body.id]), **fields})
+        else:
+            basis = {"revenue": 1.0, "available": True, "retired": False, "group": None}
+            new.append({"shelf": row["shelf"], "number": len(rows) + len(new), "id": body.id, **basis, **fields})
+    table = schema.items
+    if new:
+        connection.execute(sa.insert(table), new)
+    if changed:
+        where = (table.c.shelf == row["shelf"]) & (table.c.number == sa.bindparam("this"))
+        connection.execute(sa.update(table).where(where), changed)
+    _update(connection, row, {"stock_version": row["stock_version"] + 1})
+    return {"added": len(new), "changed": len(changed)}
+
+
+def retire(connection: Connection, name: str, ids: Sequence[str]) -> dict[str, int]:
+    """Never show these items again; their numbers are not given to others."""
+    row = shelf_row(connection, name, lock=True)
+    known = {item["id"]: item["number"] for item in item_rows(connection, row["shelf"])}
+    _check_distinct(ids)
+    missing = [each for each in ids if each not in known]
+    if missing:
+        raise Invalid(f"items must be known to the shelf, got {missing[0]!r}")
+    table = schema.items
+    where = (table.c.shelf == row["shelf"]) & (table.c.number == sa.bindparam("this"))
+    connection.execute(sa.update(table).where(where).values(retired=True), [{"this": known[each]} for each in ids])
+    _update(connection, row, {"stock_version": row["stock_version"] + 1})
+    return {"retired": len(ids)}
+
+
+def _new(name: str, body: ShelfBody, now: float) -> dict[str, Any]:
+    zero = dict.fromkeys(("config_version", "stock_version", "arrivals", "anonymous", "releases"), 0)
+    config = {"name": name, "config": body.model_dump_json(), "created": now, "moment": now}
+    return {**zero, **config, "opened": -1, "open": False, "notes": json.dumps([])}
+
+
+def _update(connection: Connection, row: Row, values: dict[str, Any]) -> None:
+    table = schema.shelves
+    connection.execute(sa.update(table).where(table.c.shelf == row["shelf"]).values(values))
+
+
+def _check_distinct(ids: Sequence[str]) -> None:
+    again, times = Counter(ids).most_common(1)[0]
+    if times > 1:
+        raise Invalid(f"items must be named once each, got {again!r} again")
+
+
+def _check_item(body: ItemBody, known: Row | None, config: ShelfBody, size: int | None) -> int | None:
+    """Refuse an item that cannot be; the length that item features have."""
+    if known is not None and known["retired"]:
+        raise Invalid(f"item must not be retired, got item={body.id!r}")
+    if known is None and body.features is None:
+        raise Invalid(f"features must be given for a new item, got none for item={body.id!r}")
+    if body.features is not None and size not in (None, len(body.features)):
+        raise Invalid(f"features must have length {size} for every item, got {len(body.features)} for {body.id!r}")
+    if body.group is not None and body.group not in config.limits:
+        raise Invalid(f"group must be one of the shelf's limits, got group={body.group!r}")
+    return len(body.features) if body.features is not None else size
+
+
+def _fields(body: ItemBody) -> dict[str, Any]:
+    given = body.model_dump(exclude_none=True, exclude={"id"})
+    if "features" in given:
+        given["features"] = np.array(given["features"], dtype=np.float64).tobytes()
+    return given
+
+
+def _plain(item: Row) -> dict[str, Any]:
+    return {name: item[name] for name in ("features", "revenue", "available", "group")}

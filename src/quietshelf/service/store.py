@@ -1,0 +1,154 @@
+"""One database, SQLite or PostgreSQL by URL, behind two doors: transactions that write, and connections that read."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine, event
+
+from quietshelf.service import schema
+from quietshelf.service.vault import Vault
+from quietshelf.types import require
+
+MIGRATION_LOCK = 0x71756965
+WAIT_MILLISECONDS = 20_000
+
+
+class Clock(Protocol):
+    """Tells the time in seconds since 1970."""
+
+    def now(self) -> float: ...  # noqa: D102 - see above
+
+
+class SteadyClock:
+    """The wall clock when it was made, and from then on time that only passes: a clock that is set moves nothing."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """The time."""
+        return self._offset + time.monotonic()
+
+    @property
+    def drift(self) -> float:
+        """How far the wall clock has been moved meanwhile, in seconds."""
+        return time.time() - self.now()
+
+
+class Store:
+    """Connections to one database."""
+
+    def __init__(self, url: str, vault: Vault, clock: Clock | None = None) -> None:
+        self.vault = vault
+        self._clock: Clock | None = clock
+        self.sqlite = url.startswith("sqlite")
+        if self.sqlite:
+            self._writer = _sqlite(url, "BEGIN IMMEDIATE")
+            self._reader = _sqlite(url, "BEGIN")
+            self._clock = self._clock or SteadyClock()
+        else:
+            self._writer = self._reader = sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction: all of it or, on any error, nothing."""
+        with self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A consistent look at what is committed."""
+        with self._reader.connect() as connection, connection.begin():
+            yield connection
+
+    def now(self, connection: Connection, *, after: float = 0.0) -> float:
+        """The time, never before ``after``; where several machines share a database, the database's own."""
+        if self._clock is not None:
+            return max(self._clock.now(), after)
+        moment = connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one()
+        return max(float(moment), after)
+
+    def local_now(self, offset: float) -> float:
+        """The time as far as it is known without asking the database; ``offset``: its time less ``time.monotonic``."""
+        return offset + time.monotonic() if self._clock is None else self._clock.now()
+
+    @property
+    def clock_drift(self) -> float:
+        """How far this machine's wall clock was moved since the start, in seconds."""
+        return self._clock.drift if isinstance(self._clock, SteadyClock) else 0.0
+
+    def lock(self, connection: Connection, number: int) -> bool:
+        """Whether this transaction alone holds that lock; SQLite has one writer anyway."""
+        if self.sqlite:
+            return True
+        return bool(connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(MIGRATION_LOCK, number))).scalar())
+
+    def checkpoint(self) -> bool:
+        """Move what was deleted out of SQLite's log file; False if a reader is in the way: try again later."""
+        if not self.sqlite:
+            return True
+        with closing(self._reader.raw_connection()) as connection:
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy = cursor.fetchone()
+        return busy is not None and not busy[0]
+
+    def migrate(self) -> None:
+        """Take the tables to the newest form, and check that this database belongs to this key."""
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        with self.write() as connection:
+            if not self.sqlite:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            self._introduce(connection)
+
+    def _introduce(self, connection: Connection) -> None:
+        row = connection.execute(sa.select(schema.store)).one_or_none()
+        check = self.vault.key_check
+        if row is None:
+            identity = secrets.token_hex(8)
+            first = {"one": 1, "identity": identity, "key_check": check, "epoch": 0, "dropped": 0}
+            connection.execute(sa.insert(schema.store), first)
+            return
+        belongs = secrets.compare_digest(row.key_check, check)
+        require(belongs, "the key file must be the one this database was made with, got another")
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._writer.dispose()
+        self._reader.dispose()
+
+
+def _sqlite(url: str, begin: str) -> Engine:
+    engine = sa.create_engine(url, connect_args={"timeout": WAIT_MILLISECONDS / 1000, "check_same_thread": False})
+
+    def connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # BEGIN is said below, not guessed by the driver
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.execute(f"PRAGMA busy_timeout={WAIT_MILLISECONDS}")
+
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    event.listen(engine, "connect", connect)
+    event.listen(engine, "begin", start)
+    return engine
+
+
+def one(connection: Connection, statement: sa.Select[Any]) -> Mapping[str, Any] | None:
+    """The only row of a query by column name, or None."""
+    row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else dict(row)

@@ -1,0 +1,115 @@
+"""Two things that must not be in the database: the key of its hashes, and how far it had come when last seen.
+
+Whoever has the database without the key cannot test whether a person or an offer id is in it. Whoever restores an old
+database meets an epoch file that knows better (`restore`).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from quietshelf.types import require
+
+NONCE, TAG = 9, 9
+Marks = dict[str, dict[str, int]]
+"""For each shelf, by its number as text: batches ``opened`` and ``released`` so far."""
+
+
+class Ticket(NamedTuple):
+    """What an offer id says once its tag is found right."""
+
+    shelf: int
+    batch: int
+    slot: int
+    nonce: bytes
+
+
+class Vault:
+    """The folder of secrets."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._folder / "key"
+        if not path.exists():
+            write_whole(path, secrets.token_bytes(32), fresh=True)
+        self._key = path.read_bytes()
+        require(len(self._key) >= 32, f"the key file must hold 32 bytes or more, got {len(self._key)} in {path}")
+
+    @property
+    def key_check(self) -> str:
+        """Tells whether a database belongs to this key, and nothing else."""
+        return self._tag("check", b"quietshelf").hex()
+
+    def person(self, shelf: int, person: str) -> str:
+        """A person's keyed hash; the same person has another one on every shelf."""
+        return self._tag(f"person {shelf}", person.encode()).hex()
+
+    def retry(self, shelf: int, key: str) -> str:
+        """The keyed hash of an Idempotency-Key."""
+        return self._tag(f"retry {shelf}", key.encode()).hex()
+
+    def fingerprint(self, body: bytes) -> str:
+        """The keyed hash of a request."""
+        return self._tag("body", body).hex()
+
+    def offer_id(self, ticket: Ticket) -> str:
+        """An id that nobody else can make, and that can be recognised after its offer was forgotten."""
+        numbers = f"{ticket.shelf}.{ticket.batch}.{ticket.slot}"
+        tag = self._tag("offer " + numbers, ticket.nonce)[:TAG]
+        return f"{numbers}.{base64.urlsafe_b64encode(ticket.nonce + tag).decode()}"
+
+    def ticket(self, offer: str) -> Ticket | None:
+        """The inverse of ``offer_id``; None for anything it never made."""
+        *numbers, token = offer.split(".")
+        small = len(numbers) == 3 and all(part.isascii() and part.isdecimal() and len(part) < 10 for part in numbers)
+        if not small or len(token) != 24 or not token.isascii():
+            return None
+        try:
+            nonce = base64.urlsafe_b64decode(token)[:NONCE]
+        except ValueError:
+            return None
+        shelf, batch, slot = map(int, numbers)
+        ticket = Ticket(shelf, batch, slot, nonce)
+        return ticket if hmac.compare_digest(self.offer_id(ticket), offer) else None
+
+    @property
+    def marks(self) -> dict[str, Any]:
+        """How far the database had come: its identity, its epoch, and the marks of each shelf."""
+        path = self._folder / "epoch.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    def note(self, identity: str, epoch: int, shelves: Marks) -> None:
+        """Remember how far the database has come."""
+        content = json.dumps({"identity": identity, "epoch": epoch, "shelves": shelves}, indent=1)
+        write_whole(self._folder / "epoch.json", content.encode())
+
+    def _tag(self, purpose: str, content: bytes) -> bytes:
+        key = hashlib.blake2b(purpose.encode(), key=self._key[:64], digest_size=32).digest()
+        return hashlib.blake2b(content, key=key, digest_size=16).digest()
+
+
+def write_whole(path: Path, content: bytes, *, fresh: bool = False) -> None:
+    """Whole or not at all, for the owner's eyes; ``fresh`` leaves a file that somebody else made meanwhile."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if fresh:
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                return
+        else:
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,79 @@
+"""Is the ledger equal to what was published? Every release is computed again from its public record, every cost too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection
+
+from quietshelf.release import records
+from quietshelf.release.batch_pair import Scales
+from quietshelf.service import learning, reading
+from quietshelf.service.learning import Row
+from quietshelf.service.models import ShelfBody
+from quietshelf.service.restore import LOST
+from quietshelf.service.views import settings_of
+from quietshelf.statistics import information_sensitivity, score_sensitivity
+
+TOLERANCE = 1e-9
+"""Another machine's linear algebra may round the estimate differently; costs are compared to the last bit."""
+
+
+def verify(connection: Connection, row: Row) -> list[str]:
+    """What is wrong with a shelf's ledger; nothing, if all is well."""
+    return [*_events(connection, row), *_budget(connection, row), *_estimates(connection, row)]
+
+
+def _events(connection: Connection, row: Row) -> Iterator[str]:
+    """Each release has its two events, with the cost of its noise, and nothing else is in the ledger."""
+    stored = learning.stored_events(connection, row["shelf"])
+    kept = [event for event in stored if event.detail != LOST]
+    released = learning.release_rows(connection, row["shelf"])
+    if len(released) != row["releases"]:
+        yield f"{row['releases']} releases are counted, {len(released)} are stored"
+    if len(kept) != 2 * len(released):
+        yield f"{len(released)} releases must have {2 * len(released)} events, got {len(kept)}"
+        return
+    for number, each in enumerate(released):
+        dim, scales = len(each["theta"]) // 8, Scales(each["score_scale"], each["information_scale"])
+        wanted = (("score", score_sensitivity(), scales.score),
+                  ("information", information_sensitivity(dim, each["grid"]), scales.information))  # fmt: skip
+        for event, (name, sensitivity, noise) in zip(kept[2 * number : 2 * number + 2], wanted, strict=True):
+            found = (event.name, event.visitors, event.sensitivity, event.noise)
+            exact = event.noise == 0  # a test injected a source without noise: then the cost must read infinite
+            if found != (name, each["batch"], sensitivity, 0.0 if exact else noise) or _cheaper(event, exact):
+                yield f"release {each['number']} (batch {each['batch']}) and its {name} event differ"
+
+
+def _cheaper(event: Any, exact: bool) -> bool:
+    """Whether an event claims less than its noise costs."""
+    if exact:
+        return bool(event.rho != float("inf"))
+    again = replace(event, rho=event.rho)
+    return bool(again.rho < event.sensitivity**2 / (2 * event.noise**2) * (1 - 1e-12))
+
+
+def _budget(connection: Connection, row: Row) -> Iterator[str]:
+    try:
+        reading.ledger_of(connection, row)
+    except ValueError as error:
+        yield str(error)
+
+
+def _estimates(connection: Connection, row: Row) -> Iterator[str]:
+    """Each estimate is what its records give, from the prior on."""
+    settings = settings_of(ShelfBody.model_validate_json(row["config"]))
+    learner = learning.learner(connection, row, settings)
+    if learner is None:
+        return
+    estimate, released = learner.prior, learning.release_rows(connection, row["shelf"])
+    for count, each in enumerate(released, start=1):
+        found = learner.records[:count]
+        estimate = records.rebuild(found, learner.prior, estimate, forgetting=learner.config.forgetting)
+        theta = learning.unpacked(each["theta"], -1)
+        if not np.allclose(theta, estimate.theta, rtol=TOLERANCE, atol=TOLERANCE):
+            yield f"release {each['number']}: the estimate is not what its records give"
+        estimate = records.Estimate(theta, learning.unpacked(each["precision"], theta.size, theta.size))

@@ -1,0 +1,135 @@
+"""A shelf as an API worker holds it: settings, items and the last release, read from the database in one look.
+
+A view never changes. Writes compare its versions with the shelf's row and take a new look if anything moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.service import learning, schema
+from quietshelf.service.learning import Row
+from quietshelf.service.models import ShelfBody
+from quietshelf.service.problems import NotFound
+from quietshelf.shelf.settings import Public, Settings
+from quietshelf.shelf.state import State
+from quietshelf.shelf.stock import Stock
+from quietshelf.types import Release
+
+_LIVING = sa.select(schema.shelves).where(
+    schema.shelves.c.name == sa.bindparam("wanted"), schema.shelves.c.deleted.is_(None)
+)
+_LIVING_LOCKED = _LIVING.with_for_update()
+Versions = tuple[int, int, int, bool]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One look at a shelf.
+
+    Attributes:
+        shelf: Its number.
+        name: Its name.
+        body: As it was configured.
+        state: Settings, items and learner, in the form that `Shelf` uses.
+        ids: Item ids by item number.
+        versions: Of configuration and items, how many releases there were, and whether there was an offer.
+    """
+
+    shelf: int
+    name: str
+    body: ShelfBody
+    state: State
+    ids: tuple[str, ...]
+    versions: Versions
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Item numbers by item id."""
+        return {name: number for number, name in enumerate(self.ids)}
+
+    @cached_property
+    def release(self) -> Release | None:
+        """What policies may know; None before the first offer."""
+        return None if self.state.learner is None else self.state.learner.release
+
+
+def versions(row: Row) -> Versions:
+    """What a view of this row would be a view of."""
+    return row["config_version"], row["stock_version"], row["releases"], row["visitor_dim"] is not None
+
+
+def settings_of(body: ShelfBody) -> Settings:
+    """The settings that `Shelf` would have; its patience is counted in arrivals, ours in seconds."""
+    return Settings(
+        rho=body.rho,
+        visits=body.visits,
+        silence=body.silence,
+        capacity=body.capacity,
+        policy=body.policy,
+        feature_map=body.feature_map,
+        intercept=body.intercept,
+    )
+
+
+def public_of(body: ShelfBody) -> Public:
+    """What is declared about visitors and tastes."""
+    prior = None if body.prior is None else (body.prior.theta, body.prior.precision)
+    return Public.of(visitor_scale=body.visitor_scale, curvature=body.curvature, prior=prior)
+
+
+def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
+    """The row of a living shelf; ``lock`` keeps others from changing it until the transaction ends."""
+    query = _LIVING_LOCKED if lock else _LIVING
+    row = connection.execute(query, {"wanted": name}).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"shelf must exist, got shelf={name!r}")
+    return dict(row)
+
+
+def look(connection: Connection, row: Row) -> View:
+    """A shelf as it is now."""
+    body = ShelfBody.model_validate_json(row["config"])
+    settings = settings_of(body)
+    found = item_rows(connection, row["shelf"])
+    state = State(settings, public_of(body), stock_of(found, body))
+    state.learner = learning.learner(connection, row, settings)
+    state.visitor_dim = row["visitor_dim"] or 0
+    ids = tuple(item["id"] for item in found)
+    return View(row["shelf"], row["name"], body, state, ids, versions(row))
+
+
+def item_rows(connection: Connection, shelf: int) -> list[Row]:
+    """All items of a shelf, retired ones included, by number."""
+    table = schema.items
+    query = sa.select(table).where(table.c.shelf == shelf).order_by(table.c.number)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def stock_of(rows: list[Row], body: ShelfBody) -> Stock:
+    """The items in the form that `Shelf` uses."""
+    size = len(np.frombuffer(rows[0]["features"])) if rows else 0
+    features = np.frombuffer(b"".join(row["features"] for row in rows)).reshape(len(rows), size)
+    groups, limits = None, None
+    if body.limits:
+        order = {name: number for number, name in enumerate(body.limits)}
+        groups = np.array([order.get(row["group"], -1) for row in rows], dtype=np.int64)
+        limits = np.array(list(body.limits.values()), dtype=np.int64)
+
+    def column(name: str, kind: Any) -> Any:
+        return np.array([row[name] for row in rows], dtype=kind)
+
+    return Stock(
+        catalogue=np.asfortranarray(features),
+        revenue=column("revenue", np.float64),
+        available=column("available", np.bool_),
+        retired=column("retired", np.bool_),
+        groups=groups,
+        limits=limits,
+    )

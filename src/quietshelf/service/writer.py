@@ -1,0 +1,149 @@
+"""One thread that writes: many requests share one transaction, and each is answered after it is on the disk.
+
+Between two groups the thread runs the chores that are due (releases above all), so that nothing else ever writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import InterfaceError, OperationalError
+
+from quietshelf.service import logs
+from quietshelf.service.problems import Failure, Problem, Unavailable
+from quietshelf.service.store import Store
+
+Operation = Callable[[Connection, Sequence[Any]], Sequence[Any]]
+"""Payloads in, as many answers out; an answer may be a `Problem`, then it changed nothing."""
+Chores = Callable[[], float]
+"""Do what is due; the seconds until there may be more to do."""
+
+
+@dataclass
+class Job:
+    """One request's write."""
+
+    operation: Operation
+    payload: Any
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    answer: Any = field(default=None)
+
+
+class Writer:
+    """The thread, and the queue that feeds it."""
+
+    def __init__(self, store: Store, chores: Chores, *, group_limit: int) -> None:
+        self._store, self._chores, self._limit = store, chores, group_limit
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="quietshelf-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what was asked for, then end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    async def submit(self, operation: Operation, payload: Any) -> Any:
+        """The operation's answer to this payload, once it is durable; a `Problem` is raised."""
+        loop = asyncio.get_running_loop()
+        job = Job(operation, payload, loop, loop.create_future())
+        self._queue.put(job)
+        answer = await job.future
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _run(self) -> None:
+        wait, running = 0.0, True
+        while running:
+            jobs, running = self._take(wait)
+            wait = self._chore()
+            if jobs:
+                self._commit(jobs)
+                _reply(jobs)
+                wait = 0.0
+
+    def _take(self, wait: float) -> tuple[list[Job], bool]:
+        jobs: list[Job] = []
+        try:
+            job = self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == self._limit:
+                    return jobs, True
+                job = self._queue.get_nowait()
+        except queue.Empty:
+            return jobs, True
+        return jobs, False
+
+    def _chore(self) -> float:
+        try:
+            return max(self._chores(), 1e-3)
+        except Exception as error:  # the thread must live on: the next round tries again
+            logs.failed("chores", error)
+            return 1.0
+
+    def _commit(self, jobs: list[Job]) -> None:
+        """One transaction; if a job spoils it, each gets one of its own, unless it may have been committed already."""
+        asked: list[bool] = []
+        try:
+            self._together(jobs, asked)
+        except Exception as error:
+            away = bool(asked) or isinstance(error, (OperationalError, InterfaceError, OSError))
+            if len(jobs) > 1 and not away:
+                for job in jobs:
+                    self._commit([job])
+                return
+            logs.failed("write", error)
+            for job in jobs:
+                job.answer = (
+                    Unavailable("the store cannot be written now; try again") if away else Failure("our mistake")
+                )
+
+    def _together(self, jobs: list[Job], asked: list[bool]) -> None:
+        groups: dict[Operation, list[Job]] = {}
+        for job in jobs:
+            groups.setdefault(job.operation, []).append(job)
+        found: list[tuple[Job, Any]] = []
+        with self._store.write() as connection:
+            for operation in sorted(groups, key=lambda each: each.__qualname__):  # one order: no two groups deadlock
+                answers = operation(connection, [job.payload for job in groups[operation]])
+                found += zip(groups[operation], answers, strict=True)
+            asked.append(True)  # from here on it may be committed even if we never hear of it
+        for job, answer in found:
+            job.answer = answer
+
+
+def _reply(jobs: list[Job]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    for job in jobs:
+        loops.setdefault(job.loop, []).append(job)
+    for loop, mine in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, mine)
+        except RuntimeError:  # the loop has ended: nobody waits for the answers
+            continue
+
+
+def _resolve(jobs: list[Job]) -> None:
+    for job in jobs:
+        if not job.future.done():
+            job.future.set_result(job.answer)
+
+
+def problem_or(answer: Callable[[], Any]) -> Any:
+    """What a step answers, or the problem it raised before it changed anything."""
+    try:
+        return answer()
+    except Problem as problem:
+        return problem

@@ -1,0 +1,48 @@
+"""``quietshelf expedia`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from quietshelf.logs.searches import load
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_sample_then_prepare_writes_searches_and_says_what_it_chose(tmp_path: Path) -> None:
+    """The file holds what the report says; the paper's figures stand beside."""
+    raw, made = tmp_path / "made-up.csv", tmp_path / "hotels.npz"
+    assert command("expedia", "sample", str(raw), "--searches", "200").returncode == 0
+    found = command("expedia", "prepare", str(raw), "-o", str(made), "--json")
+    assert found.returncode == 0, found.stderr
+    answer = json.loads(found.stdout)
+    assert answer["figures"]["searches"] == {"found": 180, "paper": 4465}
+    assert answer["figures"]["visitor features"] == {"found": 18, "paper": 18}
+    searches = load(made)
+    assert len(searches) == 180
+    assert list(searches.notes) == answer["choices"]
+    table = command("expedia", "prepare", str(raw), "-o", str(made)).stdout
+    assert "4,465" in table
+    assert "regression tree" in table
+
+
+def test_prepare_leaves_nothing_behind_when_it_fails(tmp_path: Path) -> None:
+    """One line says why; no output and no temporary file remain."""
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("a,b\n1,2\n")
+    found = command("expedia", "prepare", str(wrong), "-o", str(tmp_path / "out.npz"))
+    assert found.returncode == 2
+    assert "must have the 54 columns of the raw file" in found.stderr
+    assert "Traceback" not in found.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["wrong.csv"]
+
+
+def test_help_shows_an_example() -> None:
+    """Each subcommand has one."""
+    for name in ("prepare", "sample"):
+        assert f"Example: quietshelf expedia {name}" in " ".join(command("expedia", name, "--help").stdout.split())

@@ -1,0 +1,94 @@
+"""``quietshelf fit`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.environments.test_replay import random_log
+from tests.logs.hotels import ARRAYS, needs_data
+
+from quietshelf.cli import main
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    table: Any = random_log(3000)
+    table.drop(columns="random").to_csv(path, index=False)
+    return path
+
+
+def test_exact_fit_finds_the_tastes_and_says_it_is_not_private(log: Path) -> None:
+    """Estimates near -0.5 and -1, the likelihood, and the warning."""
+    found = json.loads(command("fit", str(log), "--map", "item", "--json").stdout)
+    assert not found["private"]
+    assert "Not private" in found["statement"]
+    values = {line["name"]: line for line in found["coefficients"]}
+    assert values["price"]["estimate"] == pytest.approx(-1.0, abs=5 * values["price"]["standard_error"])
+    assert found["converged"]
+    assert "log_likelihood" in found
+
+
+def test_private_fit_prints_no_likelihood_and_no_count(log: Path) -> None:
+    """Estimates with noise-aware errors, the price, to whom it is promised: rows, for want of persons."""
+    found = json.loads(command("fit", str(log), "--map", "item", "--rho", "1", "--scales", "price=1", "--json").stdout)
+    assert found["private"]
+    assert found["rho"] == pytest.approx(1.0)
+    assert found["unit"] == "row"
+    assert "not to each person" in found["statement"]
+    assert not {"log_likelihood", "rounds", "converged", "gradient_norm", "ridge"} & set(found)
+    price = found["coefficients"][1]
+    assert price["estimate"] == pytest.approx(-1.0, abs=5 * price["standard_error"])
+    text = command("fit", str(log), "--map", "item", "--rho", "1").stdout
+    assert "likelihood" not in text
+    assert "3,000" not in text
+    assert "3000" not in text
+
+
+def test_with_persons_the_promise_is_to_a_person(tmp_path: Path) -> None:
+    """Only the first round of each counts, and the statement says so."""
+    table: Any = random_log(600).drop(columns="random")
+    table["person"] = table["round"] % 300
+    table.to_csv(tmp_path / "persons.csv", index=False)
+    found = json.loads(command("fit", str(tmp_path / "persons.csv"), "--map", "item", "--rho", "2", "--json").stdout)
+    assert found["unit"] == "person"
+    assert "The first round of every person counts" in found["statement"]
+    assert "not each person" not in found["statement"]
+
+
+def test_mistakes_end_in_one_message(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bad log names its rows; undeclared features and unknown maps are named."""
+    table: Any = random_log(5)
+    table.loc[3, "price"] = np.nan
+    table.to_csv(tmp_path / "bad.csv", index=False)
+    for arguments, message in (
+        ([str(tmp_path / "bad.csv")], "the feature price must be a finite number, got price=nan in row 4"),
+        ([str(log), "--scales", "size=1"], "missing=['price'], unknown=['size']"),
+        ([str(log), "--map", "cross"], "feature_map must be one of"),
+        ([str(log), "--rho", "-1"], "rho must be positive"),
+        ([str(tmp_path / "none.csv")], "the file must exist"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["quietshelf", "fit", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        assert message in capsys.readouterr().err
+
+
+@needs_data
+def test_hotels_are_fitted_from_their_arrays() -> None:
+    """The known likelihood, from the command line."""
+    found = json.loads(command("fit", str(ARRAYS), "--map", "item", "--json").stdout)
+    assert found["log_likelihood"] == pytest.approx(-13028.87004, abs=5e-6)

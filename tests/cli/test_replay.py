@@ -1,0 +1,47 @@
+"""``quietshelf replay`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.environments.test_replay import random_log
+
+SMALL = ["--map", "item", "--horizon", "200", "--replicates", "3"]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_replay_answers_in_three_ways_and_is_marked_not_private(tmp_path: Path) -> None:
+    """Simulated, by rejection and by inverse propensity; random offers earn least; the mark is there."""
+    table: Any = random_log(2500)
+    table.to_csv(tmp_path / "log.csv", index=False)
+    found = command("replay", str(tmp_path / "log.csv"), "--policy", "quiet,greedy,uniform", *SMALL, "--json")
+    assert found.returncode == 0, found.stderr
+    answer = json.loads(found.stdout)
+    assert answer["private"] is False
+    assert "Not private" in answer["statement"]
+    quiet, greedy, uniform = answer["policies"]
+    assert quiet["policy"] == "quiet rho=1"
+    assert uniform["simulated"] < min(quiet["simulated"], greedy["simulated"]) <= quiet["best_possible"]
+    for row in answer["policies"]:
+        for name in ("rejection", "inverse_propensity"):
+            assert row[name]["low"] < row[name]["value"] < row[name]["high"]
+            assert row[name]["effective"] >= 30
+
+
+def test_a_log_that_cannot_answer_says_why_and_is_simulated_still(tmp_path: Path) -> None:
+    """Without candidates the replays are refused with the reason; the simulation offers all items."""
+    table: Any = random_log(300)
+    table[table["position"].notna()].to_csv(tmp_path / "shown.csv", index=False)
+    found = command("replay", str(tmp_path / "shown.csv"), "--policy", "greedy,uniform", *SMALL)
+    assert found.returncode == 0, found.stderr
+    text = " ".join(found.stdout.split())
+    assert "no answer: the log must have rows of items that could have been shown and were not" in text
+    assert "offers every item of the log" in text
+    assert "Not private" in text

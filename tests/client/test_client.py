@@ -1,0 +1,106 @@
+"""The client against a real service, a broken one, and none."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.service.harness import ITEMS, SHELF, free_port, inline
+
+from quietshelf.client import AsyncClient, Client, Offer, Patience, Refused, ServiceDown
+
+QUICK = Patience(retries=2, pause=0.01)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[httpx.Client]:
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as found:
+        yield found
+
+
+def reached(service: httpx.Client) -> tuple[str, str]:
+    """URL and key."""
+    return str(service.base_url), service.headers["Authorization"].partition(" ")[2]
+
+
+def test_sync_and_async_clients_do_the_same(service: httpx.Client) -> None:
+    """Configure, stock, offer, answer, read; refusals come as `Refused` with their kind."""
+    url, key = reached(service)
+    with Client(url, key) as shop:
+        assert shop.put_shelf("teas", **SHELF)
+        assert shop.put_items("teas", ITEMS) == {"added": 8, "changed": 0}
+        offer = shop.offer("teas", [0.1, 0.2], person="anna")
+        shop.choose(offer, offer.items[0])
+        with pytest.raises(Refused, match="another answer") as refused:
+            shop.choose(offer, None)
+        assert (refused.value.status, refused.value.kind) == (409, "answer-conflict")
+        assert shop.erase("teas", "anna") == 1
+        shop.retire("teas", ["item 7"])
+        assert "Nothing has been released yet" in shop.privacy("teas")["words"]
+        assert shop.releases("teas") == []
+
+    async def visit() -> Offer:
+        async with AsyncClient(url, key) as shop:
+            offer = await shop.offer("teas", [0.1, 0.2], capacity=2)
+            await shop.choose(offer, None)
+            assert (await shop.privacy("teas"))["rho"] == 0.0
+            return offer
+
+    found = asyncio.run(visit())
+    assert len(found.items) == 2
+    assert not found.fallback
+
+
+def test_a_lost_reply_is_repeated_as_the_same_visitor(service: httpx.Client) -> None:
+    """The service did its work, the reply was lost, the client asks again: one slot, one offer."""
+    url, key = reached(service)
+    lost: list[bytes] = []
+
+    class Lossy(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            response = super().handle_request(request)
+            if request.method == "POST" and len(lost) < 2:
+                lost.append(response.read())
+                raise httpx.ReadError("the line went dead")
+            return response
+
+    with Client(url, key, patience=QUICK) as shop:
+        shop.put_shelf("teas", **SHELF)
+        shop.put_items("teas", ITEMS)
+        shop._http.close()
+        shop._http = httpx.Client(base_url=url, headers=shop._http.headers, transport=Lossy())
+        offer = shop.offer("teas", [0.1, 0.2])
+        assert str(offer.id).encode() in lost[0]
+        assert lost[0] == lost[1]
+    assert service.get("/v1/shelves/teas").json()["arrivals"] == 1
+
+
+def test_a_service_that_is_down_is_an_error_or_a_uniform_choice() -> None:
+    """As the caller wishes; required items stay, excluded ones go, and answers are not sent anywhere."""
+    url = f"http://127.0.0.1:{free_port()}"
+    with Client(url, "qs_a_b", patience=QUICK) as shop, pytest.raises(ServiceDown, match="within 3 attempts"):
+        shop.offer("teas", [1.0])
+    chance = Patience(retries=0, fallback=[f"i{n}" for n in range(6)], fallback_capacity=3)
+    with Client(url, "qs_a_b", patience=chance) as shop:
+        seen: set[str] = set()
+        for _ in range(60):
+            offer = shop.offer("teas", [1.0], required=["i0"], exclude=["i1"])
+            assert offer.fallback
+            assert len(offer.items) == 3
+            assert offer.items[0] == "i0"
+            assert "i1" not in offer.items
+            seen |= set(offer.items)
+            shop.choose(offer, None)
+        assert seen == {"i0", "i2", "i3", "i4", "i5"}  # each is missed by 60 draws of 2 from 4 with chance 2^-60
+
+
+def test_the_client_needs_nothing_of_the_service() -> None:
+    """Neither web framework nor database is imported with it."""
+    code = "import sys, quietshelf.client; print([m for m in ('fastapi', 'sqlalchemy', 'uvicorn') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

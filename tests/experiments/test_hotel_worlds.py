@@ -1,0 +1,68 @@
+"""Studies of hotels: worlds by their settings, and the claims of the paper's section 5.2."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.random import SeedSequence
+from tests.logs.test_searches import made_up
+
+from quietshelf.environments import Synthetic
+from quietshelf.experiments.claims import judge
+from quietshelf.experiments.reproduce import study_named
+from quietshelf.experiments.worlds import make_world
+from quietshelf.loop.named import declared_curvature
+from quietshelf.report.series import Series
+
+
+def test_worlds_are_synthetic_unless_they_say_otherwise() -> None:
+    """The kind decides; an unknown one is named."""
+    assert make_world({"items": 6, "capacity": 2}) == Synthetic(items=6, capacity=2)
+    with pytest.raises(ValueError, match="kind must be one of synthetic, hotels, got kind='moon'"):
+        make_world({"kind": "moon"})
+
+
+def test_hotels_are_read_where_they_are_first_needed(tmp_path: Path) -> None:
+    """Settings travel, data do not; a missing file is named when it is asked for."""
+    path = made_up(200).save(tmp_path / "hotels.npz")
+    options = {"kind": "hotels", "feature_map_name": "concat", "ridge": 1.0, "impressions": 1, "capacity": 3}
+    world = pickle.loads(pickle.dumps(make_world({**options, "data": str(path)})))  # noqa: S301 - our own bytes
+    assert (world.items, world.dim, world.capacity) == (12, 6, 3)
+    assert declared_curvature(world) is not None
+    assert world.open(SeedSequence(1).spawn(2)).context(0).revenue.shape == (2, 12)
+    with pytest.raises(ValueError, match="needs a file of searches: --data FILE"):
+        _ = make_world({**options, "data": str(tmp_path / "none.npz")}).items
+
+
+def test_hotel_studies_have_the_papers_sizes() -> None:
+    """T = 100,000, T0 = 10,000, c = 1e-7, 10 runs, rho 0.5, 1, 5 and 90/10 at full length; a tenth of it by default."""
+    for name, length in (("expedia", 10_000), ("expedia-full", 100_000)):
+        study = study_named(name).with_data(Path("elsewhere.npz"))
+        assert (study.horizon, study.replicates) == (length, 10)
+        printed = [policy for policy in study.policies if policy["policy"].startswith("dpmnl")]
+        assert {policy["rho"] for policy in printed} == {0.5, 1.0, 5.0}
+        assert {(p["explore"], p["scale"], p["share"]) for p in printed} == {(length // 10, 1e-7, 0.9)}
+        assert {world["data"] for world in study.worlds} == {"elsewhere.npz"}
+
+
+def series(policy: str, rho: float, final: float) -> Series:
+    regret = np.column_stack([np.zeros(8), final + np.linspace(-0.1, 0.1, 8)])
+    return Series(
+        settings={"policy": policy, "rho": rho}, times=np.array([1, 2]), regret=regret, proven=rho, measures={}
+    )
+
+
+def test_a_widening_gap_is_told_from_a_closing_one() -> None:
+    """Gaps of 1, 2 and 4 widen; of 4, 2 and 1 they do not."""
+    claim = {"says": "", "kind": "widens", "along": "rho", "better": {"policy": "a"}, "worse": {"policy": "b"}}
+    rhos = (0.5, 1.0, 5.0)
+    for gaps, verdict in (((1, 2, 4), "holds"), ((4, 2, 1), "fails")):
+        noise = np.random.default_rng(0).normal(0, 0.01, 3)
+        made = [series("a", rho, 10.0 + extra) for rho, extra in zip(rhos, noise, strict=True)]
+        made += [series("b", rho, 10.0 + gap) for rho, gap in zip(rhos, gaps, strict=True)]
+        (outcome,) = judge(claim, made)
+        assert outcome.verdict == verdict
+        assert len(outcome.comparisons) == 2

@@ -1,0 +1,87 @@
+"""Studies as they are written down."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from quietshelf.experiments import PAPER, Study, names, study_named
+from quietshelf.experiments.study import read_study
+
+
+def of(study: Study, policy: str, *keys: str) -> set[tuple[object, ...]]:
+    return {
+        tuple(entry.settings[key] for key in keys)
+        for cell in study.cells
+        for entry in cell.entries
+        if entry.settings["policy"] == policy
+    }
+
+
+def test_package_has_its_studies() -> None:
+    """The paper's four figures come first; its hotels, its theory and the price of privacy follow."""
+    assert PAPER == ("privacy-level", "dimension", "assortment-size", "benchmark")
+    hotels = {"expedia", "expedia-full", "expedia-once"}
+    assert set(names()) == {*PAPER, *hotels, "theory", "price-of-privacy"}
+
+
+@pytest.mark.parametrize("name", ["privacy-level", "dimension", "assortment-size", "benchmark"])
+def test_paper_study_has_the_sizes_stated(name: str) -> None:
+    """N = 100, 30 replicates, T = 10^4, T0 = 500, c = 1e-4, q = 1/2, both D_MLE, both calibrations."""
+    study = study_named(name)
+    assert (study.horizon, study.replicates) == (10_000, 30)
+    assert all(cell.world.items == 100 and getattr(cell.world, "contexts", None) == "normal" for cell in study.cells)
+    assert of(study, "dpmnl", "explore", "scale", "split") == {(500, 1e-4, 0.5)}
+    assert of(study, "dpmnl", "fits", "calibration") == set(product((10, "auto"), ("paper", "sound")))
+
+
+def test_grids_are_those_of_the_paper() -> None:
+    """Levels and shares; dimensions at 90 and 10 %; sizes at four levels; the benchmark both ways."""
+    assert of(study_named("privacy-level"), "dpmnl", "rho", "share") == set(product((0.1, 0.5, 1), (0.1, 0.5, 0.9)))
+    dimension = of(study_named("dimension"), "dpmnl", "rho", "dim", "share")
+    assert dimension == set(product((1,), (3, 7, 11, 15), (0.9, 0.1)))
+    size = of(study_named("assortment-size"), "dpmnl", "capacity", "rho")
+    assert size == set(product((5, 10, 15, 20), (0.1, 0.5, 1, 5)))
+    benchmark = of(study_named("benchmark"), "dpmnl-eps-delta", "rho", "share", "conversion", "schedule")
+    assert benchmark == set(product((0.1, 0.5, 1), (0.9,), ("text", "lemma"), ("own", "equal")))
+
+
+def test_units_cover_every_replicate_of_every_contestant_once(study: Study) -> None:
+    """Cells hold at most so many contestants, blocks at most so many replicates."""
+    seen = [
+        (unit.cell.world.dim, entry.label, replicate)
+        for unit in study.units
+        for entry in unit.cell.entries
+        for replicate in unit.replicates
+    ]
+    assert len(seen) == len(set(seen)) == 2 * 6 * 5
+    assert all(len(unit.cell.entries) <= 3 and len(unit.replicates) <= 3 for unit in study.units)
+
+
+def test_reduced_study_keeps_everything_but_its_size(study: Study) -> None:
+    """The same contestants and claims, fewer visitors and replicates; another fingerprint."""
+    small = study.reduced(horizon=20, replicates=2)
+    assert (small.horizon, small.replicates, small.seed) == (20, 2, 7)
+    assert (small.policies, small.claims) == (study.policies, study.claims)
+    assert small.fingerprint != study.fingerprint == study.reduced().fingerprint
+
+
+def test_reduced_study_shortens_longer_worlds_in_proportion() -> None:
+    """A world ten times as long stays ten times as long."""
+    small = study_named("price-of-privacy").reduced(horizon=100)
+    assert {cell.horizon for cell in small.cells} == {100, 1000}
+
+
+def test_unknown_key_is_refused(path: Path) -> None:
+    """A misspelt key is not silently ignored."""
+    path.write_text("horizons = 3\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a study has the keys .* got unknown=\['horizons'\]"):
+        read_study(path)
+
+
+def test_unknown_study_is_refused() -> None:
+    """The error names those there are."""
+    with pytest.raises(ValueError, match=r"must be one of privacy-level, .* got study='nothing'"):
+        study_named("nothing")

@@ -1,0 +1,32 @@
+"""``python -m tests.service.exact serve ...``: the service with a noiseless source, so that sums can be seen.
+
+A test program can inject it; the real command has no way to.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+
+from quietshelf.release.noise import Noiseless
+from quietshelf.service import keys, settings
+from quietshelf.service.app import make_app
+from quietshelf.service.service import Service
+
+
+def main(arguments: list[str]) -> None:
+    """As ``quietshelf serve`` does, but for the noise."""
+    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    port = int(given["--port"])
+    flags = {"database": given["--database"], "secrets": given["--secrets"], "port": port}
+    service = Service(settings.read(flags=flags), source=Noiseless())
+    service.store.migrate()
+    key = keys.first(service.store)
+    if key is not None:
+        print(f"admin key, shown this once: {key}", flush=True)
+    uvicorn.run(make_app(service), host="127.0.0.1", port=port, access_log=False, log_level="warning")
+
+
+if __name__ == "__main__":
+    main(sys.argv[2:])

@@ -1,0 +1,164 @@
+"""Servers for tests: a real process to kill, and one in a thread with injected noise, ties and clock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from quietshelf.service import keys
+from quietshelf.service.app import make_app
+from quietshelf.service.service import Service
+from quietshelf.service.settings import Settings
+
+WINDOW = 10.0
+SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "window": WINDOW}
+ITEMS = [{"id": f"item {n}", "features": [float(n % 3), float(n % 5) / 2]} for n in range(8)]
+
+
+class FakeClock:
+    """Time that passes when a test says so."""
+
+    def __init__(self, start: float = 1_800_000_000.0) -> None:
+        self.time = start
+
+    def now(self) -> float:
+        return self.time
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Client]:
+    """The service in a thread of this process; the client carries an admin key, ``client.service`` is the service."""
+    options = {name: injected.pop(name) for name in list(injected) if name not in ("source", "rng", "clock")}
+    settings = Settings(
+        database=database, secrets=str(folder / "secrets"), **{"poll_seconds": 0.2, "log_level": "error", **options}
+    )
+    service = Service(settings, **injected)
+    service.store.migrate()
+    with service.store.write() as connection:
+        key = keys.create(connection, name="test", scopes=["admin"], shelf=None, now=0.0)
+    config = uvicorn.Config(
+        make_app(service), host="127.0.0.1", port=free_port(), access_log=False, log_level="warning"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        time.sleep(0.01)
+    headers = {"Authorization": f"Bearer {key}"}
+    try:
+        with (
+            ExitStack() as stack,
+            httpx.Client(base_url=f"http://127.0.0.1:{config.port}", headers=headers, timeout=30) as client,
+        ):
+            client.service, client.stack = service, stack  # type: ignore[attr-defined]
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class Process:
+    """``quietshelf serve`` as anybody runs it, on a port that stays the same over restarts."""
+
+    def __init__(self, database: str, folder: Path, *, program: str = "quietshelf", **environment: str) -> None:
+        self.database, self.folder, self.port = database, folder, free_port()
+        self._program = program
+        self.key = ""
+        self._environment = environment
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> float:
+        """Start, and wait until it is ready; how long that took."""
+        began = time.monotonic()
+        arguments = ["--database", self.database, "--secrets", str(self.folder / "secrets"), "--port", str(self.port)]
+        environment = {**os.environ, "QUIETSHELF_POLL_SECONDS": "0.1", "OMP_NUM_THREADS": "1", **self._environment}
+        with (self.folder / "log").open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self._program, "serve", *arguments],
+                stdout=subprocess.PIPE, stderr=log, text=True, env=environment,
+            )  # fmt: skip
+        if not self.key:
+            assert self._process.stdout is not None
+            self.key = self._process.stdout.readline().strip().rpartition(" ")[2]
+            assert self.key.startswith("qs_"), (self.folder / "log").read_text()
+        while time.monotonic() < began + 60:
+            try:
+                if httpx.get(self.url + "/readyz", timeout=5).status_code == 200:
+                    return time.monotonic() - began
+            except httpx.TransportError:
+                assert self._process.poll() is None, (self.folder / "log").read_text()
+            time.sleep(0.05)
+        raise AssertionError("the service did not get ready")
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=20)
+
+    def kill(self) -> None:
+        """No time for anything: kill -9."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._close()
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(30)
+        self._close()
+
+    def _close(self) -> None:
+        if self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def stocked(client: httpx.Client, name: str = "teas", **changes: Any) -> None:
+    """A shelf with items on it."""
+    assert client.put(f"/v1/shelves/{name}", json={**SHELF, **changes}).status_code == 201
+    reply = client.put(f"/v1/shelves/{name}/items", json={"items": ITEMS})
+    assert reply.json() == {"added": len(ITEMS), "changed": 0}
+
+
+def offered(client: httpx.Client, name: str = "teas", retry: str | None = None, **body: Any) -> httpx.Response:
+    """One visitor."""
+    headers = {} if retry is None else {"Idempotency-Key": retry}
+    return client.post(f"/v1/shelves/{name}/offers", json={"features": [0.1, -0.2], **body}, headers=headers)
+
+
+def answered(client: httpx.Client, offer: str, item: str | None) -> httpx.Response:
+    """One answer."""
+    return client.post(f"/v1/offers/{offer}/choice", json={"item": item})
+
+
+def like(client: httpx.Client, authorization: str | None) -> httpx.Client:
+    """Another client of the same service, closed with the first."""
+    headers = {} if authorization is None else {"Authorization": authorization}
+    stack: ExitStack = client.stack  # type: ignore[attr-defined]
+    return stack.enter_context(httpx.Client(base_url=client.base_url, headers=headers, timeout=30))

@@ -1,0 +1,165 @@
+"""kill -9 at random moments under load: nothing acknowledged is lost, nothing is counted or released twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from tests.service.harness import ITEMS, Process, stocked
+
+from quietshelf.choice.maps import feature_map
+from quietshelf.service import answers, learning, schema, verify
+from quietshelf.service.settings import Settings
+from quietshelf.service.store import Store
+from quietshelf.service.vault import Ticket, Vault
+from quietshelf.service.views import shelf_row
+
+KILLS = 50 if os.environ.get("QUIETSHELF_STUDY") == "full" else 10
+WINDOW, CLIENTS = 12.0, 4
+FEATURES = {str(item["id"]): item["features"] for item in ITEMS}
+
+
+@dataclass
+class Shopper:
+    """One client that never gives up: every visitor is offered something and answers, however often it takes."""
+
+    process: Process
+    number: int
+    stop: threading.Event
+    offers: dict[str, dict[str, object]] = field(default_factory=dict)
+    visitors: dict[str, list[float]] = field(default_factory=dict)
+    chosen: dict[str, str | None] = field(default_factory=dict)
+    unsure: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        rng = random.Random(self.number)  # noqa: S311 - visitors, not secrets
+        with self.process.client() as client:
+            visitor = 0
+            while not self.stop.is_set():
+                self._visit(client, rng, f"{self.number}-{visitor}")
+                visitor += 1
+
+    def _visit(self, client: httpx.Client, rng: random.Random, name: str) -> None:
+        features = [rng.gauss(0, 1), rng.gauss(0, 1)]
+        reply = self._insist(client, "/v1/shelves/teas/offers", {"features": features}, {"Idempotency-Key": name})
+        if reply is None:
+            return
+        assert reply.status_code == 200, reply.text
+        offer = reply.json()
+        assert offer["offer"] not in self.offers
+        self.offers[offer["offer"]], self.visitors[offer["offer"]] = offer, features
+        item = rng.choice([None, *offer["items"]])
+        reply = self._insist(client, f"/v1/offers/{offer['offer']}/choice", {"item": item}, {})
+        if reply is not None and reply.status_code == 204:
+            self.chosen[offer["offer"]] = item
+        else:
+            self.unsure.add(offer["offer"])
+
+    def _insist(
+        self, client: httpx.Client, path: str, body: dict[str, object], headers: dict[str, str]
+    ) -> httpx.Response | None:
+        while True:
+            try:
+                reply = client.post(path, json=body, headers=headers)
+                if reply.status_code != 503:
+                    return reply
+            except httpx.TransportError:
+                pass
+            if self.stop.is_set():
+                return None
+            time.sleep(0.02)
+
+
+@pytest.mark.study
+def test_kill_nine_loses_nothing_and_repeats_nothing(database: str, tmp_path: Path) -> None:
+    """Acknowledged offers and choices survive; released sums are exactly those of the acknowledged choices."""
+    process, stop = Process(database, tmp_path, program="tests.service.exact"), threading.Event()
+    process.start()
+    with process.client() as client:
+        stocked(client, window=WINDOW)
+    shoppers = [Shopper(process, number, stop) for number in range(CLIENTS)]
+    threads = [threading.Thread(target=shopper.run) for shopper in shoppers]
+    for thread in threads:
+        thread.start()
+    rng, back = random.Random(7), []  # noqa: S311 - when to kill
+    for _ in range(KILLS):
+        time.sleep(rng.uniform(0.1, 0.8))
+        process.kill()
+        back.append(process.start())
+    stop.set()
+    for thread in threads:
+        thread.join()
+    time.sleep(WINDOW / 4)
+    process.stop()
+    report(database, process, shoppers, back)
+
+
+def report(database: str, process: Process, shoppers: list[Shopper], back: list[float]) -> None:
+    """Compare what clients were told with what the store holds."""
+    store = Store(Settings(database=database).url, Vault(process.folder / "secrets"))
+    offers = {name: offer for shopper in shoppers for name, offer in shopper.offers.items()}
+    chosen = {name: item for shopper in shoppers for name, item in shopper.chosen.items()}
+    with store.read() as connection:
+        shelf = shelf_row(connection, "teas")
+        released = {row["batch"]: row for row in learning.release_rows(connection, shelf["shelf"])}
+        kept = {(row.batch, row.slot): row for row in connection.execute(sa.select(schema.offers))}
+        assert verify.verify(connection, shelf) == []
+    assert shelf["arrivals"] == len(kept) + sum(row["size"] for row in released.values())
+    tickets = {name: store.vault.ticket(name) for name in offers}
+    store.close()
+    assert len(set(tickets.values())) == len(offers)
+    for name, ticket in tickets.items():
+        assert ticket is not None
+        row = kept.get((ticket.batch, ticket.slot))
+        assert ticket.batch in released or (row is not None and row.nonce == ticket.nonce), "an offer was lost"
+        if row is not None and name in chosen:
+            shown = json.loads(row.items)
+            assert row.answer == (-1 if chosen[name] is None else shown.index(chosen[name])), "a choice was lost"
+    compared = sum_again(released, tickets, shoppers)
+    print(
+        f"{KILLS} kills: {len(offers)} offers, {len(chosen)} choices acknowledged, {len(released)} releases, "
+        f"{compared} of their sums compared; back within {max(back):.1f} s"
+    )
+    assert max(back) < 60
+
+
+def sum_again(released: dict[int, learning.Row], tickets: dict[str, Ticket | None], shoppers: list[Shopper]) -> int:
+    """The exact sum of every batch whose visitors all had their answers acknowledged, against what was released."""
+    by_batch: dict[int, list[tuple[Shopper, str]]] = defaultdict(list)
+    for shopper in shoppers:
+        for name in shopper.offers:
+            ticket = tickets[name]
+            assert ticket is not None
+            by_batch[ticket.batch].append((shopper, name))
+    compared = 0
+    for number, row in released.items():
+        visits = by_batch[number]
+        if len(visits) < row["size"] or any(name not in shopper.chosen for shopper, name in visits):
+            continue  # somebody was still waiting for an acknowledgement when the test ended
+        frozen = learning.frozen({**row, "theta": row["evaluated_at"]})
+        total = np.zeros(0)
+        for shopper, name in visits:
+            shown = [str(item) for item in shopper.offers[name]["items"]]  # type: ignore[attr-defined]
+            x = feature_map("concat").dense(
+                np.array(shopper.visitors[name]), np.array([FEATURES[item] for item in shown])
+            )
+            item = shopper.chosen[name]
+            part = answers.contribution(
+                learning.packed(x), len(shown), -1 if item is None else shown.index(item), frozen, row["grid"]
+            )
+            one = np.frombuffer(part or b"")
+            total = one if total.size == 0 else total + one
+        score = learning.unpacked(row["score"], -1)
+        np.testing.assert_allclose(score, total[: score.size], rtol=1e-9, atol=1e-9)
+        compared += 1
+    return compared

@@ -1,0 +1,77 @@
+"""docs/service.md says what is so: its curl lines run, its tables are those of the code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from tests.service.harness import Process
+
+from quietshelf.service import problems, settings, shelves
+from quietshelf.service.models import ShelfBody
+from quietshelf.service.settings import Settings
+
+TEXT = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+
+
+def test_curl_lines_run_as_they_stand(tmp_path: Path) -> None:
+    """Against ``quietshelf serve`` with its defaults; the last line prints the promise."""
+    (script,) = re.findall(r"```sh\n(.*?)```", TEXT, re.S)
+    process = Process(f"sqlite:///{tmp_path}/shop.db", tmp_path)
+    process.start()
+    try:
+        environment = {**os.environ, "URL": process.url, "KEY": process.key}
+        found = subprocess.run(
+            ["/bin/bash", "-euo", "pipefail", "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        process.stop()
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert '"release":0' in found.stdout
+    promise = json.loads(found.stdout[found.stdout.rindex('{"shelf":"teas","created"') :])
+    assert promise["unit"] == "person"
+    assert promise["arrivals"] == 1
+
+
+def test_the_settings_table_is_that_of_the_code() -> None:
+    """Every setting with its default and its words, and no other."""
+    rows = [f"| `{each.name}` | `{each.default}` | {each.metadata['says']} |" for each in fields(Settings)]
+    table = TEXT.partition("| setting | default | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == rows
+
+
+def test_every_refusal_and_every_shelf_setting_is_told() -> None:
+    """A new problem type or shelf setting must be written down."""
+    kinds = [kind("x").kind for kind in problems.Problem.__subclasses__() if kind.status < 500 or kind.status == 503]
+    for name in {*kinds}:
+        assert f"`{name}`" in TEXT
+    table = TEXT.partition("## What a shelf is told")[2].partition("Geometry")[0]
+    for name in ShelfBody.model_fields:
+        (line,) = [row for row in table.splitlines() if f"`{name}`" in row.partition("|")[2].partition("|")[0]]
+        assert line.rstrip("| ").endswith("may change" if name in shelves.FREE else "fixed")
+
+
+def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:
+    """Later ones first, unknown ones refused, mistakes by rule and value, passwords never repeated."""
+    path = tmp_path / "settings.toml"
+    path.write_text('port = 1\nworkers = 2\nhost = "0.0.0.0"\n')
+    found = settings.read(path, {"QUIETSHELF_PORT": "2", "QUIETSHELF_WORKERS": "3"}, {"port": 4, "host": None})
+    assert (found.port, found.workers, found.host) == (4, 3, "0.0.0.0")  # noqa: S104 - read back, not listened on
+    path.write_text("noise = 0\n")
+    with pytest.raises(ValueError, match="settings must be among"):
+        settings.read(path, {})
+    with pytest.raises(ValueError, match="QUIETSHELF_PORT must be a number, got 'x'"):
+        settings.read(None, {"QUIETSHELF_PORT": "x"})
+    with pytest.raises(ValueError, match="database must be a URL") as refused:
+        Settings(database="mysql://me:hidden@host/db")
+    assert "hidden" not in str(refused.value)
+    assert not {"seed", "noise", "source", "noiseless"} & {each.name for each in fields(Settings)}

@@ -1,0 +1,195 @@
+"""When a batch is released, what stays of it, and who may do it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from tests.service.harness import WINDOW, FakeClock, answered, inline, offered, stocked
+
+from quietshelf.accounting import BudgetExceeded
+from quietshelf.release.quiet import Learner
+from quietshelf.service import schema, verify
+from quietshelf.service.releaser import release_one
+from quietshelf.service.store import SteadyClock
+from quietshelf.service.views import shelf_row
+
+FIRST = 18
+"""Visitors in the first batch of the test shelf: 7 d / sqrt(rho) with d = 5, rho = 4."""
+
+
+def figures(client: httpx.Client) -> tuple[int, int]:
+    """Arrivals and releases."""
+    found = client.get("/v1/shelves/teas").json()
+    return found["arrivals"], found["releases"]
+
+
+def wait_for(client: httpx.Client, releases: int) -> None:
+    """Until so many releases are made; they come by themselves."""
+    for _ in range(200):
+        if figures(client)[1] >= releases:
+            return
+        time.sleep(0.05)
+    raise AssertionError("no release")
+
+
+def fill(client: httpx.Client, count: int = FIRST) -> list[dict[str, Any]]:
+    """So many visitors, all answering at once."""
+    offers = [offered(client, retry=f"{time.monotonic()}").json() for _ in range(count)]
+    for offer in offers:
+        assert answered(client, offer["offer"], offer["items"][0]).status_code == 204
+    return offers
+
+
+def test_a_batch_is_released_one_window_after_its_last_slot_and_not_before(database: str, tmp_path: Path) -> None:
+    """However early every answer is in; then raw data are gone, and any answer meets 409."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock) as client:
+        stocked(client)
+        offers = fill(client)
+        for _ in range(3):
+            clock.time += 0.33 * WINDOW
+            assert offered(client).json()["release"] == 0
+        assert figures(client) == (FIRST + 3, 0)
+        clock.time += 0.011 * WINDOW
+        assert offered(client).json()["release"] == 1
+        for item in (offers[0]["items"][0], None, "whatever"):
+            reply = answered(client, offers[0]["offer"], item)
+            assert (reply.status_code, reply.json()["type"]) == (409, "urn:quietshelf:problem:offer-expired")
+        with client.service.store.read() as connection:  # type: ignore[attr-defined]
+            left = connection.execute(sa.select(schema.offers.c.batch)).scalars().all()
+            assert left == [1, 1, 1, 1]
+
+
+def test_a_release_comes_by_itself_when_nobody_does(tmp_path: Path, database: str) -> None:
+    """The clock alone is enough."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock) as client:
+        stocked(client)
+        fill(client)
+        clock.time += WINDOW
+        wait_for(client, 1)
+
+
+def test_a_retry_after_the_release_is_refused_and_takes_no_slot(tmp_path: Path, database: str) -> None:
+    """One key is one visitor, for a day at least; what the request said is forgotten with the batch."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock) as client:
+        stocked(client)
+        offered(client, retry="mine")
+        fill(client, FIRST - 1)
+        clock.time += WINDOW
+        wait_for(client, 1)
+        reply = offered(client, retry="mine")
+        assert (reply.status_code, reply.json()["type"]) == (409, "urn:quietshelf:problem:offer-expired")
+        assert figures(client)[0] == FIRST
+
+
+def test_sqlite_forgets_raw_contributions_for_good(tmp_path: Path) -> None:
+    """After a release neither the file nor its log holds the bytes that were in it before."""
+    clock, path = FakeClock(), tmp_path / "shop.db"
+    with inline(f"sqlite:///{path}", tmp_path, clock=clock) as client:
+        stocked(client)
+        [offered(client, features=[3.25, -7.5]) for _ in range(FIRST)]
+        with client.service.store.read() as connection:  # type: ignore[attr-defined]
+            raw = bytes(connection.execute(sa.select(schema.offers.c.rows).limit(1)).scalar_one())
+        files = [path, path.with_name("shop.db-wal")]
+        assert any(raw in file.read_bytes() for file in files)
+        clock.time += WINDOW
+        wait_for(client, 1)
+        for _ in range(100):
+            if not any(raw in file.read_bytes() for file in files):
+                return
+            time.sleep(0.05)
+        raise AssertionError("raw contributions are still on the disk")
+
+
+def test_many_releasers_release_a_batch_once(database: str, tmp_path: Path) -> None:
+    """Eight releasers at the same due batch, in two services: one release, one pair of events."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock, poll_seconds=3600.0) as client:
+        stocked(client)
+        fill(client)
+        service = client.service  # type: ignore[attr-defined]
+        clock.time += WINDOW
+        found: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(release_one(service.store, service.source, forget_before=1e9)))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 8
+        assert figures(client) == (FIRST, 1)
+        assert len(client.get("/v1/shelves/teas/privacy").json()["events"]) == 2
+
+
+def test_a_refused_budget_releases_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger's refusal leaves no release, no event and no raw data."""
+    clock = FakeClock()
+
+    def refuse(*_: Any) -> Learner:
+        raise BudgetExceeded("rho must stay within the budget")
+
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=clock) as client:
+        stocked(client)
+        fill(client)
+        monkeypatch.setattr(Learner, "close", refuse)
+        clock.time += WINDOW
+        offered(client)
+        assert figures(client) == (FIRST + 1, 0)
+        assert client.get("/v1/shelves/teas/privacy").json()["events"] == []
+        with client.service.store.read() as connection:  # type: ignore[attr-defined]
+            assert connection.execute(sa.select(schema.offers.c.batch)).scalars().all() == [1]
+
+
+def test_a_failure_within_the_release_leaves_everything_as_it_was(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise was drawn but not stored: nothing is published, and the next attempt releases the batch once."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock) as client:
+        stocked(client)
+        fill(client)
+        broken = monkeypatch.context()
+        with broken as patch:
+            patch.setattr("quietshelf.service.learning.event_rows", lambda *_, **__: [{"nonsense": 1}])
+            clock.time += WINDOW
+            time.sleep(0.5)
+            assert figures(client) == (FIRST, 0)
+            assert client.get("/v1/shelves/teas/releases").json() == {"releases": []}
+        wait_for(client, 1)
+        with client.service.store.read() as connection:  # type: ignore[attr-defined]
+            assert verify.verify(connection, shelf_row(connection, "teas")) == []
+
+
+def test_a_clock_that_is_set_back_moves_nothing_back(database: str, tmp_path: Path) -> None:
+    """A shelf's time never runs backwards: slots and releases keep their order, and batches are still released."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock) as client:
+        stocked(client)
+        fill(client, FIRST - 1)
+        clock.time -= 3600
+        last = offered(client).json()
+        assert answered(client, last["offer"], None).status_code == 204
+        clock.time += 3600 + WINDOW
+        wait_for(client, 1)
+        clock.time += 1e7  # and a jump ahead closes no batch that is not full
+        time.sleep(0.5)
+        assert figures(client) == (FIRST, 1)
+
+
+def test_steady_clock_ignores_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a process the wall clock may jump: time passes as before, and the jump is told."""
+    clock, real = SteadyClock(), time.time
+    before = clock.now()
+    monkeypatch.setattr(time, "time", lambda: real() + 86_400)
+    assert clock.now() - before < 60
+    assert clock.drift > 80_000
