@@ -186,3 +186,28 @@ def test_the_catalogue_of_a_log_is_the_average_of_its_rows() -> None:
     features, revenue = as_log(table()).catalogue()
     np.testing.assert_allclose(features[:, 0], [3.0, 5.5, 2.0])
     np.testing.assert_allclose(revenue, [5.0, 1.0, 3.0])
+
+
+def test_one_persons_id_never_regroups_others(tmp_path: Path) -> None:
+    """Ids are text, each by itself: "1" and "01" are two persons whatever anybody else is called."""
+    found = []
+    for special in ("999", "X999", ""):
+        rows = [
+            (r, pid, item, int(item == "a"), 0.5) for r, pid in enumerate(("1", "01", "2", special)) for item in "ab"
+        ]
+        frame = pd.DataFrame(rows, columns=["round", "person", "item", "chosen", "price"])
+        if not special:
+            frame = frame[frame["person"] != ""]
+        frame.to_csv(tmp_path / "log.csv", index=False)
+        person = read_log(tmp_path / "log.csv").person
+        assert person is not None
+        found.append(len(set(person[:3].tolist())))
+    assert found == [3, 3, 3]
+
+
+def test_ids_that_were_rounded_are_refused(tmp_path: Path) -> None:
+    """Numbers with decimals cannot tell large ids apart."""
+    frame = table().assign(person=[1.0, 1.0, 2.0, 2.0, 2.0, 1.0])
+    frame.to_parquet(tmp_path / "log.parquet")
+    with pytest.raises(ValueError, match="person must be text or whole numbers"):
+        read_log(tmp_path / "log.parquet")

@@ -13,6 +13,7 @@ from quietshelf.logs.log import Log
 from quietshelf.logs.rules import KNOWN, NEEDED, feature_columns, is_shown, numbers, problems
 from quietshelf.types import FloatArray, IntArray, require
 
+IDS = ("round", "item", "person")
 SEPARATOR = ":"
 """Between feature and item in the column names of wide format, as in ``price:tea``."""
 
@@ -23,24 +24,36 @@ class BadLog(ValueError):  # noqa: N818 - says what it is
 
 def read_log(path: str | Path, *, wide: bool = False) -> Log:
     """A log in long format (docs/logs.md), or in wide format, from CSV or Parquet."""
-    table = read_table(path)
+    table = read_table(path, text=(*IDS, "chosen") if wide else IDS)
     return as_log(from_wide(table) if wide else table)
 
 
-def read_table(path: str | Path) -> Any:
-    """The table as it stands in the file."""
+def read_table(path: str | Path, *, text: tuple[str, ...] = IDS) -> Any:
+    """The table as it stands in the file.
+
+    Ids are read as text, each by itself: a type guessed from a whole column would let one person's id decide whether
+    "01" and "1" are one person or two, and so change what others contribute.
+    """
     tables = pandas()
     if Path(path).suffix in (".parquet", ".pq"):
         require(Path(path).is_file(), "the file must exist", path=str(path))
         try:
-            return tables.read_parquet(path, engine="pyarrow")
+            table = tables.read_parquet(path, engine="pyarrow")
         except ImportError:
             raise ModuleNotFoundError(f"Parquet files are read with pyarrow: {EXTRA}") from None
         except (OSError, ValueError) as error:
             raise ValueError(f"{path} must be a Parquet file: {error}") from None
+        for name in set(text) & set(table.columns):
+            kind = table[name].dtype.kind
+            require(
+                kind in "OTUiu",
+                f"{name} must be text or whole numbers, so that ids stay apart",
+                type=str(table[name].dtype),
+            )
+        return table
     with opened(path) as source:
         try:
-            return tables.read_csv(source.handle)
+            return tables.read_csv(source.handle, dtype=dict.fromkeys(text, str))
         except (tables.errors.ParserError, tables.errors.EmptyDataError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} must be a CSV table with a header: {error}") from None
 
