@@ -91,7 +91,7 @@ async def _post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path
 def _stock(port: int, key: str) -> None:
     rng = np.random.default_rng(0)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}) as client:
-        shelf = {"rho": 1.0, "capacity": CAPACITY, "feature_map": "full", "window": 20.0}
+        shelf = {"rho": 1.0, "capacity": CAPACITY, "feature_map": "full", "visitor_dim": 3, "window": 20.0}
         assert client.put("/v1/shelves/load", json=shelf).status_code == 201
         rows = rng.normal(size=(ITEMS, 3)).tolist()
         items = [{"id": f"item-{n}", "features": row} for n, row in enumerate(rows)]

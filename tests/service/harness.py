@@ -23,7 +23,7 @@ from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 
 WINDOW = 10.0
-SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "window": WINDOW}
+SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "visitor_dim": 2, "window": WINDOW}
 ITEMS = [{"id": f"item {n}", "features": [float(n % 3), float(n % 5) / 2]} for n in range(8)]
 
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from tests.service.harness import ITEMS, Process, stocked
 
 from quietshelf.choice.maps import feature_map
-from quietshelf.service import answers, learning, schema, verify
+from quietshelf.service import answers, learning, restore, schema, verify
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Ticket, Vault
@@ -113,15 +113,20 @@ def report(database: str, process: Process, shoppers: list[Shopper], back: list[
         shelf = shelf_row(connection, "teas")
         released = {row["batch"]: row for row in learning.release_rows(connection, shelf["shelf"])}
         kept = {(row.batch, row.slot): row for row in connection.execute(sa.select(schema.offers))}
+        events = learning.stored_events(connection, shelf["shelf"])
         assert verify.verify(connection, shelf) == []
-    assert shelf["arrivals"] == len(kept) + sum(row["size"] for row in released.values())
+    # a kill between the announcement of a release and its commit: the batch is left out, and its cost entered
+    left_out = {event.visitors for event in events if event.detail == restore.UNSURE}
+    missing = shelf["arrivals"] - len(kept) - sum(row["size"] for row in released.values())
+    assert missing == 0 if not left_out else missing > 0
     tickets = {name: store.vault.ticket(name) for name in offers}
     store.close()
     assert len(set(tickets.values())) == len(offers)
     for name, ticket in tickets.items():
         assert ticket is not None
         row = kept.get((ticket.batch, ticket.slot))
-        assert ticket.batch in released or (row is not None and row.nonce == ticket.nonce), "an offer was lost"
+        gone = ticket.batch in released or ticket.batch in left_out
+        assert gone or (row is not None and row.nonce == ticket.nonce), "an offer was lost"
         if row is not None and name in chosen:
             shown = json.loads(row.items)
             assert row.answer == (-1 if chosen[name] is None else shown.index(chosen[name])), "a choice was lost"

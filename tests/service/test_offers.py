@@ -76,7 +76,7 @@ def test_offers_respect_what_is_asked(client: httpx.Client) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"features": [1.0]}, "features must have length 2, as before, got length=1"),
+    ({"features": [1.0]}, "features must have length 2, got length=1"),
     ({"features": ["x", 1.0]}, "body.features.0"),
     ({"candidates": ["nobody"]}, "candidates must name items of the shelf, got 'nobody'"),
     ({"required": ["item 1"], "exclude": ["item 1"]}, "required items must be available, got 'item 1'"),
@@ -121,7 +121,7 @@ def test_items_come_change_and_go(client: httpx.Client) -> None:
 def test_what_alters_the_guarantee_is_fixed_by_the_first_offer(client: httpx.Client) -> None:
     """Before it everything may change; after it capacity and limits may, and the refusal says why."""
     stocked(client)
-    changed = {"rho": 1.0, "capacity": 2, "feature_map": "concat", "window": WINDOW}
+    changed = {"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 2, "window": WINDOW}
     assert client.put("/v1/shelves/teas", json=changed).json() == {"shelf": "teas", "created": False}
     offered(client)
     assert client.put("/v1/shelves/teas", json={**changed, "capacity": 1}).status_code == 200
@@ -133,7 +133,7 @@ def test_what_alters_the_guarantee_is_fixed_by_the_first_offer(client: httpx.Cli
 
 def test_policies_that_are_not_private_must_be_asked_for_explicitly(client: httpx.Client) -> None:
     """Uniform needs private: false; what is not served is refused."""
-    base = {"rho": 1.0, "capacity": 2, "window": 5}
+    base = {"rho": 1.0, "capacity": 2, "visitor_dim": 2, "window": 5}
     assert "private must be false" in problem(
         client.put("/v1/shelves/u", json={**base, "policy": "uniform"}), 422, "invalid"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,22 @@ def test_offer_ids_are_recognised_and_cannot_be_made_up(
     assert vault.ticket(name.rpartition(".")[0] + "." + other.rpartition(".")[2]) is None
     for wrong in ("", "1.2.3", name + "A", name.upper(), name.replace(".", "-"), "é" + name):
         assert vault.ticket(wrong) is None or wrong == name
+
+
+def test_the_database_is_its_owners_alone(tmp_path: Path) -> None:
+    """New files and SQLite's logs are made so, whatever the umask; files that others could read are closed to them."""
+    path, before = tmp_path / "shop.db", os.umask(0o022)
+    try:
+        for _ in range(2):
+            store = Store(f"sqlite:///{path}", Vault(tmp_path / "secrets"))
+            store.migrate()
+            found = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.glob("shop.db*")}
+            assert found == dict.fromkeys(("shop.db", "shop.db-wal", "shop.db-shm"), 0o600)
+            for each in tmp_path.glob("shop.db*"):
+                each.chmod(0o644)
+            store.close()
+    finally:
+        os.umask(before)
 
 
 def _driver(url: str) -> str:

@@ -26,12 +26,11 @@ from quietshelf.types import NOTHING
 ERASED = -3
 _batches, _offers = schema.batches.c, schema.offers.c
 _MINE = sa.and_(_offers.shelf == sa.bindparam("of_shelf"), _offers.batch == sa.bindparam("of_batch"))
-# Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
-_BATCH = (
-    sa.select(schema.batches)
-    .where(_batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch"))
-    .with_for_update(read=True)
+_BATCH = sa.select(schema.batches).where(
+    _batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch")
 )
+# Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
+_BATCH_SHARED = _BATCH.with_for_update(read=True)
 _SLOTS = (
     sa.select(schema.offers)
     .where(_MINE, _offers.slot.in_(sa.bindparam("slots", expanding=True)))
@@ -50,6 +49,11 @@ class Answer(NamedTuple):
 
     ticket: Ticket
     item: str | None
+
+    @property
+    def shelf(self) -> int:
+        """Number of the shelf."""
+        return self.ticket.shelf
 
 
 def take(connection: Connection, store: Store, answers: Sequence[Answer]) -> list[Any]:
@@ -70,6 +74,8 @@ def erase(connection: Connection, shelf: int, person: str) -> int:
     """Let a person's offers that are not released contribute zero; how many there were. Their slots stay taken."""
     table = schema.offers
     where = (table.c.shelf == shelf) & (table.c.person == person)
+    order = sa.select(table.c.slot).where(where).order_by(table.c.batch, table.c.slot).with_for_update()
+    connection.execute(order).all()  # locked in the order in which answers lock them
     nothing = {"rows": None, "contribution": None, "answer": ERASED, "items": "[]"}
     return int(connection.execute(sa.update(table).where(where).values(nothing)).rowcount)
 
@@ -77,13 +83,12 @@ def erase(connection: Connection, shelf: int, person: str) -> int:
 def _batch(connection: Connection, store: Store, key: tuple[int, int], answers: list[Answer]) -> list[Any]:
     """Answers to offers of one batch."""
     place = {"of_shelf": key[0], "of_batch": key[1]}
-    batch = connection.execute(_BATCH, place).mappings().one_or_none()
+    batch = _live(connection, store, place)
     if batch is None:
         return [_expired() for _ in answers]
     slots = sorted({answer.ticket.slot for answer in answers})
     rows = {row["slot"]: dict(row) for row in connection.execute(_SLOTS, {**place, "slots": slots}).mappings()}
-    kept = dict(batch)
-    frozen, now = learning.frozen(kept), store.now(connection)
+    frozen, now = learning.frozen(batch), store.now(connection)
     replies: list[Problem | None] = []
     changed: list[dict[str, Any]] = []
     for answer in answers:
@@ -91,7 +96,7 @@ def _batch(connection: Connection, store: Store, key: tuple[int, int], answers: 
         try:
             if row is None or row["nonce"] != answer.ticket.nonce:
                 raise _expired()
-            if _counted(row, answer.item, kept, frozen, now):
+            if _counted(row, answer.item, batch, frozen, now):
                 changed.append({**place, "this": row["slot"], "chosen": row["answer"], "part": row["contribution"]})
             replies.append(None)
         except Problem as problem:
@@ -99,6 +104,15 @@ def _batch(connection: Connection, store: Store, key: tuple[int, int], answers: 
     if changed:
         connection.execute(_ENTER, changed)
     return replies
+
+
+def _live(connection: Connection, store: Store, place: dict[str, int]) -> Row | None:
+    """The batch, locked; None if it is released or due: a late answer must not so much as delay a release."""
+    seen = connection.execute(_BATCH, place).mappings().one_or_none()
+    if seen is None or (seen["full_at"] is not None and store.now(connection) >= seen["full_at"] + seen["window"]):
+        return None
+    batch = connection.execute(_BATCH_SHARED, place).mappings().one_or_none()
+    return None if batch is None else dict(batch)
 
 
 def _counted(row: dict[str, Any], item: str | None, batch: Row, frozen: OpenBatch, now: float) -> bool:

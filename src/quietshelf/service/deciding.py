@@ -10,15 +10,12 @@ import numpy as np
 from quietshelf.policies import POLICIES
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
-from quietshelf.service.models import OfferBody
+from quietshelf.service.models import LARGEST_DIM, OfferBody
 from quietshelf.service.problems import Invalid, NoItems
 from quietshelf.service.views import View
 from quietshelf.shelf.requests import check_person, visitor_context
 from quietshelf.shelf.state import State
 from quietshelf.types import NOTHING, Context, FloatArray, Random
-
-LARGEST_DIM = 1000
-"""A release of d coordinates holds d² numbers; beyond this a shelf is a mistake."""
 
 
 class Ties:

@@ -11,6 +11,8 @@ ItemId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$
 Group = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
 Person = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+LARGEST_DIM = 256
+"""A release of d coordinates holds d² numbers; beyond this a shelf is a mistake."""
 
 
 class Strict(BaseModel):
@@ -31,7 +33,9 @@ class ShelfBody(Strict):
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"rho": 1.0, "capacity": 2, "feature_map": "concat", "window": 3600}]},
+        json_schema_extra={
+            "examples": [{"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 3600}]
+        },
     )
 
     rho: FiniteFloat = Field(
@@ -45,6 +49,12 @@ class ShelfBody(Strict):
     intercept: bool = True
     visitor_scale: FiniteFloat | list[FiniteFloat] | None = Field(
         1.0, description="Declared, not measured, standard deviation of visitor features; null declares nothing."
+    )
+    visitor_dim: int | None = Field(
+        None,
+        ge=0,
+        le=LARGEST_DIM,
+        description="Length of visitor features; may be left out if visitor_scale is a list or the map uses none.",
     )
     policy: str = Field("quiet", max_length=100, description="quiet, or uniform for comparison.")
     private: bool = Field(True, description="Must be false, explicitly, for a policy that is not private.")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.accounting import Ledger, together
+from quietshelf.accounting import Assumption, Event, Ledger, together
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
@@ -44,11 +45,32 @@ def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
 
 
 def ledger_of(connection: Connection, row: Row) -> Ledger:
-    """The ledger of a shelf: to persons if every visitor so far came with a person id, else to visits."""
+    """The ledger of a shelf: to persons if every visitor so far came with a person id, else to visits.
+
+    After a restore persons may be counted again and releases may be missing: then it is to visits, each of which is in
+    one release at most, and holds one release that stands for those.
+    """
     config = settings_of(ShelfBody.model_validate_json(row["config"])).learning(declared=True)
     ledger = learning.ledger(connection, row["shelf"], config)
+    if row["estranged"]:
+        unused = 1 + max((int(event.visitors) for event in ledger.events), default=row["opened"])
+        return replace(ledger, unit="visit", visits=1).spend(_unknown_release(unused, config.rho_per_release))
     everybody_named = row["arrivals"] > 0 and row["anonymous"] == 0
     return replace(ledger, unit="person") if everybody_named else ledger
+
+
+def _unknown_release(batch: int, rho: float) -> Event:
+    """Stands for releases made after the backup that nobody remembers."""
+    return Event(
+        name="releases not in this ledger",
+        visitors=batch,
+        sensitivity=math.inf,
+        noise=0.0,
+        rho=rho,
+        assumption=Assumption.EXACT_GRID,
+        detail="A backup was restored. Releases made after it may be missing here; each visit is in one release at "
+        "most, and persons may have been counted again.",
+    )
 
 
 def latest_row(connection: Connection, name: str) -> Row:

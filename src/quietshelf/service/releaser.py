@@ -1,8 +1,8 @@
 """The releaser: a full batch whose answers have been waited for becomes one release, once.
 
 Budget check, sum, noise, release, ledger entry and the deletion of the raw contributions are one transaction: all of it
-or nothing. The moment depends on arrivals and the clock alone (docs/proofs.md, section 6). One releaser at a time: the
-row of the shelf and that of the batch are locked, and a batch that is gone was released by somebody else.
+or nothing. The moment depends on arrivals and the clock alone (docs/proofs.md, section 6). One releaser a shelf at a
+time: the rows of the shelf and of its oldest batch are locked, and a batch that is gone was released by somebody else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quietshelf.service import learning, schema
 from quietshelf.service.answers import contribution
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
-from quietshelf.service.store import Store
+from quietshelf.service.store import Store, one
 from quietshelf.service.views import settings_of
 from quietshelf.statistics import Total, svec_dim
 from quietshelf.types import NOTHING, FloatArray
@@ -54,12 +54,11 @@ def release_one(store: Store, source: NoiseSource, *, forget_before: float) -> O
         forget_before: Idempotency keys of released offers are forgotten if they are older than so many seconds.
     """
     with store.write() as connection:
-        batch = _due(connection, store)
-        if batch is None or not store.lock(connection, batch["shelf"]):
+        found = _due(connection, store)
+        if found is None:
             return None
+        shelf, batch = found
         shelves = schema.shelves
-        query = sa.select(shelves).where(shelves.c.shelf == batch["shelf"]).with_for_update()
-        shelf = dict(connection.execute(query).mappings().one())
         now = store.now(connection, after=shelf["moment"])
         released = _spend(connection, shelf, batch, source, now)
         _forget(connection, batch, now - forget_before)
@@ -68,15 +67,25 @@ def release_one(store: Store, source: NoiseSource, *, forget_before: float) -> O
         return Outcome(shelf["name"], batch["batch"], batch["size"], released)
 
 
-def _due(connection: Connection, store: Store) -> Row | None:
-    """The batch to release, locked; a batch that is not full is never one."""
-    table = schema.batches
-    order = (table.c.full_at + table.c.window, table.c.shelf, table.c.batch)
-    query = sa.select(table).where(table.c.full_at.isnot(None)).order_by(*order).limit(1)
-    batch = connection.execute(query.with_for_update(skip_locked=True)).mappings().one_or_none()
-    if batch is None or batch["taken"] != batch["size"]:
-        return None
-    return dict(batch) if store.now(connection) >= batch["full_at"] + batch["window"] else None
+def _due(connection: Connection, store: Store) -> tuple[Row, Row] | None:
+    """Shelf and batch to release, locked: of each shelf its oldest batch alone, and only once that is full and due.
+
+    A lock that somebody holds is waited for, never passed over: an answer on its way must not change the order.
+    """
+    shelves, table = schema.shelves, schema.batches
+    older = table.alias()
+    first = ~sa.exists().where(older.c.shelf == table.c.shelf, older.c.batch < table.c.batch)
+    moment = table.c.full_at + table.c.window
+    due = (first, table.c.taken == table.c.size, moment <= store.now(connection))
+    query = sa.select(table.c.shelf, table.c.batch).where(*due).order_by(moment, table.c.shelf)
+    for number, batch in connection.execute(query).all():
+        if store.lock(connection, number):  # else another releaser is at this shelf
+            this = sa.select(shelves).where(shelves.c.shelf == number)
+            shelf = one(connection, this.with_for_update())
+            chosen = sa.select(table).where(table.c.shelf == number, table.c.batch == batch)
+            kept = one(connection, chosen.with_for_update())
+            return None if shelf is None or kept is None else (shelf, kept)
+    return None
 
 
 def _spend(connection: Connection, shelf: Row, batch: Row, source: NoiseSource, now: float) -> bool:

@@ -1,8 +1,10 @@
 """A restored backup holds open batches that may have been released already; releasing them again would cost twice.
 
-The epoch file, outside the database, knows how many batches were opened and released. A database that is behind it was
-restored: its open batches are dropped, which costs nothing (docs/proofs.md, section 6), releases that it no longer
-knows are entered in its ledger, and both are said. Batch numbers are never used twice.
+The epoch file, outside the database, knows how many batches were opened and released, and which were about to be. A
+database that is behind it was restored: its open batches are dropped, which costs nothing (docs/proofs.md, section 6),
+releases and shelves that it no longer knows are entered in its ledger by their cost, and all is said. A batch that was
+about to be released when the process ended may have been: it alone is dropped, and its cost entered. Batch numbers are
+never used twice.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from sqlalchemy import Connection
 from quietshelf.accounting import Event, gaussian, noise_for
 from quietshelf.release import batch_pair
 from quietshelf.release.noise import NoiseSource
-from quietshelf.release.quiet import Learner, Quiet
-from quietshelf.service import learning, schema
+from quietshelf.release.quiet import Learner
+from quietshelf.service import epochs, learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.offers import moment
 from quietshelf.service.store import Store
-from quietshelf.service.vault import Marks
+from quietshelf.service.vault import Mark, Marks
 from quietshelf.service.views import settings_of
 from quietshelf.types import require
 
@@ -31,8 +33,16 @@ LOST = "released after the backup that was restored; its figures are lost"
 AGAIN = (
     "{when}: a backup was restored. {visitors} visitors of batches that were not released were left out, and {lost} "
     "releases made after the backup are in the ledger by their cost alone. A person counted after the backup may be "
-    "counted again: to that person the promise may add up twice."
+    "counted again: from now on the promise is to a visit, not to a person."
 )
+UNSURE = "the process ended while it was released; its figures are not stored"
+INTERRUPTED = (
+    "{when}: the process ended during the release of batch {batch}. Its {visitors} visitors were left out, since it "
+    "may have been published; its cost is in the ledger."
+)
+FORGOTTEN = "This shelf was made after the backup: of it only the promise and the cost of its releases are known."
+NOWHERE: Mark = {"opened": -1, "released": -1, "releasing": []}
+Waiting = dict[tuple[str, int], bool]
 
 
 class Dropped(NamedTuple):
@@ -42,64 +52,45 @@ class Dropped(NamedTuple):
     lost_releases: int
 
 
-def marks(connection: Connection) -> Marks:
-    """How far each shelf has come."""
-    shelves, done = schema.shelves, schema.events
-    query = (
-        sa.select(shelves.c.shelf, shelves.c.opened, sa.func.coalesce(sa.func.max(done.c.batch), -1))
-        .join_from(shelves, done, shelves.c.shelf == done.c.shelf, isouter=True)
-        .group_by(shelves.c.shelf, shelves.c.opened)
-    )
-    return {str(row[0]): {"opened": row[1], "released": row[2]} for row in connection.execute(query)}
-
-
-def note(store: Store, *, afresh: bool = False) -> None:
-    """Bring the epoch file up to the database; what it knows beyond it stays, unless it is to begin ``afresh``."""
-    with store.read() as connection:
-        this = connection.execute(sa.select(schema.store)).one()
-        found = marks(connection)
-    file = store.vault.marks
-    known = {} if afresh or file.get("identity") != this.identity else file["shelves"]
-    merged = {shelf: _furthest(found.get(shelf), known.get(shelf)) for shelf in {**known, **found}}
-    if file != {"identity": this.identity, "epoch": this.epoch, "shelves": merged}:
-        store.vault.note(this.identity, this.epoch, merged)
-
-
 def check(store: Store, source: NoiseSource) -> Dropped | None:
-    """At the start: drop what a restored backup holds; None if the database is the one last seen."""
-    with store.write() as connection:
-        this = connection.execute(sa.select(schema.store)).one()
-        found, known = marks(connection), store.vault.marks
-        if known.get("identity") != this.identity:
-            fits = not any(mark["opened"] >= 0 for mark in found.values())
-            require(
-                fits, "the epoch file must be the one of this database; if this is a backup, run quietshelf restore"
-            )
-            behind = False
-        else:
-            behind = this.epoch < known["epoch"] or any(
-                _furthest(found.get(shelf), mark) != found.get(shelf) for shelf, mark in known["shelves"].items()
-            )
-        dropped = drop(connection, store, source, known) if behind else None
-    note(store, afresh=behind)
+    """At the start: drop what may have been released already; None if the database is the one last seen."""
+    with store.vault.locked():
+        with store.write() as connection:
+            this = connection.execute(sa.select(schema.store)).one()
+            found, known = epochs.marks(connection), store.vault.marks
+            same = known.get("identity") == this.identity
+            require(same or not (epochs.used(found) or epochs.used(known.get("shelves", {}))), epochs.OTHER)
+            waiting = _waiting(connection)
+            behind = same and (this.epoch < known["epoch"] or _behind(found, known["shelves"], waiting))
+            if behind:
+                dropped: Dropped | None = drop(connection, store, source, known)
+            else:
+                dropped = _settle(connection, store, source, known["shelves"] if same else {}, waiting)
+        epochs.note(store, settled=True, afresh=behind)
     return dropped
 
 
 def force(store: Store, source: NoiseSource) -> Dropped:
     """The explicit step: treat this database as a restored backup, whatever the epoch file says."""
-    with store.write() as connection:
-        this = connection.execute(sa.select(schema.store)).one()
-        known = store.vault.marks
-        dropped = drop(connection, store, source, known if known.get("identity") == this.identity else {})
-    note(store, afresh=True)
+    with store.vault.locked():
+        with store.write() as connection:
+            this = connection.execute(sa.select(schema.store)).one()
+            known = store.vault.marks
+            if known and known["identity"] != this.identity:  # of a database that is lost: its promises stand
+                top = max(map(int, epochs.marks(connection)), default=0)
+                moved = {str(int(shelf) + top): mark for shelf, mark in known["shelves"].items() if mark["opened"] >= 0}
+                known = {**known, "shelves": moved}
+            dropped = drop(connection, store, source, known)
+        epochs.note(store, settled=True, afresh=True)
     return dropped
 
 
 def drop(connection: Connection, store: Store, source: NoiseSource, known: dict[str, Any]) -> Dropped:
-    """Drop every batch that is not released, and enter the releases that this database has forgotten."""
+    """Drop every batch that is not released, and enter the shelves and releases that this database has forgotten."""
+    _bring_back(connection, store, known.get("shelves", {}))
     visitors, lost = 0, 0
     for row in connection.execute(sa.select(schema.shelves)).mappings().all():
-        mark = known.get("shelves", {}).get(str(row["shelf"]), {"opened": -1, "released": -1})
+        mark = known.get("shelves", {}).get(str(row["shelf"]))
         left, gone = _drop_shelf(connection, store, dict(row), mark, source)
         visitors, lost = visitors + left, lost + gone
     table = schema.store
@@ -108,56 +99,135 @@ def drop(connection: Connection, store: Store, source: NoiseSource, known: dict[
     return Dropped(visitors, lost)
 
 
-def _drop_shelf(
-    connection: Connection, store: Store, row: Row, mark: dict[str, int], source: NoiseSource
-) -> tuple[int, int]:
-    table = schema.batches
-    query = sa.select(table).where(table.c.shelf == row["shelf"]).order_by(table.c.batch)
-    batches = connection.execute(query).mappings().all()
-    for part in (schema.offers, schema.batches, schema.retries):
-        connection.execute(sa.delete(part).where(part.c.shelf == row["shelf"]))
-    visitors = sum(batch["taken"] for batch in batches)
-    events = _forgotten(connection, row, mark["released"], source)
-    if events:
-        connection.execute(sa.insert(schema.events), events)
-    lost = len({event["batch"] for event in events})
-    said = AGAIN.format(when=moment(store.now(connection)), visitors=visitors, lost=lost)
-    values = {
-        "open": False,
-        "opened": max(row["opened"], mark["opened"]),
-        "next_size": batches[0]["size"] if batches else row["next_size"],
-        "notes": json.dumps([*json.loads(row["notes"]), said]),
-        "config_version": row["config_version"] + 1,
-    }
-    shelves = schema.shelves
-    connection.execute(sa.update(shelves).where(shelves.c.shelf == row["shelf"]).values(values))
-    return visitors, lost
+def _behind(found: Marks, known: Marks, waiting: Waiting) -> bool:
+    """Whether shelves, batches or releases are missing; a batch about to be released was full in the newest state."""
+    for shelf, mark in known.items():
+        here = found.get(shelf)
+        if here is None or mark["opened"] > here["opened"] or mark["released"] > here["released"]:
+            return True
+    return not all(waiting.get(each, False) for each in _pending(found, known, waiting))
 
 
-def _forgotten(connection: Connection, row: Row, released: int, source: NoiseSource) -> list[dict[str, Any]]:
-    """Ledger rows for the batches released since the backup; every release of a shelf costs the same."""
-    first = len(learning.stored_events(connection, row["shelf"]))
-    last = marks(connection)[str(row["shelf"])]["released"]
-    settings = settings_of(ShelfBody.model_validate_json(row["config"]))
-    learner = learning.learner(connection, row, settings)
-    missing: list[tuple[int, Event]] = []
-    for batch in range(last + 1, released + 1):
-        cost = _cost(learner, settings.learning(declared=True), batch, source)
-        missing += [(batch, replace(event, detail=LOST)) for event in cost]
+def _pending(found: Marks, known: Marks, waiting: Waiting) -> list[tuple[str, int]]:
+    """Batches that were about to be released and were not, here; one that was opened and is gone was refused."""
     return [
-        {"shelf": row["shelf"], "number": number, "batch": batch, "event": json.dumps(event.to_dict())}
-        for number, (batch, event) in enumerate(missing, start=first)
+        (shelf, batch)
+        for shelf, mark in known.items()
+        for batch in mark["releasing"]
+        if batch > found[shelf]["opened"] or (shelf, batch) in waiting
     ]
 
 
-def _cost(learner: Learner | None, config: Quiet, batch: int, source: NoiseSource) -> tuple[Event, ...]:
+def _settle(
+    connection: Connection, store: Store, source: NoiseSource, known: Marks, waiting: Waiting
+) -> Dropped | None:
+    """Drop the batches that were about to be released, and enter their cost; None if there are none."""
+    visitors, pending = 0, _pending(epochs.marks(connection), known, waiting)
+    for shelf, batch in pending:
+        table = schema.shelves
+        row = dict(connection.execute(sa.select(table).where(table.c.shelf == int(shelf))).mappings().one())
+        left = _delete_batch(connection, row["shelf"], batch)
+        _enter(connection, row, [batch], known[shelf], source, UNSURE)
+        said = INTERRUPTED.format(when=moment(store.now(connection)), batch=batch, visitors=left)
+        notes = json.dumps([*json.loads(row["notes"]), said])
+        changed = {"notes": notes, "config_version": row["config_version"] + 1}
+        connection.execute(sa.update(table).where(table.c.shelf == row["shelf"]).values(changed))
+        visitors += left
+    connection.execute(sa.update(schema.store).values(dropped=schema.store.c.dropped + visitors))
+    return Dropped(visitors, len(pending)) if pending else None
+
+
+def _bring_back(connection: Connection, store: Store, known: Marks) -> None:
+    """Enter shelves made after the backup, as deleted ones: their promises stand, their numbers stay taken."""
+    now, here = store.now(connection), epochs.marks(connection)
+    gone = {shelf: mark for shelf, mark in known.items() if shelf not in here}
+    for shelf, mark in gone.items():
+        zero = dict.fromkeys(("config_version", "stock_version", "arrivals", "anonymous", "releases"), 0)
+        promised = {"rho": mark["rho"], "visits": mark["visits"]}
+        body = ShelfBody.model_validate({**promised, "capacity": 1, "window": 1.0, "feature_map": "item"})
+        dates = {"created": now, "moment": now, "deleted": now}
+        text = {"name": mark["name"], "config": body.model_dump_json(), "notes": json.dumps([FORGOTTEN])}
+        row = {**zero, **dates, **text, "shelf": int(shelf), "opened": -1, "open": False}
+        connection.execute(sa.insert(schema.shelves), row)
+    if gone and not store.sqlite:  # numbers that were said, not drawn, are unknown to PostgreSQL's sequence
+        top = sa.select(sa.func.max(schema.shelves.c.shelf)).scalar_subquery()
+        connection.execute(sa.select(sa.func.setval(sa.func.pg_get_serial_sequence("shelves", "shelf"), top)))
+
+
+def _drop_shelf(
+    connection: Connection, store: Store, row: Row, mark: Mark | None, source: NoiseSource
+) -> tuple[int, int]:
+    """Drop a shelf's batches and enter what it has forgotten; visitors left out, releases entered."""
+    table, known = schema.batches, NOWHERE if mark is None else mark
+    query = sa.select(table.c.batch, table.c.size).where(table.c.shelf == row["shelf"]).order_by(table.c.batch)
+    batches = connection.execute(query).all()
+    visitors = sum(_delete_batch(connection, row["shelf"], each.batch) for each in batches)
+    connection.execute(sa.delete(schema.retries).where(schema.retries.c.shelf == row["shelf"]))
+    row = {**row, "config": _config(row, known)}
+    last = epochs.marks(connection)[str(row["shelf"])]["released"]
+    lost = {*range(last + 1, known["released"] + 1), *(batch for batch in known["releasing"] if batch > last)}
+    _enter(connection, row, sorted(lost), known, source, LOST)
+    values = {
+        "open": False,
+        "config": row["config"],
+        "opened": max(row["opened"], known["opened"]),
+        "next_size": batches[0].size if batches else row["next_size"],
+        "config_version": row["config_version"] + 1,
+    }
+    if mark is None or values["opened"] >= 0:  # else it is known that nobody came
+        said = AGAIN.format(when=moment(store.now(connection)), visitors=visitors, lost=len(lost))
+        values |= {"notes": json.dumps([*json.loads(row["notes"]), said]), "estranged": True}
+    shelves = schema.shelves
+    connection.execute(sa.update(shelves).where(shelves.c.shelf == row["shelf"]).values(values))
+    return visitors, len(lost)
+
+
+def _delete_batch(connection: Connection, shelf: int, batch: int) -> int:
+    """Forget a batch; how many visitors it held. Of their Idempotency-Keys only that they were used remains."""
+    table = schema.batches
+    this = (table.c.shelf == shelf) & (table.c.batch == batch)
+    taken = connection.execute(sa.select(table.c.taken).where(this)).scalar_one()
+    for part in (schema.batches, schema.offers):
+        connection.execute(sa.delete(part).where(part.c.shelf == shelf, part.c.batch == batch))
+    keys = schema.retries
+    connection.execute(sa.update(keys).where(keys.c.shelf == shelf, keys.c.batch == batch).values(fingerprint=None))
+    return int(taken)
+
+
+def _config(row: Row, mark: Mark) -> str:
+    """A shelf's settings: if the first offer came after the backup, with the promise that stood then."""
+    if row["opened"] >= 0 or mark["opened"] < 0:
+        return str(row["config"])
+    body = ShelfBody.model_validate_json(row["config"])
+    return body.model_copy(update={"rho": mark["rho"], "visits": mark["visits"]}).model_dump_json()
+
+
+def _enter(connection: Connection, row: Row, batches: list[int], mark: Mark, source: NoiseSource, detail: str) -> None:
+    """Enter the cost of releases whose figures are unknown; every release of a shelf costs the same."""
+    first = len(learning.stored_events(connection, row["shelf"]))
+    learner = learning.learner(connection, row, settings_of(ShelfBody.model_validate_json(row["config"])))
+    missing: list[tuple[int, Event]] = []
+    for batch in batches:
+        cost = _cost(learner, mark["rho_per_release"], batch, source)
+        missing += [(batch, replace(event, detail=detail)) for event in cost]
+    rows = [
+        {"shelf": row["shelf"], "number": number, "batch": batch, "event": json.dumps(event.to_dict())}
+        for number, (batch, event) in enumerate(missing, start=first)
+    ]
+    if rows:
+        connection.execute(sa.insert(schema.events), rows)
+
+
+def _cost(learner: Learner | None, rho: float, batch: int, source: NoiseSource) -> tuple[Event, ...]:
     if learner is None:  # the backup is older than the first offer: only the cost is known
-        reach = noise_for(1.0, config.rho_per_release)
+        reach = noise_for(1.0, rho)
         return (gaussian("release", sensitivity=1.0, noise=reach, visitors=batch, assumption=source.assumption),)
     scales, dim = learner.open(None, source).scales, learner.curvature.shape[-1]
     return batch_pair.events(dim, batch=batch, scales=scales, source=source)
 
 
-def _furthest(one: dict[str, int] | None, other: dict[str, int] | None) -> dict[str, int]:
-    found = [mark for mark in (one, other) if mark is not None]
-    return {name: max(mark[name] for mark in found) for name in ("opened", "released")}
+def _waiting(connection: Connection) -> Waiting:
+    """The batches that are not released; whether they are full."""
+    table = schema.batches
+    query = sa.select(table.c.shelf, table.c.batch, table.c.full_at)
+    return {(str(row.shelf), row.batch): row.full_at is not None for row in connection.execute(query)}

@@ -16,6 +16,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    false,
 )
 
 metadata = MetaData()
@@ -55,6 +56,7 @@ shelves = Table(
     Column("prior_theta", LargeBinary),
     Column("prior_precision", LargeBinary),
     Column("notes", Text, nullable=False),
+    Column("estranged", Boolean, nullable=False, server_default=false()),
 )
 Index("shelves_live", shelves.c.name, unique=True, sqlite_where=shelves.c.deleted.is_(None),
       postgresql_where=shelves.c.deleted.is_(None))  # fmt: skip

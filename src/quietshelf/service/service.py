@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.service import answers, keys, logs, restore, schema, shelves
+from quietshelf.service import answers, epochs, keys, logs, restore, schema, shelves
 from quietshelf.service.answers import Answer
 from quietshelf.service.deciding import Ties, decide
 from quietshelf.service.metrics import Metrics
@@ -61,7 +61,7 @@ class Service:
         self._due: float | None = None
         self._look_at = 0.0
         self._offset = 0.0
-        self._opened, self._unclean = False, False
+        self._opened, self._unclean = False, True  # what an earlier process deleted may still be in the log file
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit)
 
     def prepare(self) -> None:
@@ -69,7 +69,7 @@ class Service:
         self.store.migrate()
         dropped = restore.check(self.store, self.source)
         if dropped is not None:
-            logs.say("warning", "restored backup", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
+            logs.say("warning", "batches left out", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
 
     def start(self) -> None:
         """Prepare and begin."""
@@ -153,7 +153,12 @@ class Service:
 
     async def delete_shelf(self, name: str) -> None:
         """Delete a shelf; its ledger stays."""
-        await self._one(lambda c: shelves.delete(c, name, self.store.now(c)))
+
+        def step(connection: Connection) -> None:
+            shelves.delete(connection, name, self.store.now(connection))
+            self._clean_soon()
+
+        await self._one(step)
         self._views.pop(name, None)
 
     async def put_items(self, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
@@ -169,6 +174,7 @@ class Service:
 
         def step(connection: Connection) -> int:
             number = shelf_row(connection, name, lock=True)["shelf"]
+            self._clean_soon()
             return answers.erase(connection, number, self.vault.person(number, person))
 
         return int(await self._one(step))
@@ -209,8 +215,9 @@ class Service:
     def _chores(self) -> float:
         """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
         if self._opened:
+            with self.vault.locked():
+                epochs.note(self.store)
             self._opened = False
-            restore.note(self.store)
         if time.monotonic() >= self._look_at:
             self._look()
         while self._due is not None and self._now() >= self._due:
@@ -222,12 +229,14 @@ class Service:
         return wait if self._due is None else min(wait, self._due - self._now())
 
     def _release(self) -> bool:
-        """Release one batch; False if another process is at it."""
-        outcome = release_one(self.store, self.source, forget_before=self.settings.retry_hours * HOUR)
+        """Release one batch; False if another process is at it. It is announced in the epoch file, or not made."""
+        self._unclean = True
+        with self.vault.locked():
+            announced, old = epochs.Announced(self.store), self.settings.retry_hours * HOUR
+            outcome = release_one(announced, self.source, forget_before=old)
+            epochs.note(self.store, settled=True)
         if outcome is None:
             return False
-        restore.note(self.store)
-        self._unclean = True
         grade = "info" if outcome.released else "error"
         logs.say(grade, "release", shelf=outcome.shelf, batch=outcome.batch, released=outcome.released)
         return True
@@ -243,6 +252,10 @@ class Service:
         self._look_at = time.monotonic() + self.settings.poll_seconds
         if self._unclean:
             self._unclean = not self.store.checkpoint()
+
+    def _clean_soon(self) -> None:
+        """The next chores empty the log file of what this transaction deletes."""
+        self._unclean, self._look_at = True, 0.0
 
     def _refresh(self, connection: Connection, name: str) -> None:
         try:

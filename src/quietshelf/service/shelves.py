@@ -11,9 +11,10 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.choice.maps import MAPS
 from quietshelf.service import schema
 from quietshelf.service.learning import Row
-from quietshelf.service.models import ItemBody, ShelfBody
+from quietshelf.service.models import LARGEST_DIM, ItemBody, ShelfBody
 from quietshelf.service.problems import Frozen, Invalid, NotFound
 from quietshelf.service.views import item_rows, public_of, settings_of, shelf_row
 
@@ -30,6 +31,7 @@ def check(body: ShelfBody) -> None:
         public_of(body)
     except ValueError as error:
         raise Invalid(str(error)) from None
+    _declared_dim(body)
     if body.private and body.policy in NOT_PRIVATE:
         raise Invalid(f"private must be false, explicitly, with policy={body.policy!r}, which is there for comparison")
     if not body.private and body.policy not in NOT_PRIVATE:
@@ -38,15 +40,18 @@ def check(body: ShelfBody) -> None:
 
 def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
     """Create a shelf, or change one as far as its guarantee allows; whether it is new."""
+    body = body.model_copy(update={"visitor_dim": _declared_dim(body)})
     try:
         row = shelf_row(connection, name, lock=True)
     except NotFound:
         connection.execute(sa.insert(schema.shelves), _new(name, body, now))
         return True
     before = ShelfBody.model_validate_json(row["config"])
+    if before.visitor_dim is None:  # made before it had to be declared
+        before = before.model_copy(update={"visitor_dim": row["visitor_dim"]})
     altered = sorted(key for key in ShelfBody.model_fields if getattr(before, key) != getattr(body, key))
     fixed = [key for key in altered if key not in FREE]
-    if fixed and row["arrivals"] > 0:
+    if fixed and _promised(connection, row):
         raise Frozen(
             f"{', '.join(fixed)} must stay as at the first offer: the promise to visitors so far was made with it. "
             "Delete the shelf and make another; promises then add up.",
@@ -65,7 +70,7 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
 def delete(connection: Connection, name: str, now: float) -> None:
     """Forget a shelf and everybody on it who is not released. Its releases and its ledger stay."""
     row = shelf_row(connection, name, lock=True)
-    for table in (schema.offers, schema.batches, schema.retries, schema.persons, schema.items):
+    for table in (schema.batches, schema.offers, schema.retries, schema.persons, schema.items):
         connection.execute(sa.delete(table).where(table.c.shelf == row["shelf"]))
     _update(connection, row, {"deleted": now, "open": False})
 
@@ -111,6 +116,29 @@ def retire(connection: Connection, name: str, ids: Sequence[str]) -> dict[str, i
     connection.execute(sa.update(table).where(where).values(retired=True), [{"this": known[each]} for each in ids])
     _update(connection, row, {"stock_version": row["stock_version"] + 1})
     return {"retired": len(ids)}
+
+
+def _declared_dim(body: ShelfBody) -> int:
+    """The length of visitor features, which the shop declares: else whoever comes first would decide for everybody."""
+    scales = len(body.visitor_scale) if isinstance(body.visitor_scale, list) else None
+    given = scales if body.visitor_dim is None else body.visitor_dim
+    if given is None and any(block.visitor for block in MAPS[body.feature_map]):
+        raise Invalid(f"visitor_dim must be given with feature_map={body.feature_map!r}, got none")
+    if scales not in (None, given):
+        raise Invalid(f"visitor_dim must be the length of visitor_scale, {scales}, got visitor_dim={given}")
+    if given is not None and given > LARGEST_DIM:
+        raise Invalid(f"visitor_dim must be at most {LARGEST_DIM}, got visitor_dim={given}")
+    return given or 0
+
+
+def _promised(connection: Connection, row: Row) -> bool:
+    """Whether anybody was ever promised something: a restored backup may know of that by its ledger alone."""
+    if row["arrivals"] > 0 or row["opened"] >= 0 or row["releases"] > 0:
+        return True
+    table = schema.events
+    return (
+        connection.execute(sa.select(table.c.number).where(table.c.shelf == row["shelf"]).limit(1)).first() is not None
+    )
 
 
 def _new(name: str, body: ShelfBody, now: float) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -50,6 +52,7 @@ class Store:
         self._clock: Clock | None = clock
         self.sqlite = url.startswith("sqlite")
         if self.sqlite:
+            _keep_private(url)
             self._writer = _sqlite(url, "BEGIN IMMEDIATE")
             self._reader = _sqlite(url, "BEGIN")
             self._clock = self._clock or SteadyClock()
@@ -129,6 +132,21 @@ class Store:
         """Give all connections back."""
         self._writer.dispose()
         self._reader.dispose()
+
+
+def _keep_private(url: str) -> None:
+    """Let the file be its owner's alone before SQLite opens it; SQLite gives its log files the same mode."""
+    name = sa.make_url(url).database
+    require(not (name or "").startswith("file:"), "database must name a SQLite file by its path", database=name)
+    if not name or name == ":memory:" or not Path(name).parent.is_dir():
+        return  # nothing to keep, or SQLite will say what is wrong
+    os.close(os.open(name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    for path in (Path(name), Path(name + "-wal"), Path(name + "-shm")):
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            try:
+                path.chmod(0o600)
+            except PermissionError:
+                raise PermissionError(f"the database must be readable by its owner alone, got {path.name}") from None
 
 
 def _sqlite(url: str, begin: str) -> Engine:

@@ -7,19 +7,24 @@ database meets an epoch file that knows better (`restore`).
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from quietshelf.types import require
 
 NONCE, TAG = 9, 9
-Marks = dict[str, dict[str, int]]
-"""For each shelf, by its number as text: batches ``opened`` and ``released`` so far."""
+Mark = dict[str, Any]
+"""Of one shelf: batches ``opened`` and ``released`` so far, those ``releasing``, and name and cost of a release."""
+Marks = dict[str, Mark]
+"""For each shelf, by its number as text."""
 
 
 class Ticket(NamedTuple):
@@ -86,6 +91,16 @@ class Vault:
         path = self._folder / "epoch.json"
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time: to read the epoch file, act, and write it; a process that dies lets go."""
+        held = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(held)
+
     def note(self, identity: str, epoch: int, shelves: Marks) -> None:
         """Remember how far the database has come."""
         content = json.dumps({"identity": identity, "epoch": epoch, "shelves": shelves}, indent=1)
@@ -111,5 +126,15 @@ def write_whole(path: Path, content: bytes, *, fresh: bool = False) -> None:
                 return
         else:
             os.replace(temporary, path)
+        _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A file's new name is on the disk only when its folder is."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(held)
+    finally:
+        os.close(held)

@@ -14,7 +14,7 @@ from quietshelf.release.batch_pair import Scales
 from quietshelf.service import learning, reading
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
-from quietshelf.service.restore import LOST
+from quietshelf.service.restore import LOST, UNSURE
 from quietshelf.service.views import settings_of
 from quietshelf.statistics import information_sensitivity, score_sensitivity
 
@@ -30,7 +30,7 @@ def verify(connection: Connection, row: Row) -> list[str]:
 def _events(connection: Connection, row: Row) -> Iterator[str]:
     """Each release has its two events, with the cost of its noise, and nothing else is in the ledger."""
     stored = learning.stored_events(connection, row["shelf"])
-    kept = [event for event in stored if event.detail != LOST]
+    kept = [event for event in stored if event.detail not in (LOST, UNSURE)]
     released = learning.release_rows(connection, row["shelf"])
     if len(released) != row["releases"]:
         yield f"{row['releases']} releases are counted, {len(released)} are stored"

@@ -75,6 +75,7 @@ def settings_of(body: ShelfBody) -> Settings:
         policy=body.policy,
         feature_map=body.feature_map,
         intercept=body.intercept,
+        visitor_dim=body.visitor_dim,
     )
 
 

@@ -21,6 +21,8 @@ from quietshelf.service.store import Store
 
 Operation = Callable[[Connection, Sequence[Any]], Sequence[Any]]
 """Payloads in, as many answers out; an answer may be a `Problem`, then it changed nothing."""
+WAITING = 8192
+"""Requests that may wait to be written; more are refused at once rather than late."""
 Chores = Callable[[], float]
 """Do what is due; the seconds until there may be more to do."""
 
@@ -55,6 +57,8 @@ class Writer:
 
     async def submit(self, operation: Operation, payload: Any) -> Any:
         """The operation's answer to this payload, once it is durable; a `Problem` is raised."""
+        if self._queue.qsize() >= WAITING:
+            raise Unavailable("too many requests are waiting to be written; try again")
         loop = asyncio.get_running_loop()
         job = Job(operation, payload, loop, loop.create_future())
         self._queue.put(job)
@@ -68,9 +72,9 @@ class Writer:
         while running:
             jobs, running = self._take(wait)
             wait = self._chore()
-            if jobs:
-                self._commit(jobs)
-                _reply(jobs)
+            for group in self._groups(jobs):
+                self._commit(group)
+                _reply(group)
                 wait = 0.0
 
     def _take(self, wait: float) -> tuple[list[Job], bool]:
@@ -85,6 +89,17 @@ class Writer:
         except queue.Empty:
             return jobs, True
         return jobs, False
+
+    def _groups(self, jobs: list[Job]) -> list[list[Job]]:
+        """What shares a transaction: all of it, or where others write too, one operation on one shelf: no deadlocks."""
+        if self._store.sqlite:
+            return [jobs] if jobs else []
+        groups: dict[Any, list[Job]] = {}
+        for job in jobs:
+            alone = id(job) if callable(job.payload) else None
+            shelf = getattr(job.payload, "shelf", None)
+            groups.setdefault((job.operation, shelf, alone), []).append(job)
+        return list(groups.values())
 
     def _chore(self) -> float:
         try:
@@ -116,9 +131,9 @@ class Writer:
             groups.setdefault(job.operation, []).append(job)
         found: list[tuple[Job, Any]] = []
         with self._store.write() as connection:
-            for operation in sorted(groups, key=lambda each: each.__qualname__):  # one order: no two groups deadlock
-                answers = operation(connection, [job.payload for job in groups[operation]])
-                found += zip(groups[operation], answers, strict=True)
+            for operation, mine in groups.items():
+                answers = operation(connection, [job.payload for job in mine])
+                found += zip(mine, answers, strict=True)
             asked.append(True)  # from here on it may be committed even if we never hear of it
         for job, answer in found:
             job.answer = answer

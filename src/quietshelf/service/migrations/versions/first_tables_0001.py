@@ -44,6 +44,7 @@ def upgrade() -> None:
         sa.Column("prior_theta", sa.LargeBinary),
         sa.Column("prior_precision", sa.LargeBinary),
         sa.Column("notes", sa.Text, nullable=False),
+        sa.Column("estranged", sa.Boolean, nullable=False, server_default=sa.false()),
     )
     op.create_table(
         "items",
