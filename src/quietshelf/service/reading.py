@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.accounting import Assumption, Event, Ledger, together
+from quietshelf.accounting import Ledger, together
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.offers import moment
 from quietshelf.service.problems import NotFound
 from quietshelf.service.views import item_rows, settings_of, shelf_row
+from quietshelf.shelf.state import estranged_ledger
 
 
 def shelf_rows(connection: Connection) -> list[Row]:
@@ -38,6 +38,12 @@ def summary(row: Row) -> dict[str, Any]:
     }
 
 
+RESTORED = (
+    "A backup was restored. Releases made after it may be missing here; each visit is in one release at most, and "
+    "persons may have been counted again."
+)
+
+
 def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
     """The promise in words and numbers, and the ledger behind it."""
     made = ledger_of(connection, row).promise(delta=delta).to_dict()
@@ -53,24 +59,9 @@ def ledger_of(connection: Connection, row: Row) -> Ledger:
     config = settings_of(ShelfBody.model_validate_json(row["config"])).learning(declared=True)
     ledger = learning.ledger(connection, row["shelf"], config)
     if row["estranged"]:
-        unused = 1 + max((int(event.visitors) for event in ledger.events), default=row["opened"])
-        return replace(ledger, unit="visit", visits=1).spend(_unknown_release(unused, config.rho_per_release))
+        return estranged_ledger(ledger, config.rho_per_release, RESTORED)
     everybody_named = row["arrivals"] > 0 and row["anonymous"] == 0
     return replace(ledger, unit="person") if everybody_named else ledger
-
-
-def _unknown_release(batch: int, rho: float) -> Event:
-    """Stands for releases made after the backup that nobody remembers."""
-    return Event(
-        name="releases not in this ledger",
-        visitors=batch,
-        sensitivity=math.inf,
-        noise=0.0,
-        rho=rho,
-        assumption=Assumption.EXACT_GRID,
-        detail="A backup was restored. Releases made after it may be missing here; each visit is in one release at "
-        "most, and persons may have been counted again.",
-    )
 
 
 def latest_row(connection: Connection, name: str) -> Row:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from quietshelf.shelf.whole import write_whole
 from quietshelf.types import require
 
 NONCE, TAG = 9, 9
@@ -109,32 +110,3 @@ class Vault:
     def _tag(self, purpose: str, content: bytes) -> bytes:
         key = hashlib.blake2b(purpose.encode(), key=self._key[:64], digest_size=32).digest()
         return hashlib.blake2b(content, key=key, digest_size=16).digest()
-
-
-def write_whole(path: Path, content: bytes, *, fresh: bool = False) -> None:
-    """Whole or not at all, for the owner's eyes; ``fresh`` leaves a file that somebody else made meanwhile."""
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if fresh:
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                return
-        else:
-            os.replace(temporary, path)
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """A file's new name is on the disk only when its folder is."""
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(held)
-    finally:
-        os.close(held)

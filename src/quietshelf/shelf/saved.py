@@ -25,6 +25,7 @@ from quietshelf.shelf.codec import Arrays, decode, encode
 from quietshelf.shelf.errors import ShelfError
 from quietshelf.shelf.persons import Persons
 from quietshelf.shelf.state import State
+from quietshelf.shelf.whole import sync_folder, write_whole
 
 SCHEMA = 1
 
@@ -40,7 +41,9 @@ class Claim:
     @classmethod
     def leave(cls, path: Path) -> Claim:
         """A new claim; its name is never used again."""
-        _write(path, b"the right to resume the open batch of the file beside this one; it is worthless as a copy\n")
+        write_whole(
+            path, b"the right to resume the open batch of the file beside this one; it is worthless as a copy\n"
+        )
         status = path.stat()
         return cls(path, status.st_ino, status.st_ctime_ns)
 
@@ -54,7 +57,7 @@ class Claim:
             return False
         taken = mine.stat().st_ino
         mine.unlink()
-        _sync(self.path.parent)  # after a power cut it must still be gone
+        sync_folder(self.path.parent)  # after a power cut it must still be gone
         return (taken, changed) == (self.inode, self.changed)
 
 
@@ -69,8 +72,8 @@ def write(path: Path, state: State) -> Claim:
     }
     content = io.BytesIO()
     np.savez_compressed(content, header=np.array(json.dumps(header, allow_nan=False)), **arrays)
-    _write(_key_path(path), state.persons.key)
-    _write(path, content.getvalue())
+    write_whole(_key_path(path), state.persons.key)
+    write_whole(path, content.getvalue())
     return claim
 
 
@@ -121,26 +124,3 @@ def _check_of(key: bytes) -> str:
 
 def _key_path(path: Path) -> Path:
     return path.with_name(path.name + ".key")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, for the owner's eyes: to a temporary file, to the disk, renamed, and that to the disk."""
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Make renames and removals in a folder last."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

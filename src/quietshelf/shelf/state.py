@@ -21,6 +21,11 @@ from quietshelf.shelf.slots import Batch, Slot
 from quietshelf.shelf.stock import Stock
 from quietshelf.types import Features, FloatArray, require
 
+ESTRANGED = (
+    "Another shelf may have gone on from the file this one was loaded from. What it released is not listed here; each "
+    "visit is in one release at most, and persons may have been counted twice."
+)
+
 
 @dataclass
 class State:
@@ -69,8 +74,7 @@ class State:
         config = self.settings.learning(declared=True)
         ledger = config.ledger(source) if self.learner is None else self.learner.ledger
         if self.estranged:
-            unused = 1 + max((int(event.visitors) for event in ledger.events), default=-1)
-            return replace(ledger, unit="visit", visits=1).spend(_unknown_release(unused, config.rho_per_release))
+            return estranged_ledger(ledger, config.rho_per_release, ESTRANGED)
         everybody_named = self.arrivals > 0 and self.anonymous == 0
         return replace(ledger, unit="person") if everybody_named else ledger
 
@@ -157,15 +161,18 @@ class State:
         )
 
 
-def _unknown_release(batch: int, rho: float) -> Event:
-    """Stands for releases that another shelf may have made of visitors whom this one has forgotten."""
-    return Event(
+def estranged_ledger(ledger: Ledger, rho: float, detail: str) -> Ledger:
+    """A ledger that may lack releases and counts: to visits, with one event that stands for what it may lack.
+
+    Every visit is in one release at most, of cost rho at most, whoever made it; of persons nothing more can be said.
+    """
+    unknown = Event(
         name="releases not in this ledger",
-        visitors=batch,
+        visitors=1 + max((int(event.visitors) for event in ledger.events), default=-1),
         sensitivity=math.inf,
         noise=0.0,
         rho=rho,
         assumption=Assumption.EXACT_GRID,
-        detail="Another shelf may have gone on from the file this one was loaded from. What it released is not listed "
-        "here; each visit is in one release at most, and persons may have been counted twice.",
+        detail=detail,
     )
+    return replace(ledger, unit="visit", visits=1).spend(unknown)

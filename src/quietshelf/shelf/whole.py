@@ -1,0 +1,36 @@
+"""Files that are there whole or not at all, for their owner's eyes only, and survive a power cut."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes, *, fresh: bool = False) -> None:
+    """Write to a temporary file, to the disk, and rename; ``fresh`` leaves a file that somebody else made meanwhile."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if fresh:
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                return
+        else:
+            os.replace(temporary, path)
+        sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """A file's new name, or its absence, is on the disk only when its folder is."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(held)
+    finally:
+        os.close(held)
