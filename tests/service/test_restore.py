@@ -22,7 +22,7 @@ from quietshelf.service import schema, verify
 from quietshelf.service.reading import shelf_rows
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
-from quietshelf.service.vault import write_whole
+from quietshelf.shelf.whole import write_whole
 
 FIRST = 18
 """Visitors in the first batch of the shelf that the harness makes."""
