@@ -98,6 +98,27 @@ def test_other_worlds_are_learned_too(variant: str) -> None:
             assert_sublinear(result, label)
 
 
+DRIFTS = (1e-3, 1e-2)
+
+
+@pytest.mark.parametrize("drift", DRIFTS)
+def test_drifting_tastes_are_followed_at_a_distance(drift: float) -> None:
+    """A slow walk is learned like fixed tastes; one as long as the tastes themselves costs, but less than chance."""
+    entrants = [contestant("quiet", rho=1.0, label="quiet 1")]
+    entrants += [contestant(name) for name in ("greedy", *EXACT, "oracle", "uniform")]
+    world = Synthetic(contexts="clipped", drift=drift)
+    replicates, horizon = (30, HORIZON) if FULL else (4, 600)
+    result = simulate(world, entrants, horizon=horizon, replicates=replicates, seed=SEED, workers=2)
+    found = kept(f"regret-drift-{drift:g}", result)
+    for label in ("quiet 1", *EXACT):
+        path = result.regret[label].mean(axis=0)
+        print(f"  {label}: {path[-1] / path[len(path) // 2 - 1]:.2f} times the regret of the first half")
+        assert found[label][0] < found["uniform"][0] / 2
+        if FULL and drift == min(DRIFTS):
+            assert_sublinear(result, label)
+    assert found["oracle"][0] < 1e-9
+
+
 @pytest.mark.skipif(not FULL, reason="ten times the visitors: only in make study")
 def test_ten_times_the_visitors_cost_little_more() -> None:
     """T = 10^5: the price of privacy is paid early, once."""

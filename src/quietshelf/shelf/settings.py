@@ -24,7 +24,7 @@ class Settings:
     Attributes:
         rho: The promise to one person for the shelf's lifetime, in zCDP.
         visits: How many visits of one person count, at most one a batch; above 1 every offer needs a person.
-        patience: How many further arrivals a full batch waits for answers before it is released.
+        patience: How many visitors are served between a batch's last one and its release; 0 means the next offer.
         silence: What an offer without answer contributes: as if nothing was chosen, or nothing at all.
         capacity: K, the most items shown.
         policy: How offers are made.

@@ -75,7 +75,8 @@ class Shelf:
         groups: Group of each item, -1 for none.
         limits: The most items shown of each group.
         visits: How many visits of one person count.
-        patience: How many further arrivals a full batch waits for late answers.
+        patience: How many visitors are served between a batch's last one and its release; with 0 the next offer
+            releases it. Counted in arrivals, never in answers.
         silence: "no-choice" if an unanswered offer means that nothing was chosen, "zero" if it means nothing.
         prior: Public (theta, precision) to start from.
         curvature: Public guess of one visitor's curvature (d, d), where each offer brings x; I/d by default.
