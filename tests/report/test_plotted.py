@@ -104,7 +104,8 @@ def test_drawing_twice_gives_the_same_file(study: list[Series], tmp_path: Path) 
 def test_page_is_self_contained_and_escapes(study: list[Series], tmp_path: Path) -> None:
     """Figures are inlined, nothing is fetched, words from settings cannot become markup."""
     svg, _ = draw(plotted(FIGURE, study), tmp_path)
-    table = Table("Claims", ("claim", "verdict"), [("a < b & c", "holds"), ("d", "fails")], [["x > y"], ["z"]])
+    rows = [("a < b & c", "holds", "3 of 3"), ("d", "fails", "1 of 3"), ("d", "undecided", "2 of 3")]
+    table = Table("Claims", ("claim", "verdict", "comparisons"), rows, [["x > y"], ["z"], ["z"]])
     section = Section("A <study>", ["Text."], [table], [(svg, "caption")], "quietshelf reproduce it", [("seed", "1")])
     page = write_page(tmp_path / "report.html", "Title", [section, section]).read_text(encoding="utf-8")
     assert page.count("data:image/svg+xml;base64,") == 2
@@ -113,4 +114,6 @@ def test_page_is_self_contained_and_escapes(study: list[Series], tmp_path: Path)
     assert "<study>" not in page
     assert "✔ holds" in page
     assert "✘ fails" in page
+    assert page.count('<td rowspan="2">d</td>') == 2  # said once a table
+    assert page.count("<summary>2 of 3</summary>") == 2
     assert page.count("quietshelf reproduce it") == 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 VERDICTS = {"holds": "✔ holds", "fails": "✘ fails", "undecided": "? undecided"}
@@ -19,8 +20,8 @@ class Table:
     Attributes:
         caption: Above it.
         head: Its columns.
-        rows: Cells as text.
-        notes: Lines that unfold below each row, if there are any.
+        rows: Cells as text; a leading cell that repeats the one above is written once.
+        notes: Lines that unfold below the last cell of each row, if there are any.
         folded: Whether it comes after the figures and is unfolded on demand.
     """
 
@@ -81,31 +82,37 @@ def _section(number: int, section: Section) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(f"<th>{_text(cell)}</th>" for cell in table.head)
-    rows = []
-    for place, row in enumerate(table.rows):
-        cells = "".join(_cell(cell) for cell in row)
-        rows.append(f"<tr>{cells}</tr>")
-        if table.notes:
-            rows.append(f'<tr class="notes"><td colspan="{len(row)}">{_notes(table.notes[place])}</td></tr>')
+    rows = "".join(f"<tr>{''.join(_cells(table, place))}</tr>" for place in range(len(table.rows)))
     caption = f"<caption>{_text(table.caption)}</caption>"
-    return (
-        f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
+    return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _cells(table: Table, place: int) -> Iterator[str]:
+    """One row: leading cells that repeat the row above are said once, for all of them."""
+    row, last = table.rows[place], len(table.rows[place]) - 1
+    for column, cell in enumerate(row):
+        alike = _alike(table.rows, place, column + 1)
+        if cell in VERDICTS:
+            yield f'<td class="{cell}">{VERDICTS[cell]}</td>'
+        elif column == last:
+            yield f"<td>{_notes(cell, table.notes[place]) if table.notes else _text(cell)}</td>"
+        elif place == 0 or row[: column + 1] != table.rows[place - 1][: column + 1]:
+            yield f'<td rowspan="{alike}">{_text(cell)}</td>'
+
+
+def _alike(rows: Sequence[Sequence[str]], place: int, columns: int) -> int:
+    """How many rows from this one on begin with the same cells."""
+    alike = takewhile(lambda row: row[:columns] == rows[place][:columns], rows[place:])
+    return sum(1 for _ in alike)
 
 
 def _folded(table: Table) -> str:
     return f"<details><summary>{_text(table.caption)}</summary>{_table(table)}</details>"
 
 
-def _cell(cell: str) -> str:
-    if cell in VERDICTS:
-        return f'<td class="{cell}">{VERDICTS[cell]}</td>'
-    return f"<td>{_text(cell)}</td>"
-
-
-def _notes(lines: Iterable[str]) -> str:
+def _notes(cell: str, lines: Iterable[str]) -> str:
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)
-    return f"<details><summary>comparisons</summary><ul>{items}</ul></details>"
+    return f"<details><summary>{_text(cell)}</summary><ul>{items}</ul></details>"
 
 
 def _figure(path: Path, caption: str) -> str:
@@ -128,7 +135,7 @@ h1{font-size:1.7rem}h2{margin-top:3rem;border-bottom:2px solid var(--line);paddi
 caption{text-align:left;font-weight:600;padding:.3rem 0}
 th,td{border-bottom:1px solid var(--line);padding:.3rem .7rem;text-align:left;vertical-align:top}
 td+td,th+th{font-variant-numeric:tabular-nums}
-tr.notes td{padding-top:0;border-bottom:1px solid var(--line);color:var(--soft)}
+td details{margin:0}td summary{cursor:pointer}td ul{margin:.3rem 0;padding-left:1.2rem;color:var(--soft)}
 .holds{color:#005a87;font-weight:600;white-space:nowrap}.fails{color:#a34700;font-weight:600;white-space:nowrap}
 .undecided{color:var(--soft);white-space:nowrap}
 figure{margin:1.5rem 0}img{max-width:100%;height:auto}figcaption{color:var(--soft);font-size:.92rem}
