@@ -65,6 +65,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "exactly capacity=2 items must be possible, got at most 1",
     ),
     (
+        {"weight": [1, 1, 1], "groups": [[0], [1, 2]], "limits": [1, 1]},
+        "groups must be an array, all its rows equally long, got groups=",
+    ),
+    (
         {"weight": [1, 1, 1], "available": [2], "exactly": True},
         "exactly capacity=2 items must be possible, got at most 1",
     ),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietshelf.choice.features import Catalogued, Dense, check_features
+from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.choice.maps import MAPS, feature_map
 from quietshelf.types import Features, FloatArray
 
@@ -202,19 +202,3 @@ def test_rows_refuse_an_item_beyond_the_last() -> None:
     for features in (Dense(np.ones((4, 3))), Catalogued(np.ones(2), np.ones((4, 3)), feature_map("full"))):
         with pytest.raises(IndexError):
             features.rows(np.array([0, 4]))
-
-
-def test_check_features_names_the_place() -> None:
-    """A NaN, an infinity, a wrong shape and a wrong type are refused, naming where; good ones come back as float64."""
-    good = check_features([[1, 2, 3], [4, 5, 6]], items=2, dim=3)
-    assert good.dtype == np.float64
-    np.testing.assert_array_equal(good, [[1, 2, 3], [4, 5, 6]])
-    for bad in (np.nan, np.inf, -np.inf):
-        array = np.zeros((2, 4, 3))
-        array[1, 2, 0] = bad
-        with pytest.raises(ValueError, match=rf"^features must be finite, got features\[1, 2, 0\]={bad}$"):
-            check_features(array, items=4, dim=3)
-    with pytest.raises(ValueError, match=r"^features must have shape \(\.\.\., 4, 3\), got shape=\(3, 4\)$"):
-        check_features(np.zeros((3, 4)), items=4, dim=3)
-    with pytest.raises(ValueError, match=r"^features must be an array of numbers"):
-        check_features([["a", "b"]], items=1, dim=2)

@@ -184,7 +184,7 @@ def test_chunks_do_not_change_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading the rounds in small pieces gives the same numbers."""
     x, choice = simulated(501, 4, np.array([0.5, 0.5, -0.5]), seed=9)
     whole = fit(x, choice)
-    monkeypatch.setattr("quietshelf.choice.fitting.CHUNK", 100)
+    monkeypatch.setattr("quietshelf.choice.dense.CHUNK", 100)
     np.testing.assert_allclose(fit(x, choice).theta, whole.theta, atol=1e-12)
 
 

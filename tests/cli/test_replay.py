@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.environments.test_replay import random_log
+from tests.logs.test_searches import made_up
 
 SMALL = ["--map", "item", "--horizon", "200", "--replicates", "3"]
 
@@ -33,6 +34,21 @@ def test_replay_answers_in_three_ways_and_is_marked_not_private(tmp_path: Path) 
         for name in ("rejection", "inverse_propensity"):
             assert row[name]["low"] < row[name]["value"] < row[name]["high"]
             assert row[name]["effective"] >= 30
+
+
+def test_mistakes_end_in_one_message(tmp_path: Path) -> None:
+    """Searches in place of a log, a map without features, more places than items: the rule and the value."""
+    made_up(20).save(tmp_path / "hotels.npz")
+    (tmp_path / "bare.csv").write_text("round,item,chosen\n1,a,1\n1,b,0\n")
+    for arguments, message in (
+        (("hotels.npz",), "replay needs a log in long or wide format"),
+        (("bare.csv", "--map", "outer"), "the log must have features for this map, got feature_map='outer'"),
+        (("bare.csv", "--capacity", "3"), "capacity must be between 1 and items=2, got capacity=3"),
+    ):
+        found = command("replay", str(tmp_path / arguments[0]), *arguments[1:])
+        assert found.returncode == 2
+        assert message in found.stderr
+        assert "Traceback" not in found.stderr
 
 
 def test_a_log_that_cannot_answer_says_why_and_is_simulated_still(tmp_path: Path) -> None:

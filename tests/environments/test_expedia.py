@@ -121,7 +121,7 @@ def test_a_world_survives_pickling() -> None:
     [("concat", {0.1: 220, 0.5: 140, 1: 115, 5: 90}), ("full", {0.1: 800, 0.5: 490, 1: 390, 5: 280})],
 )
 def test_quiet_on_41_hotels_meets_its_goals(name: str, goals: dict[float, float]) -> None:
-    """Mean final regret over 20 runs of T = 20,000 less two standard errors is at or below the goal.
+    """Mean final regret over 20 runs of T = 20,000 less two standard errors is at or below the goal; floor printed.
 
     In reduced form 6 runs of T = 1,500: quiet at rho = 5 loses less than half of what random offers lose.
     """
@@ -135,6 +135,10 @@ def test_quiet_on_41_hotels_meets_its_goals(name: str, goals: dict[float, float]
         assert quiet.mean + 3 * quiet.standard_error < (0.5 if name == "concat" else 0.9) * uniform.mean
         return
     contestants = [contestant("quiet", rho=rho) for rho in goals]
+    contestants += [contestant("greedy", ridge=0.001), contestant("uniform")]
     result = simulate(world, contestants, horizon=20_000, replicates=20, seed=1)
-    for line, goal in zip(summary(result), goals.values(), strict=True):
+    lines = summary(result)
+    for line in lines:
+        print(f"{name} {line.label}: {line.mean:.1f} ± {line.standard_error:.1f}")
+    for line, goal in zip(lines, goals.values(), strict=False):
         assert line.mean - 2 * line.standard_error <= goal, line

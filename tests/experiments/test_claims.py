@@ -115,3 +115,29 @@ def test_unknown_kind_is_refused() -> None:
     """The error names the kinds."""
     with pytest.raises(ValueError, match="kind must be one of order, versus"):
         judge({"says": "", "kind": "magic"}, [])
+
+
+def test_a_goal_is_met_when_two_standard_errors_reach_it() -> None:
+    """Mean 10 with a standard error of 1: goals of 8 and more are met, those below are not."""
+    spread = np.random.default_rng(1).normal(size=25)
+    lost = 10 + 5 * (spread - spread.mean()) / spread.std(ddof=1)
+    claim = {"says": "", "kind": "reaches", "along": "rho", "horizon": 10, "replicates": 20}
+    for goal, verdict in ((11.0, "holds"), (8.01, "holds"), (7.99, "fails")):
+        (outcome,) = judge({**claim, "goals": [goal]}, [series(lost, rho=1.0)])
+        assert outcome.verdict == verdict
+        assert (outcome.comparisons[0].larger, outcome.comparisons[0].smaller) == pytest.approx((goal, 10.0))
+
+
+def test_goals_say_nothing_of_another_size() -> None:
+    """Fewer visitors, or fewer replicates, than a goal is for: no verdict; a goal must be given for every value."""
+    claim = {"says": "", "kind": "reaches", "along": "rho", "goals": [1.0], "horizon": 10, "replicates": 20}
+    one = series(noisy(40, 1), rho=1.0)
+    assert judge({**claim, "horizon": 20_000}, [one]) == judge({**claim, "replicates": 31}, [one]) == []
+    with pytest.raises(ValueError, match="reaches needs a goal for each rho"):
+        judge({**claim, "goals": [1.0, 2.0]}, [one])
+
+
+def test_a_run_too_short_to_slow_down_is_not_judged() -> None:
+    """An early and a late part need three checkpoints after exploration."""
+    claim = {"says": "", "kind": "slows", "after": 9}
+    assert judge(claim, [series(noisy(40, 1), rho=1.0)]) == []

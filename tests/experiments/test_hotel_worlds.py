@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +14,10 @@ from numpy.random import SeedSequence
 from tests.logs.test_searches import made_up
 
 from quietshelf.environments import Synthetic
+from quietshelf.experiments import reproduce
 from quietshelf.experiments.claims import judge
 from quietshelf.experiments.reproduce import study_named
+from quietshelf.experiments.units import Done, Unit, run_unit
 from quietshelf.experiments.worlds import make_world
 from quietshelf.loop.named import declared_curvature
 from quietshelf.report.series import Series
@@ -28,7 +33,7 @@ def test_worlds_are_synthetic_unless_they_say_otherwise() -> None:
 def test_hotels_are_read_where_they_are_first_needed(tmp_path: Path) -> None:
     """Settings travel, data do not; a missing file is named when it is asked for."""
     path = made_up(200).save(tmp_path / "hotels.npz")
-    options = {"kind": "hotels", "feature_map_name": "concat", "ridge": 1.0, "impressions": 1, "capacity": 3}
+    options = {"kind": "hotels", "feature_map_name": "concat", "fit_ridge": 1.0, "impressions": 1, "capacity": 3}
     world = pickle.loads(pickle.dumps(make_world({**options, "data": str(path)})))  # noqa: S301 - our own bytes
     assert (world.items, world.dim, world.capacity) == (12, 6, 3)
     assert declared_curvature(world) is not None
@@ -46,6 +51,45 @@ def test_hotel_studies_have_the_papers_sizes() -> None:
         assert {policy["rho"] for policy in printed} == {0.5, 1.0, 5.0}
         assert {(p["explore"], p["scale"], p["share"]) for p in printed} == {(length // 10, 1e-7, 0.9)}
         assert {world["data"] for world in study.worlds} == {"elsewhere.npz"}
+
+
+def test_the_goals_of_quiet_are_those_that_were_set() -> None:
+    """41 hotels, T = 20,000, K = 10, 20 runs; the floor and random offers come from the same ones."""
+    study = study_named("hotels")
+    assert (study.horizon, study.replicates, {world["capacity"] for world in study.worlds}) == (20_000, 20, {10})
+    assert {world["feature_map_name"]: world["fit_ridge"] for world in study.worlds} == {"concat": 5.0, "full": 5.0}
+    assert [claim["goals"] for claim in study.claims[:2]] == [[220, 140, 115, 90], [800, 490, 390, 280]]
+    assert [policy.get("rho", policy["policy"]) for policy in study.policies] == [
+        0.1,
+        0.5,
+        1.0,
+        5.0,
+        "greedy",
+        "uniform",
+    ]
+
+
+@pytest.mark.parametrize("name", ["expedia", "expedia-once", "hotels"])
+def test_a_small_study_of_hotels_judges_every_claim_on_its_rows(name: str, tmp_path: Path) -> None:
+    """A study shortened far beyond its exploration: every claim has a verdict, goals for other sizes have none."""
+    path = made_up(300).save(tmp_path / "hotels.npz")
+    study = study_named(name).with_data(path).reduced(horizon=60, replicates=2)
+    study = replace(study, worlds=tuple({**world, "impressions": 1, "capacity": 3} for world in study.worlds))
+    found = reproduce(study, tmp_path / "out", runner=in_turn)
+    said = {(outcome.says, outcome.group) for outcome in found.outcomes}
+    judged = [claim["says"] for claim in study.claims if claim["kind"] != "reaches"]
+    assert said == {(says, f"feature_map_name {each}") for says in judged for each in ("concat", "full")}
+    assert all(outcome.verdict in ("holds", "fails", "undecided") for outcome in found.outcomes)
+    page = unescape(found.page.read_text(encoding="utf-8"))
+    assert all(says in page for says, _ in said)
+    drawn = (found.folder / "plotted.csv").read_text(encoding="utf-8")
+    assert "greedy" in drawn  # the floor, in the figures too
+
+
+def in_turn(units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
+    """Here and now, without another process."""
+    for unit in units:
+        yield unit, run_unit(unit, report)
 
 
 def series(policy: str, rho: float, final: float) -> Series:

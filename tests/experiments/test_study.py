@@ -23,7 +23,7 @@ def of(study: Study, policy: str, *keys: str) -> set[tuple[object, ...]]:
 def test_package_has_its_studies() -> None:
     """The paper's four figures come first; its hotels, its theory and the price of privacy follow."""
     assert PAPER == ("privacy-level", "dimension", "assortment-size", "benchmark")
-    hotels = {"expedia", "expedia-full", "expedia-once"}
+    hotels = {"expedia", "expedia-full", "expedia-once", "hotels"}
     assert set(names()) == {*PAPER, *hotels, "theory", "price-of-privacy"}
 
 
@@ -64,7 +64,8 @@ def test_reduced_study_keeps_everything_but_its_size(study: Study) -> None:
     """The same contestants and claims, fewer visitors and replicates; another fingerprint."""
     small = study.reduced(horizon=20, replicates=2)
     assert (small.horizon, small.replicates, small.seed) == (20, 2, 7)
-    assert (small.policies, small.claims) == (study.policies, study.claims)
+    assert [{**policy, "explore": 0} for policy in small.policies] == [{**p, "explore": 0} for p in study.policies]
+    assert small.claims == study.claims
     assert small.fingerprint != study.fingerprint == study.reduced().fingerprint
 
 
@@ -74,10 +75,26 @@ def test_reduced_study_shortens_longer_worlds_in_proportion() -> None:
     assert {cell.horizon for cell in small.cells} == {100, 1000}
 
 
+def test_reduced_study_explores_in_proportion() -> None:
+    """A tenth of the visitors: a tenth of T0, and claims look after that; a longer study keeps both."""
+    study = study_named("dimension")
+    for horizon, explore in ((1000, 50), (100_000, 500)):
+        other = study.reduced(horizon=horizon)
+        assert {policy["explore"] for policy in other.policies if "explore" in policy} == {explore}
+        assert {claim["after"] for claim in other.claims if "after" in claim} == {explore}
+
+
 def test_unknown_key_is_refused(path: Path) -> None:
     """A misspelt key is not silently ignored."""
     path.write_text("horizons = 3\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"a study has the keys .* got unknown=\['horizons'\]"):
+        read_study(path)
+
+
+def test_a_setting_of_both_sides_is_refused(path: Path) -> None:
+    """A series could not tell a world's from its contestant's."""
+    path.write_text(path.read_text(encoding="utf-8").replace("[[worlds]]", "[[worlds]]\nexplore = 3"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"belong to worlds or to policies, not to both, got both=\['explore'\]"):
         read_study(path)
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietshelf.choice import fit
-from quietshelf.release.certificate import Objective, certify
+from quietshelf.release.certificate import DenseVisits, Objective, certify
 from quietshelf.statistics import clip
 
 
@@ -22,7 +21,7 @@ def problem(lead: tuple[int, ...], n: int, seed: int, *, scale: float = 1.0) -> 
     position = rng.integers(-1, 4, (*lead, n))
     chosen = np.take_along_axis(offered, np.maximum(position, 0)[..., None], axis=-1)[..., 0]
     centre, linear = rng.normal(size=(2, *lead, 3))
-    return Objective(rows, np.where(chosen, position, -1), offered, 3.0, centre, 10 * linear)
+    return Objective(DenseVisits(rows, np.where(chosen, position, -1), offered), 3.0, centre, 10 * linear)
 
 
 def exact_gradient(objective: Objective, theta: np.ndarray) -> float:
@@ -33,11 +32,13 @@ def exact_gradient(objective: Objective, theta: np.ndarray) -> float:
         Decimal(objective.ridge) * (a - Decimal(float(c))) + Decimal(float(b))
         for a, c, b in zip(at, objective.centre, objective.linear, strict=True)
     ]
-    for n, chosen in enumerate(objective.position):
-        rows = [[Decimal(float(v)) for v in row] for row in objective.rows[n]]
+    visits = objective.visits
+    assert isinstance(visits, DenseVisits)
+    for n, chosen in enumerate(visits.position):
+        rows = [[Decimal(float(v)) for v in row] for row in visits.rows[n]]
         weights = [sum((v * a for v, a in zip(row, at, strict=True)), Decimal(0)).exp() for row in rows]
-        if objective.offered is not None:
-            weights = [w if is_there else Decimal(0) for w, is_there in zip(weights, objective.offered[n], strict=True)]
+        if visits.offered is not None:
+            weights = [w if is_there else Decimal(0) for w, is_there in zip(weights, visits.offered[n], strict=True)]
         whole = 1 + sum(weights)
         for i in range(len(at)):
             mean = sum((w * row[i] for w, row in zip(weights, rows, strict=True)), Decimal(0)) / whole
@@ -60,8 +61,8 @@ def test_certificate_bounds_the_true_gradient(seed: int, size: float, scale: flo
 def test_certificate_places_the_minimiser() -> None:
     """Theta found by Newton, and a worse one: both are within bound / ridge of the minimiser."""
     objective = problem((), 100, seed=7)
-    data, penalty = objective[:3], {"ridge": objective.ridge, "centre": objective.centre, "linear": objective.linear}
-    best = fit(*data, **penalty, tol=1e-12).theta  # type: ignore[arg-type]
+    visits, ridge, centre, linear = objective
+    best = visits.fit(ridge=ridge, centre=centre, linear=linear, tol=1e-12, start=centre).theta
     assert exact_gradient(objective, best) <= certify(objective, best).bound < 1e-11
     worse = best + np.array([1e-3, 0.0, -2e-3])
     assert np.linalg.norm(worse - best) <= certify(objective, worse).bound / objective.ridge

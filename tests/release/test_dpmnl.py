@@ -192,6 +192,25 @@ def test_repaired_trigger_fires_at_most_as_often_as_its_bound() -> None:
     assert int(refits.max()) <= bound
 
 
+def test_doubling_trigger_fits_at_public_times() -> None:
+    """With T0 = 30: after 30, 60, 120 and 240 visitors whatever the noise, within the cap."""
+    for fits in (10, 3):
+        mine = curator(Dpmnl(rho=5.0, fits=fits, explore=T0, trigger="doubling"), source(), worlds=(2,))
+        counts = [mine.observe(item).count.tolist() for item in visitors(15, T, (2,))]
+        expected = np.minimum(np.searchsorted([30, 60, 120, 240], np.arange(1, T + 1), side="right"), fits)
+        np.testing.assert_array_equal(counts, np.stack([expected, expected], axis=-1))
+
+
+def test_only_fresh_curators_with_equal_settings_are_kin() -> None:
+    """Those that differ in numbers are; those that clip otherwise, sum otherwise or have begun are not."""
+    first = curator(Dpmnl(rho=1.0, explore=T0), source(), worlds=(2,))
+    assert first.kin == curator(Dpmnl(rho=2.0, share=0.5, fits=3, explore=T0), source(), worlds=(2,)).kin is not None
+    assert first.kin != curator(Dpmnl(rho=1.0, explore=T0, clip=2.0), source(), worlds=(2,)).kin
+    assert curator(Dpmnl(rho=1.0, explore=T0, continual="toeplitz"), source(), worlds=(2,)).kin is None
+    first.observe(visitors(16, 1, (2,))[0])
+    assert first.kin is None
+
+
 def test_fits_auto_is_the_papers_order() -> None:
     """D_MLE = ceil(d log2(K T))."""
     plan = Dpmnl(rho=1.0, fits="auto").plan(dim=5, capacity=10, horizon=10_000, source=source())
@@ -290,7 +309,7 @@ def test_benchmark_runs() -> None:
         ({"share": 1.0}, "share must be between 0 and 1, got share=1.0"),
         ({"fits": 0}, "fits must be a whole number from 1 on, got fits=0"),
         ({"explore": 0}, "explore must be a whole number from 1 on, got explore=0"),
-        ({"trigger": "now"}, "trigger must be since-last or literal, got trigger='now'"),
+        ({"trigger": "now"}, "trigger must be one of since-last, literal, doubling, got trigger='now'"),
         ({"clip": -1.0}, "clip must be positive and finite, got clip=-1.0"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from quietshelf.choice import fit
 from quietshelf.choice.features import Dense
-from quietshelf.release.history import FIRST, History, contributing, exact_ledger
+from quietshelf.release.history import FIRST, History, Rounds, contributing, exact_ledger
 from quietshelf.statistics import Shown
 from quietshelf.types import Context, Round
 
@@ -34,6 +34,17 @@ def filled(worlds: tuple[int, ...], length: int, *, empty: float = 0.0, seed: in
     return history, rounds
 
 
+def everything(history: History, worlds: tuple[int, ...]) -> Rounds:
+    """All rounds of all worlds, leading axes as given."""
+    ((_, rounds),) = history.parts(np.arange(math.prod(worlds)))
+    features, choice, available = rounds
+    return Rounds(
+        features.reshape(worlds + features.shape[1:]),
+        choice.reshape(worlds + choice.shape[1:]),
+        None if available is None else available.reshape(worlds + available.shape[1:]),
+    )
+
+
 def raw_round(*, worlds: tuple[int, ...] = (), items: int = 4, dim: int = 2) -> Round:
     features = Dense(np.random.default_rng(2).normal(size=(*worlds, items, dim)))
     assortment = np.broadcast_to(np.array([2, 0, -1]), (*worlds, 3))
@@ -45,7 +56,7 @@ def raw_round(*, worlds: tuple[int, ...] = (), items: int = 4, dim: int = 2) -> 
 def test_history_views_what_was_appended_across_growth(worlds: tuple[int, ...], empty: float) -> None:
     """After the room has doubled twice every round is still there, in order, for any leading axes."""
     history, rounds = filled(worlds, 2 * FIRST + 1, empty=empty)
-    features, choice, available = history.view()
+    features, choice, available = everything(history, worlds)
     axis = len(worlds)
     assert len(history) == len(rounds)
     np.testing.assert_array_equal(features, np.stack([seen.rows for seen in rounds], axis=axis))
@@ -56,10 +67,11 @@ def test_history_views_what_was_appended_across_growth(worlds: tuple[int, ...], 
         assert available is None
 
 
-def test_history_view_copies_nothing() -> None:
-    """Two views are windows on the same memory."""
+def test_history_copies_nothing_of_a_single_world() -> None:
+    """Its rounds are a window on the memory of the history."""
     history, _ = filled((3,), 10)
-    assert np.shares_memory(history.view().features, history.view().features)
+    (_, one), (_, again) = (next(iter(history.parts(np.array([1])))) for _ in range(2))
+    assert np.shares_memory(one.features, again.features)
 
 
 def test_history_with_a_horizon_holds_the_same_and_may_exceed_it() -> None:
@@ -69,7 +81,7 @@ def test_history_with_a_horizon_holds_the_same_and_may_exceed_it() -> None:
     for seen in rounds:
         plain.append(seen)
         hinted.append(seen)
-    for one, other in zip(plain.view()[:2], hinted.view()[:2], strict=True):
+    for one, other in zip(everything(plain, (2,))[:2], everything(hinted, (2,))[:2], strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -77,10 +89,10 @@ def test_history_leaves_places_beyond_a_short_assortment_empty() -> None:
     """An assortment with fewer places than capacity is one with empty places."""
     history = History((), 3, 2)
     history.append(Shown(np.ones((1, 2)), np.array([True]), np.array(0)))
-    available = history.view().available
+    features, _, available = everything(history, ())
     assert available is not None
     assert available.tolist() == [[True, False, False]]
-    assert history.view().features[0, 1:].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert features[0, 1:].tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize("empty", [0.0, 0.3])

@@ -73,7 +73,7 @@ def test_radius_is_the_lemma_as_typed() -> None:
     root = math.sqrt(d + 2 * q * rho / D) + math.sqrt(d)
     spread = 4 * D * math.sqrt(d) * root / (q * rho) * math.sqrt(math.log(T) / K)
     expected = c * ((choices + ridge + spread) / kappa + math.sqrt(3 * shift))
-    alpha = theory.radius(t, **SIZE, **BUDGET, shift=shift, kappa=kappa, split=q, scale=c)
+    alpha = theory.radius(**SIZE, **BUDGET, shift=shift, kappa=kappa, split=q, scale=c)(t)
     assert alpha == pytest.approx(expected, rel=1e-10)
 
 
@@ -86,7 +86,7 @@ def test_benchmark_radius_is_the_supplement_as_typed() -> None:
         + math.sqrt(4 * d * math.log(T) * noise**2) / math.sqrt(K)
         + math.sqrt(3 * shift)
     )
-    assert theory.benchmark_radius(t, **SIZE, epsilon=epsilon, noise=noise, shift=shift) == pytest.approx(expected)
+    assert theory.benchmark_radius(**SIZE, epsilon=epsilon, noise=noise, shift=shift)(t) == pytest.approx(expected)
 
 
 def test_the_theoretical_exploration_exceeds_the_simulated_horizon() -> None:
@@ -129,7 +129,7 @@ def test_regret_bound_is_the_printed_sum_but_for_its_third_term() -> None:
             + math.sqrt(24 * d * T * shift * log)
         )
 
-    alpha = theory.radius(T, **SIZE, **BUDGET, shift=shift, kappa=kappa, split=q)
+    alpha = theory.radius(**SIZE, **BUDGET, shift=shift, kappa=kappa, split=q)(T)
     bound = theory.regret_bound(alpha, **SIZE, shift=shift, explored=explored)
     assert bound == pytest.approx(printed(8.0), rel=1e-10)
     assert bound > 1.05 * printed(4.0)
@@ -168,7 +168,7 @@ def test_fits_allowed_is_the_ceiling_of_d_log2_kt() -> None:
 def test_one_item_at_a_time_uses_the_true_rank() -> None:
     """At K = 1 the printed rank is 0, which would make the ridge vanish."""
     assert (theory.rank(5, 10), theory.rank(5, 3), theory.rank(5, 2), theory.rank(5, 1)) == (5, 2, 1, 1)
-    assert math.isfinite(theory.radius(1, dim=5, capacity=1, horizon=10, rho=1e9, fits=1, shift=1.0))
+    assert math.isfinite(theory.radius(dim=5, capacity=1, horizon=10, rho=1e9, fits=1, shift=1.0)(1))
 
 
 def test_bad_constants_are_refused() -> None:
@@ -178,6 +178,6 @@ def test_bad_constants_are_refused() -> None:
     with pytest.raises(ValueError, match="chance must be in"):
         theory.tight_shift(1.0, dim=5, chance=1.0)
     with pytest.raises(ValueError, match="time must be a whole number from 1 on, got time=0"):
-        theory.radius(0, **SIZE, **BUDGET, shift=1.0)
+        theory.radius(**SIZE, **BUDGET, shift=1.0)(0)
     with pytest.raises(ValueError, match="delta must be in"):
         theory.printed_variance(1.0, 1.5, capacity=10, horizon=100)

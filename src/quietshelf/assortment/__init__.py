@@ -5,6 +5,6 @@
 
 from quietshelf.assortment.choose import best
 from quietshelf.assortment.solver import Assortment, solve
-from quietshelf.assortment.value import expected_revenue
+from quietshelf.assortment.value import expected_revenue, taken
 
-__all__ = ["Assortment", "best", "expected_revenue", "solve"]
+__all__ = ["Assortment", "best", "expected_revenue", "solve", "taken"]

@@ -12,6 +12,7 @@ from quietshelf.types import (
     BoolArray,
     FloatArray,
     IntArray,
+    as_array,
     as_float,
     check_shape,
     finite,
@@ -59,7 +60,7 @@ def mask(name: str, value: Any, items: int) -> BoolArray | None:
     """A boolean mask (..., N), from such a mask or from a list of distinct item indices."""
     if value is None:
         return None
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype == np.bool_:
         check_shape(name, array, (items,))
         return array
@@ -89,7 +90,7 @@ def groups(group: ArrayLike | None, limit: ArrayLike | None, items: int) -> tupl
 
 def integers(name: str, value: Any) -> IntArray:
     """A one-dimensional array of whole numbers; an empty list is one, whatever its type."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     fits = array.ndim == 1 and (array.dtype.kind in "iu" or array.size == 0)
     require(fits, f"{name} must be a list of whole numbers", **{name: value})
     return array.astype(np.int64)

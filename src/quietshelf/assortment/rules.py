@@ -36,6 +36,11 @@ class Rules:
     groups: IntArray | None = None
     surplus: IntArray | None = None
 
+    @property
+    def constrained(self) -> bool:
+        """Whether `restrict` overwrites anything."""
+        return not (self.barred is None and self.required is None and self.groups is None)
+
     def rows(self, index: IntArray) -> Rules:
         """Some of the problems."""
         if self.barred is None and self.required is None:

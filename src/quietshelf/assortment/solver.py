@@ -100,7 +100,7 @@ def answer(
     else:
         weights = (from_utility if logarithmic else from_weight)(given)
         flat, kept, (value, _, _) = maximise(weights, rows(revenue, shape), rules)
-    items = flat % shape[-1]
+    items = flat - np.arange(0, flat.shape[0] * shape[-1], shape[-1])[:, None]
     if not kept.all():
         items = np.sort(np.where(kept, items, shape[-1]), axis=-1)
         items[items == shape[-1]] = NOTHING

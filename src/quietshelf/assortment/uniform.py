@@ -18,6 +18,8 @@ def common_revenue(revenue: FloatArray, batch: tuple[int, ...]) -> FloatArray | 
     """What every item earns, (B,), or None where items of one problem differ or earn nothing."""
     earned = revenue if revenue.ndim else revenue[None]
     first = earned[..., :1]
+    if earned.strides[-1] == 0 and (first > 0).all():  # one number, broadcast
+        return np.broadcast_to(first[..., 0], batch).reshape(-1)
     if (earned[..., -1:] != first).any() or not (first > 0).all() or (earned != first).any():
         return None
     return np.broadcast_to(first[..., 0], batch).reshape(-1)
@@ -25,7 +27,7 @@ def common_revenue(revenue: FloatArray, batch: tuple[int, ...]) -> FloatArray | 
 
 def by_utility(utility: FloatArray, rules: Rules) -> tuple[IntArray, BoolArray, FloatArray]:
     """Flat places (B, K), which of them are shown, and the chance that some item is chosen, (B,)."""
-    flat, kept = rules.pick(rules.restrict(utility.copy()), floor=-np.inf)
+    flat, kept = rules.pick(rules.restrict(utility.copy() if rules.constrained else utility), floor=-np.inf)
     own = np.where(kept, utility.take(flat), -np.inf)
     largest = own.max(axis=-1, initial=0.0)
     sold = np.exp(own - largest[:, None]).sum(axis=-1)

@@ -1,7 +1,7 @@
 """Features as a dense array, or as a visitor beside a catalogue whose feature vectors are never formed.
 
 Both answer ``utility``, ``norm`` and ``rows`` (the protocol ``quietshelf.types.Features``). They trust their numbers,
-to stay fast inside a loop: what comes from outside goes through ``check_features`` first.
+to stay fast inside a loop: what comes from outside goes through ``quietshelf.types.finite`` first.
 """
 
 from __future__ import annotations
@@ -10,23 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from quietshelf.choice.maps import FeatureMap
-from quietshelf.types import FloatArray, IntArray, as_float, check_shape, finite, require
+from quietshelf.types import FloatArray, IntArray, as_float, check_shape, require
 
 _CHUNK = 4096  # items per step of a structured norm: what it needs then stays in the cache, and small
-
-
-def check_features(array: ArrayLike, items: int, dim: int) -> FloatArray:
-    """Dense features (..., items, dim) as a float64 array; a wrong shape, NaN or infinity is refused by name and place.
-
-    >>> check_features([[1.0, float("inf")]], items=1, dim=2)
-    Traceback (most recent call last):
-    ...
-    ValueError: features must be finite, got features[0, 1]=inf
-    """
-    return finite("features", array, shape=(items, dim))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.choice import likelihood
-from quietshelf.types import BoolArray, FloatArray, IntArray, check_shape, finite, positive, require
+from quietshelf.choice.dense import checked
+from quietshelf.choice.sums import Likelihood
+from quietshelf.types import BoolArray, FloatArray, check_shape, finite, positive, require
 
-CHUNK = 1 << 21
-"""Numbers of one feature chunk: 16 MB, of which a pass holds a few copies."""
 ITERATIONS = 200
 """Newton steps before giving up; a strictly convex problem takes about ten."""
 SINGULAR = 1e-13
@@ -56,15 +55,6 @@ class Fit:
         variance = (vectors**2 @ np.where(known, 1.0 / np.where(known, values, 1.0), 0.0)[..., None])[..., 0]
         hidden = (vectors**2 @ np.where(known, 0.0, 1.0)[..., None])[..., 0]
         return np.sqrt(np.where(hidden > np.sqrt(SINGULAR), np.inf, variance))
-
-
-class Data(NamedTuple):
-    """Validated rounds: features (..., n, J, d), choice (..., n), available (..., n, J) or None."""
-
-    features: FloatArray
-    choice: IntArray
-    available: BoolArray | None
-    outside: bool
 
 
 class Penalty(NamedTuple):
@@ -114,56 +104,30 @@ def fit(
     >>> result.theta.round(2), bool(result.converged)
     (array([ 1. , -0.5]), True)
     """
-    data = _validated(features, choice, available, outside)
-    penalty = _penalty(data, ridge, centre, linear)
-    shape = penalty.centre.shape
+    data = checked(features, choice, available, outside)
+    shape = (*data.features.shape[:-3], data.features.shape[-1])
+    return fit_sums(data, shape, ridge, centre, linear, tol, start=start)
+
+
+def fit_sums(
+    data: Likelihood,
+    shape: tuple[int, ...],
+    ridge: ArrayLike = 0.0,
+    centre: ArrayLike | None = None,
+    linear: ArrayLike | None = None,
+    tol: float = 1e-9,
+    *,
+    start: ArrayLike | None = None,
+) -> Fit:
+    """The same for rounds that are kept in another way; ``shape`` (..., d) is that of theta."""
+    penalty = _penalty(shape, ridge, centre, linear)
     first = penalty.centre if start is None else np.broadcast_to(finite("start", start, shape=shape[-1:]), shape)
     return _newton(data, penalty, np.array(first), positive("tol", tol))
 
 
-def _validated(features: ArrayLike, choice: ArrayLike, available: ArrayLike | None, outside: bool) -> Data:
-    x = finite("features", features, shape=(None, None, None))
-    lead, places = x.shape[:-2], x.shape[-2]
-    raw = np.asarray(choice)
-    require(raw.shape == lead, f"choice must have shape {lead}, one for each round", shape=raw.shape)
-    number = np.issubdtype(raw.dtype, np.number)
-    whole_numbers = np.issubdtype(raw.dtype, np.integer) or (number and bool(np.all(np.mod(raw, 1) == 0)))
-    require(whole_numbers, "choice must be whole numbers", choice=raw.dtype)
-    picked = raw.astype(np.int64)
-    low = -1 if outside else 0
-    bad = (picked < low) | (picked >= places)
-    rule = f"choice must be a position from {low} to {places - 1}" + (" (-1: none)" if outside else "")
-    _refuse_first(bad, rule, picked)
-    if available is None:
-        return Data(x, picked, None, outside)
-    offered = np.asarray(available)
-    require(offered.dtype == np.bool_, "available must be boolean", dtype=offered.dtype)
-    check_shape("available", offered, x.shape[:-1])
-    chosen_offered = np.take_along_axis(offered, np.maximum(picked, 0)[..., None], axis=-1)[..., 0]
-    _refuse_first((picked >= 0) & ~chosen_offered, "choice must be an available place", picked)
-    return Data(x, picked, offered, outside)
-
-
-def _refuse_first(bad: BoolArray, rule: str, values: IntArray) -> None:
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(f"{rule}, got choice[{', '.join(map(str, where))}]={values[where]}")
-
-
-def _penalty(data: Data, ridge: ArrayLike, centre: ArrayLike | None, linear: ArrayLike | None) -> Penalty:
-    *lead, _, _, dim = data.features.shape
-    matrix = finite("ridge", ridge)
-    if matrix.ndim == 0:
-        positive("ridge", float(matrix), zero=True)
-        matrix = matrix * np.eye(dim)
-    check_shape("ridge", matrix, (dim, dim))
-    require(bool(np.allclose(matrix, np.swapaxes(matrix, -1, -2))), "ridge must be symmetric")
-    smallest = float(np.linalg.eigvalsh(matrix).min())
-    require(
-        smallest >= -1e-12 * float(np.abs(matrix).max()),
-        "ridge must be positive semidefinite",
-        smallest_eigenvalue=smallest,
-    )
+def _penalty(shape: tuple[int, ...], ridge: ArrayLike, centre: ArrayLike | None, linear: ArrayLike | None) -> Penalty:
+    *lead, dim = shape
+    matrix = _checked_ridge(finite("ridge", ridge), dim)
     terms = [
         np.broadcast_to(finite(name, 0.0 if v is None else v, shape=None if v is None else (dim,)), (*lead, dim))
         for name, v in (("centre", centre), ("linear", linear))
@@ -171,7 +135,19 @@ def _penalty(data: Data, ridge: ArrayLike, centre: ArrayLike | None, linear: Arr
     return Penalty(np.broadcast_to(matrix, (*lead, dim, dim)), terms[0], terms[1])
 
 
-def _newton(data: Data, penalty: Penalty, theta: FloatArray, tol: float) -> Fit:
+def _checked_ridge(ridge: FloatArray, dim: int) -> FloatArray:
+    """A positive semidefinite matrix, from such a matrix or a number."""
+    if ridge.ndim == 0:
+        return positive("ridge", float(ridge), zero=True) * np.eye(dim)
+    check_shape("ridge", ridge, (dim, dim))
+    require(bool(np.allclose(ridge, np.swapaxes(ridge, -1, -2))), "ridge must be symmetric")
+    smallest, largest = float(np.linalg.eigvalsh(ridge).min()), float(np.abs(ridge).max())
+    rule = "ridge must be positive semidefinite"
+    require(smallest >= -1e-12 * largest, rule, smallest_eigenvalue=smallest)
+    return ridge
+
+
+def _newton(data: Likelihood, penalty: Penalty, theta: FloatArray, tol: float) -> Fit:
     """Damped Newton on every problem at once; problems that are done stand still."""
     point = _evaluate(data, penalty, theta)
     shape = _shape(data, penalty, theta, point)
@@ -179,9 +155,10 @@ def _newton(data: Data, penalty: Penalty, theta: FloatArray, tol: float) -> Fit:
     done, last = np.zeros(theta.shape[:-1], dtype=bool), np.full(theta.shape[:-1], np.inf)
     for iterations in range(ITERATIONS + 1):  # noqa: B007 - reported after the loop
         step, lost = _step(point.information + penalty.ridge, point.gradient, shape)
-        settled = np.linalg.norm(step, axis=-1) <= SETTLED * (1.0 + np.linalg.norm(theta, axis=-1))
-        gradient_norm = np.linalg.norm(point.gradient, axis=-1)
-        converged = ~lost & settled & (gradient_norm <= np.maximum(tol, _rounding(data, penalty, theta)))
+        settled = _norm(step) <= SETTLED * (1.0 + _norm(theta))
+        gradient_norm = _norm(point.gradient)
+        small = np.maximum(tol, _rounding(data, penalty, theta)) if settled.any() else tol
+        converged = ~lost & settled & (gradient_norm <= small)
         done |= converged | lost | (settled & (gradient_norm > 0.5 * last))  # no further fall can be resolved
         if done.all():
             break
@@ -192,10 +169,10 @@ def _newton(data: Data, penalty: Penalty, theta: FloatArray, tol: float) -> Fit:
 
 
 def _search(
-    data: Data, penalty: Penalty, theta: FloatArray, point: Point, step: FloatArray, *, active: BoolArray
+    data: Likelihood, penalty: Penalty, theta: FloatArray, point: Point, step: FloatArray, *, active: BoolArray
 ) -> tuple[FloatArray, Point, BoolArray]:
     """Halve the steps until the objective falls enough (Armijo); a step that shrinks to nothing is stuck."""
-    slope, steep = (point.gradient * step).sum(-1), np.linalg.norm(point.gradient, axis=-1)
+    slope, steep = (point.gradient * step).sum(-1), _norm(point.gradient)
     # a fall that the sums hardly resolve: there a gradient that has at least halved says that the step is good
     unseen = -slope <= 1e-10 * (1.0 + np.abs(point.value))
     room = 1e-14 * (1.0 + np.abs(point.value))  # a sum of this size is rounded by about so much
@@ -204,18 +181,22 @@ def _search(
         trial = theta + size[..., None] * step
         at_trial = _evaluate(data, penalty, trial)
         falls = at_trial.value <= point.value + 1e-4 * size * slope + room
-        calmer = unseen & (np.linalg.norm(at_trial.gradient, axis=-1) <= 0.5 * steep)
+        calmer = unseen & (_norm(at_trial.gradient) <= 0.5 * steep)
         short = (size > 0) & ~(falls | calmer)
         if not short.any():
             return trial, at_trial, active & (size == 0)
         size = np.where(short, np.where(size < 1e-12, 0.0, size / 2), size)
 
 
-def _rounding(data: Data, penalty: Penalty, theta: FloatArray) -> FloatArray:
+def _norm(vector: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt((vector * vector).sum(-1)))
+
+
+def _rounding(data: Likelihood, penalty: Penalty, theta: FloatArray) -> FloatArray:
     """How far the gradient at theta, as it is summed in float64, may be from the true one, (...)."""
-    largest = max(abs(float(data.features.max(initial=0.0))), abs(float(data.features.min(initial=0.0))))
+    largest = data.largest
     reach = largest * np.abs(theta).sum(-1)
-    rounds = data.features.shape[-3] * largest * (1.0 + reach)
+    rounds = data.rounds * largest * (1.0 + reach)
     pull = np.abs(penalty.ridge).max((-2, -1)) * np.abs(theta - penalty.centre).sum(-1) + np.abs(penalty.linear).sum(-1)
     return np.asarray(np.finfo(np.float64).eps * (rounds + pull))
 
@@ -234,14 +215,16 @@ class Shape(NamedTuple):
     bends: BoolArray
 
 
-def _shape(data: Data, penalty: Penalty, theta: FloatArray, start: Point) -> Shape:
+def _shape(data: Likelihood, penalty: Penalty, theta: FloatArray, start: Point) -> Shape:
     """At theta = 0 every offered item has a good probability, so what has no curvature there never has any.
 
     Newton leaves such directions alone (collinear features). What has curvature there and loses it is separable. A
     ridge bends everything everywhere, and spares the look at zero.
     """
     bends = np.linalg.eigvalsh(penalty.ridge)[..., 0] > 0
-    seen_from = start if bends.all() else _evaluate(data, penalty, np.zeros_like(theta))
+    if bends.all():
+        return Shape(np.ones_like(theta), np.broadcast_to(np.eye(theta.shape[-1]), start.information.shape), bends)
+    seen_from = _evaluate(data, penalty, np.zeros_like(theta))
     curvature = seen_from.information + penalty.ridge
     diagonal = np.diagonal(curvature, axis1=-2, axis2=-1)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -252,7 +235,7 @@ def _shape(data: Data, penalty: Penalty, theta: FloatArray, start: Point) -> Sha
 
 
 def _away_from_cliffs(
-    data: Data, penalty: Penalty, theta: FloatArray, point: Point, shape: Shape
+    data: Likelihood, penalty: Penalty, theta: FloatArray, point: Point, shape: Shape
 ) -> tuple[FloatArray, Point]:
     """Start again at zero where the first theta is so far out that no curvature is left to step by."""
     _, lost = _step(point.information + penalty.ridge, point.gradient, shape)
@@ -264,7 +247,28 @@ def _away_from_cliffs(
 
 def _step(hessian: FloatArray, gradient: FloatArray, shape: Shape) -> tuple[FloatArray, BoolArray]:
     """Newton step in the visible directions, and whether curvature was lost there (no maximiser, or overflow)."""
-    scale, visible, bends = shape
+    if shape.bends.all():
+        step, lost = _bent_step(hessian, gradient)
+    else:
+        step, values = _visible_step(hessian, gradient, shape)
+        lost = np.asarray((values[..., 0] <= SINGULAR) & ~shape.bends)
+    finite_step = np.asarray(np.isfinite(step).all(-1))
+    return np.where(finite_step[..., None], step, 0.0), lost | ~finite_step
+
+
+def _bent_step(hessian: FloatArray, gradient: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Where a ridge bends everything there is nothing to look out for but overflow."""
+    fine: BoolArray = np.asarray(np.isfinite(hessian).all((-2, -1)) & np.isfinite(gradient).all(-1))
+    if not fine.all():
+        hessian = np.where(fine[..., None, None], hessian, np.eye(hessian.shape[-1]))
+        gradient = np.where(fine[..., None], gradient, 0.0)
+    step: FloatArray = -np.linalg.solve(hessian, gradient[..., None])[..., 0]
+    return step, ~fine
+
+
+def _visible_step(hessian: FloatArray, gradient: FloatArray, shape: Shape) -> tuple[FloatArray, FloatArray]:
+    """The step, and the curvature along it, in the units and directions of the shape."""
+    scale, visible, _ = shape
     with np.errstate(over="ignore", invalid="ignore"):
         inside = visible @ (scale[..., None] * hessian * scale[..., None, :]) @ visible
         inside = np.where(np.isfinite(inside), inside, 0.0) + (np.eye(hessian.shape[-1]) - visible)
@@ -272,10 +276,7 @@ def _step(hessian: FloatArray, gradient: FloatArray, shape: Shape) -> tuple[Floa
         floor = SINGULAR * np.maximum(values[..., -1:], 1.0)
         along = np.swapaxes(vectors, -1, -2) @ (visible @ (scale * gradient)[..., None])
         newton = vectors @ (along / np.maximum(values, floor)[..., None])
-        step = -scale * newton[..., 0]
-    finite_step = np.isfinite(step).all(-1)
-    lost = ((values[..., 0] <= SINGULAR) & ~bends) | ~finite_step
-    return np.where(finite_step[..., None], step, 0.0), lost
+        return -scale * newton[..., 0], values
 
 
 class Point(NamedTuple):
@@ -287,23 +288,7 @@ class Point(NamedTuple):
     information: FloatArray
 
 
-def _evaluate(data: Data, penalty: Penalty, theta: FloatArray) -> Point:
-    """Sums over chunks of rounds, so that a pass needs little memory beyond the data's own."""
-    n, dim = data.features.shape[-3], theta.shape[-1]
-    width = max(1, CHUNK // max(1, data.features.size // max(n, 1)))
-    log_lik = np.zeros(theta.shape[:-1])
-    slope = np.zeros(theta.shape)
-    information = np.zeros((*theta.shape, dim))
-    for begin in range(0, n, width):
-        part = slice(begin, begin + width)
-        x, choice = data.features[..., part, :, :], data.choice[..., part]
-        offered = None if data.available is None else data.available[..., part, :]
-        utility = (x @ theta[..., None, :, None])[..., 0]
-        share = likelihood.shares(utility, offered, outside=data.outside)
-        log_lik += (likelihood.chosen_utility(utility, choice) - share.log_partition).sum(-1)
-        mean, spread = likelihood.moments_of(x, share)
-        slope += (likelihood.chosen_features(x, choice) - mean).sum(-2)
-        flat = spread.reshape(*spread.shape[:-3], -1, dim)
-        information += np.swapaxes(flat, -1, -2) @ flat
+def _evaluate(data: Likelihood, penalty: Penalty, theta: FloatArray) -> Point:
+    log_likelihood, slope, information = data.sums(theta)
     value, pull = penalty.at(theta)
-    return Point(value - log_lik, pull - slope, log_lik, information)
+    return Point(value - log_likelihood, pull - slope, log_likelihood, information)

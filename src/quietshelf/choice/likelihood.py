@@ -36,23 +36,23 @@ class Shares(NamedTuple):
     log_partition: FloatArray
 
 
-def shares(utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True) -> Shares:
-    """Probabilities of items with utilities (..., J), each exponential taken once.
+def shares(utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True, axis: int = -1) -> Shares:
+    """Probabilities of items with utilities (..., J), each exponential taken once; J may be another axis.
 
     >>> shares(np.array([0.0, 0.0, 1e4]), np.array([True, True, False])).items.round(3)
     array([0.333, 0.333, 0.   ])
     """
     masked = utility if available is None else np.where(available, utility, -np.inf)
-    top = masked.max(axis=-1, initial=0.0 if outside else -np.inf)
+    top = masked.max(axis=axis, initial=0.0 if outside else -np.inf)
     if not outside:
         top = np.where(np.isfinite(top), top, 0.0)  # nothing to choose from: log 0 below, not NaN
-    items = np.exp(masked - top[..., None])
+    items = np.exp(masked - np.expand_dims(top, axis))
     none = np.exp(-top) if outside else np.zeros(top.shape)
-    total = items.sum(axis=-1) + none
+    total = items.sum(axis=axis) + none
     with np.errstate(divide="ignore"):
         log_partition = np.log(total) + top
     total = np.where(total == 0, 1.0, total)
-    items /= total[..., None]
+    items /= np.expand_dims(total, axis)
     return Shares(items, none / total, log_partition)
 
 
@@ -122,8 +122,9 @@ def moments_of(features: FloatArray, share: Shares) -> Moments:
 
 def chosen_features(features: FloatArray, choice: IntArray) -> FloatArray:
     """The features of the chosen place, (..., d); zero for the outside option."""
-    index = np.maximum(choice, 0)[..., None, None]
-    picked = np.take_along_axis(features, index, axis=-2)[..., 0, :]
+    *_, places, dim = features.shape
+    first = np.arange(0, choice.size * places, places).reshape(choice.shape)
+    picked = features.reshape(-1, dim).take(first + np.maximum(choice, 0), axis=0)
     result: FloatArray = np.where((choice >= 0)[..., None], picked, 0.0)
     return result
 

@@ -10,6 +10,9 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import out, progress, talk
+from quietshelf.types import require
+
+OUTCOMES, IMPUTES, SCALINGS = ("booking", "click"), ("tree", "constant"), ("data", "public")
 
 expedia = typer.Typer(
     help="Prepare the hotel searches of the Kaggle file 'Expedia Personalized Sort'.", no_args_is_help=True
@@ -40,6 +43,12 @@ def prepare(
 
     if output.suffix != ".npz" or not output.parent.is_dir():
         raise ValueError(f"the output must be an .npz file in a folder that exists, got output={str(output)!r}")
+    for name, value, words in (
+        ("outcome", outcome, OUTCOMES),
+        ("impute", impute, IMPUTES),
+        ("scaling", scaling, SCALINGS),
+    ):
+        require(value in words, f"{name} must be {' or '.join(words)}", **{name: value})
     with progress("reading", unit="bytes") as moved:
         raw = read(train, destination=destination, progress=moved)
     cleaned = clean(raw, impute=impute, outcome=outcome, impressions=impressions)  # type: ignore[arg-type]  # checked

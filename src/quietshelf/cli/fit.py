@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import number, out
+from quietshelf.types import require
 
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
 PER_ROW = "The log tells no persons apart: the guarantee is to each row (round) of it, not to each person."
@@ -39,6 +40,7 @@ def fit(
     from quietshelf.choice.maps import feature_map as named
     from quietshelf.logs.encoded import parse_scales, read_any, scaled
 
+    require(0 < delta < 1, "delta must be in (0, 1)", delta=delta)
     given = read_any(log, wide=wide)
     declared = parse_scales(scales)
     if declared:

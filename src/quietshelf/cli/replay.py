@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import number, out, progress
-from quietshelf.cli.simulate import parse_contestants
+from quietshelf.cli.simulate import Budgets, Policies, parse_contestants
 
 NOT_PRIVATE = (
     "Not private: these figures come from the raw log, whatever the policy promises. Do not publish them as private."
@@ -20,8 +20,8 @@ NOT_PRIVATE = (
 
 def replay(
     log: Annotated[Path, typer.Argument(help="A log: CSV or Parquet in long format.")],
-    policy: Annotated[str, typer.Option(help="Policies, separated by commas.")] = "quiet,greedy,uniform",
-    rho: Annotated[str, typer.Option(help="Budgets of the private policies, separated by commas.")] = "1",
+    policy: Policies = None,
+    rho: Budgets = None,
     feature_map: Annotated[str, typer.Option("--map", help="item, concat, outer or full.")] = "concat",
     scales: Annotated[str, typer.Option(help="NAME=SPREAD or NAME=CENTRE:SPREAD of every feature.")] = "",
     capacity: Annotated[
@@ -40,17 +40,18 @@ def replay(
     """
     from quietshelf.choice.maps import feature_map as named
     from quietshelf.environments.replay import world_of
-    from quietshelf.logs.encoded import parse_scales, scaled
+    from quietshelf.logs.encoded import parse_scales, read_any, scaled
     from quietshelf.logs.log import Log
-    from quietshelf.logs.reading import read_log
 
-    given: Any = read_log(log, wide=wide)
+    given = read_any(log, wide=wide)
     declared = parse_scales(scales)
     given = scaled(given, declared) if declared else given
-    assert isinstance(given, Log)  # noqa: S101 - scaled gives back the kind it was given
+    if not isinstance(given, Log):
+        rule = "replay needs a log in long or wide format; searches of hotels have `quietshelf reproduce hotels --data`"
+        raise ValueError(f"{rule}, got log={str(log)!r}")
     chosen_map = named(feature_map)
     world = world_of(given, chosen_map, ridge=ridge, capacity=capacity)
-    contestants = parse_contestants(policy, rho)
+    _, contestants = parse_contestants(policy, rho)
     rows = _simulated(world, contestants, horizon=horizon, replicates=replicates, seed=seed)
     _replayed(rows, given, chosen_map, world, contestants, seed)
     items = "candidates of each round" if given.candidates else "every item of the log, at its average"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.choice import fit
-from quietshelf.choice.features import Catalogued
 from quietshelf.choice.maps import FeatureMap, feature_map
+from quietshelf.choice.tables import Drawn, Table
 from quietshelf.environments.resampled import ResampledEnvironment, Visitors
-from quietshelf.environments.scaled import Scaled
 from quietshelf.logs.held_out import best_ridge
 from quietshelf.logs.searches import Searches
 from quietshelf.types import FloatArray, IntArray, finite, positive, require, whole
@@ -83,9 +83,14 @@ class Hotels:
             theta=self.theta,
         )
 
-    def features(self, numbers: IntArray) -> Scaled:
+    def features(self, numbers: IntArray) -> Drawn:
         """What the searches with these numbers, (R,), make of the hotels."""
-        return Scaled(Catalogued(self.visitors[numbers], self.catalogue, self.feature_map), self.feature_scale)
+        return self.table.drawn(numbers)
+
+    @cached_property
+    def table(self) -> Table:
+        """All searches beside all hotels: who learns from them can keep rounds as numbers."""
+        return Table(self.visitors, self.catalogue, self.feature_map, self.feature_scale)
 
 
 def fitted(
@@ -117,7 +122,7 @@ def fitted(
     strength = best_ridge(rounds) if ridge is None else positive("ridge", ridge, zero=True)
     found = fit(*rounds, ridge=strength)
     require(bool(found.converged), "the fit must converge: more ridge", gradient_norm=float(found.gradient_norm))
-    scale = float(np.quantile(lengths(kept, chosen_map), quantile))
+    scale = float(np.quantile(Table(kept.visitor, kept.catalogue, chosen_map).lengths, quantile))
     return Hotels(
         visitors=kept.visitor,
         catalogue=np.asfortranarray(kept.catalogue),
@@ -128,9 +133,3 @@ def fitted(
         visitor_scale=visitor_scale,
         visits=visits,
     )
-
-
-def lengths(searches: Searches, chosen_map: FeatureMap) -> FloatArray:
-    """|x| of every search and item, (n, N)."""
-    features = Catalogued(searches.visitor, searches.catalogue, chosen_map)
-    return features.norm(np.eye(features.dim))

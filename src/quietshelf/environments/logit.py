@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.assortment import expected_revenue, solve
+from quietshelf.assortment import solve, taken
 from quietshelf.types import NOTHING, Context, FloatArray, IntArray, require
+
+
+class Weighed(NamedTuple):
+    """An assortment: items in ascending order (..., K), their weights, and the sum of all weights, none's included."""
+
+    items: IntArray
+    weight: FloatArray
+    total: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,6 +25,7 @@ class LogitRound:
     """A visitor of each world, with true utilities and one uniform number that decides what is picked.
 
     The same number serves every contestant: equal sets of items give equal choices, in whatever order they are shown.
+    Assortments may have further axes, such as one of contestants, before those of the worlds.
 
     Attributes:
         context: The visitors.
@@ -29,21 +39,16 @@ class LogitRound:
 
     def choose(self, assortment: IntArray) -> IntArray:
         """The item picked, (...), or -1; refuses an assortment that the context does not allow."""
-        items = np.sort(assortment, axis=-1)
-        check_allowed(self.context, items)
-        utility = np.where(items == NOTHING, -np.inf, np.take_along_axis(self.utility, items, axis=-1))
-        largest = utility.max(axis=-1, keepdims=True, initial=0.0)
-        reached = np.exp(utility - largest).cumsum(axis=-1)
-        goal = self.draw[..., None] * (reached[..., -1:] + np.exp(-largest))
-        place = (reached <= goal).sum(axis=-1, keepdims=True)
+        items, weight, total = self._weighed(assortment)
+        place = np.count_nonzero(weight.cumsum(axis=-1) <= (self.draw * total)[..., None], axis=-1)
         last = items.shape[-1] - 1
-        picked = np.take_along_axis(items, np.minimum(place, last), axis=-1)
-        return np.where(place <= last, picked, NOTHING)[..., 0]
+        picked = taken(items, np.minimum(place, last)[..., None])[..., 0]
+        return np.where(place <= last, picked, NOTHING)
 
     def regret(self, assortment: IntArray) -> FloatArray:
         """Expected revenue lost against the best assortment, (...); exactly zero for the best one."""
-        lost: FloatArray = self.best - self._value(np.sort(assortment, axis=-1))
-        return np.maximum(lost, 0.0)  # another best set may sum to the same value but for rounding
+        value = self._value(assortment)
+        return np.maximum(self.best - value, 0.0)  # another best set may sum to the same value but for rounding
 
     @cached_property
     def best(self) -> FloatArray:
@@ -58,10 +63,32 @@ class LogitRound:
             groups=given.groups,
             limits=given.limits,
         ).items
-        return self._value(np.sort(shown, axis=-1))
+        return self._value(shown)
 
-    def _value(self, items: IntArray) -> FloatArray:
-        return expected_revenue(self.utility, self.context.revenue, items)
+    def _value(self, assortment: IntArray) -> FloatArray:
+        items, weight, total = self._weighed(assortment)
+        value: FloatArray = (weight * taken(self.context.revenue, items)).sum(axis=-1) / total
+        return value
+
+    def _weighed(self, assortment: IntArray) -> Weighed:
+        """The items in order, what each weighs against the others, and what all of them and none weigh together."""
+        if self._last and self._last[0][0] is assortment:
+            return self._last[0][1]
+        items = np.sort(assortment, axis=-1)
+        check_allowed(self.context, items)
+        utility = taken(self.utility, items)
+        if (items[..., :1] == NOTHING).any():
+            utility = np.where(items == NOTHING, -np.inf, utility)
+        largest = utility.max(axis=-1, keepdims=True, initial=0.0)
+        weight = np.exp(utility - largest)
+        found = Weighed(items, weight, weight.sum(axis=-1) + np.exp(-largest[..., 0]))
+        self._last[:] = [(assortment, found)]
+        return found
+
+    @cached_property
+    def _last(self) -> list[tuple[IntArray, Weighed]]:
+        """What was asked about last, for choice and regret ask about the same."""
+        return []
 
 
 def check_allowed(context: Context, items: IntArray) -> None:

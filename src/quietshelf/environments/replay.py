@@ -78,6 +78,8 @@ def world_of(log: Log, feature_map: FeatureMap, *, ridge: float = 1.0, capacity:
     Where the log says what else could have been shown, each round keeps its own candidates and their features of that
     moment. Otherwise every item of the log may be shown to everybody, with its average features and revenue.
     """
+    features = feature_map.dim(len(log.visitor_names), len(log.item_names))
+    require(features > 0, "the log must have features for this map", feature_map=feature_map.name)
     found = fit(*log.offered(feature_map), ridge=ridge)
     require(bool(found.converged), "the fit must converge: more ridge", gradient_norm=float(found.gradient_norm))
     most = log.capacity if capacity is None else capacity
@@ -88,7 +90,7 @@ def world_of(log: Log, feature_map: FeatureMap, *, ridge: float = 1.0, capacity:
             available=candidates.rounds.available,
             revenue=candidates.revenue,
             theta=found.theta,
-            capacity=min(most, candidates.shown.shape[1]),
+            capacity=most,
         )
     catalogue, revenue = log.catalogue()
     return Hotels(
@@ -96,6 +98,6 @@ def world_of(log: Log, feature_map: FeatureMap, *, ridge: float = 1.0, capacity:
         catalogue=np.asfortranarray(catalogue),
         feature_map=feature_map,
         theta=found.theta,
-        capacity=min(most, len(catalogue)),
+        capacity=most,
         revenue=revenue,
     )

@@ -10,12 +10,15 @@ from numpy.random import SeedSequence
 
 from quietshelf.choice.features import Dense
 from quietshelf.environments.logit import LogitRound
+from quietshelf.environments.resampled import KnownRound
 from quietshelf.types import Context, FloatArray, IntArray, Streams, finite, positive, require, whole
 
 CONTEXTS = ("normal", "clipped")
 REVENUES = ("equal", "uniform")
 THETA, FEATURES, CHOICE, REVENUE = range(4)
 """The roles of a replicate's random streams: changing one law leaves the draws of the others alone."""
+TOGETHER = 256
+"""Best assortments that are solved in one call, for all replicates of some rounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,18 +89,21 @@ class Synthetic:
 
 
 class SyntheticEnvironment:
-    """R replicates of a synthetic world, side by side."""
+    """R replicates of a synthetic world, side by side; assortments may have an axis of contestants before theirs."""
+
+    stacks = True
 
     def __init__(self, world: Synthetic, seeds: Sequence[SeedSequence]) -> None:
         require(len(seeds) >= 1, "a world needs one seed a replicate", seeds=len(seeds))
         self._world, self._count, self._next = world, len(seeds), 0
         self._streams = [Streams([_child(seed, role) for seed in seeds]) for role in range(4)]
         self._theta = self._first_theta()
-        self._revenue = np.ones((self._count, world.items))
+        self._revenue: FloatArray = np.broadcast_to(1.0, (self._count, world.items))
         if world.revenue == "uniform":
             self._revenue = np.array(self._streams[REVENUE].random(self._revenue.shape))
         self._fixed = self._draw_features() if world.fixed else None
-        self._round: LogitRound | None = None
+        self._ready: list[KnownRound] = []
+        self._round: KnownRound | None = None
 
     @property
     def theta(self) -> FloatArray:
@@ -108,14 +114,23 @@ class SyntheticEnvironment:
         """The visitor of round t in every world; rounds come one after the other, from 0."""
         require(t == self._next, f"rounds must come one after the other: {self._next} is next", t=t)
         self._next = t + 1
-        features = self._draw_features() if self._fixed is None else self._fixed
-        context = Context(features, self._revenue, self._world.capacity)
-        draw = self._streams[CHOICE].random((self._count,))
-        self._round = LogitRound(context, features.utility(self._theta), draw)
+        if not self._ready:
+            self._ready = self._prepared()
+        self._round = self._ready.pop(0)
         if self._world.drift:
             step = self._streams[THETA].standard_normal(self._theta.shape)
             self._theta = self._theta + self._world.drift * step
-        return context
+        return self._round.context
+
+    def _prepared(self) -> list[KnownRound]:
+        """The next rounds, as many as are worth solving together; where tastes drift, just one."""
+        many = 1 if self._world.drift else max(1, TOGETHER // self._count)
+        features = [self._draw_features() if self._fixed is None else self._fixed for _ in range(many)]
+        draws = [self._streams[CHOICE].random((self._count,)) for _ in range(many)]
+        contexts = [Context(each, self._revenue, self._world.capacity) for each in features]
+        utility = np.stack([each.utility(self._theta) for each in features])
+        best = LogitRound(contexts[0], utility, np.stack(draws)).best
+        return [KnownRound(*parts) for parts in zip(contexts, utility, draws, best, strict=True)]
 
     def choose(self, context: Context, assortment: IntArray) -> IntArray:
         """The item that the visitor of the open round picks, (R,), or -1."""
@@ -125,7 +140,7 @@ class SyntheticEnvironment:
         """Expected revenue lost in the open round against the best assortment, (R,)."""
         return self._open(context).regret(assortment)
 
-    def _open(self, context: Context) -> LogitRound:
+    def _open(self, context: Context) -> KnownRound:
         if self._round is None or context is not self._round.context:
             raise ValueError("context must be that of the open round")
         return self._round

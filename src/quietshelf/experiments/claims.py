@@ -71,7 +71,9 @@ def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[Outcome]:
             ``worse``, all other settings that both have being equal), ``widens`` (by more and more ``along`` a
             setting), ``slows`` (later visitors lose less than earlier ones), ``always`` (a measure is true at a share
             ``least`` of the checkpoints after ``after``), ``within`` (a measure is below ``bound`` at the end),
-            ``exceeds`` (it is above ``level``).
+            ``exceeds`` (it is above ``level``), ``reaches`` (regret is at most the ``goals``, one a value ``along`` a
+            setting, for so many visitors (``horizon``) and at least so many ``replicates``; met when the mean less two
+            standard errors is at or below).
         series: All series of the study.
     """
     require(claim["kind"] in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=claim["kind"])
@@ -81,7 +83,8 @@ def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[Outcome]:
         pairs = KINDS[claim["kind"]](claim, group)
         if pairs:
             name = described(group[0], claim.get("by", []))
-            tested = tuple(_tested(pair, len(pairs)) for pair in pairs)
+            reaches = claim["kind"] == "reaches"
+            tested = tuple(_reached(pair) if reaches else _tested(pair, len(pairs)) for pair in pairs)
             source = claim.get("source", "ours")
             outcomes.append(Outcome(claim["says"], source, name, _together([t.verdict for t in tested]), tested))
     return outcomes
@@ -125,6 +128,8 @@ def _slows(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     pairs = []
     for one in group:
         begin = int(np.searchsorted(one.times, claim.get("after", 0)))
+        if begin > one.times.size - 3:
+            continue  # too short a run to have an early and a late part
         middle = int(np.searchsorted(one.times, (one.times[begin] + one.times[-1]) / 2))
         early = (one.regret[:, middle] - one.regret[:, begin]) / (one.times[middle] - one.times[begin])
         late = (one.regret[:, -1] - one.regret[:, middle]) / (one.times[-1] - one.times[middle])
@@ -165,6 +170,19 @@ def _exceeds(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     return pairs
 
 
+def _reaches(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
+    """A goal, and what was lost; nothing where the study was run at another size than the goals are for."""
+    key, goals = claim["along"], claim["goals"]
+    values = values_of(group, key)
+    require(len(goals) == len(values), f"reaches needs a goal for each {key}", goals=goals, values=values)
+    goal = dict(zip(values, goals, strict=True))
+    return [
+        (f"goal above measured at {described(one, [key])}", np.full(one.final.shape, float(goal[one[key]])), one.final)
+        for one in group
+        if one.times[-1] == claim["horizon"] and one.final.size >= claim["replicates"]
+    ]
+
+
 def _widens(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     """The gap between worse and better at one value of a setting above that at the value before."""
     key, keys = claim["along"], {*claim["better"], *claim["worse"]}
@@ -191,6 +209,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, Any], Sequence[Series]], list[Pair]]]
     "always": _always,
     "within": _within,
     "exceeds": _exceeds,
+    "reaches": _reaches,
 }
 _STRICT = 1e-12  # a share that is exactly as large as claimed is large enough
 
@@ -202,6 +221,15 @@ def _tested(pair: Pair, count: int) -> Comparison:
     low, high = float(mean - half), float(mean + half)
     verdict: Verdict = "holds" if low > 0 else "fails" if high < 0 else "undecided"
     return Comparison(subject, float(large.mean()), float(small.mean()), low, high, verdict)
+
+
+def _reached(pair: Pair) -> Comparison:
+    """A goal is met when the mean less two standard errors is at or below it."""
+    subject, goal, lost = pair
+    away = float((goal - lost).mean())
+    error = float(lost.std(ddof=1)) / lost.size**0.5
+    verdict: Verdict = "holds" if away + 2 * error >= 0 else "fails"
+    return Comparison(subject, float(goal[0]), float(lost.mean()), away - 2 * error, away + 2 * error, verdict)
 
 
 def _together(verdicts: Sequence[Verdict]) -> Verdict:

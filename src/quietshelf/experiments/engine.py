@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, MutableSequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
 from quietshelf.__about__ import __version__
 from quietshelf.experiments.store import Store
 from quietshelf.experiments.units import Done, Unit, run_unit
+from quietshelf.loop.pool import worker_environment
 from quietshelf.types import whole
 
 Progress = Callable[[int, int], None]
 Runner = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 INTERVAL = 0.25
 """Seconds between two looks at the work."""
 STOP = -1
@@ -52,7 +51,7 @@ class Local:
         context = get_context("spawn")
         board = context.RawArray("q", len(units) + 1)
         workers = min(self._workers, len(units), _room(units))
-        with _one_thread(), ProcessPoolExecutor(workers, context, initializer=_share, initargs=(board,)) as pool:
+        with worker_environment(), ProcessPoolExecutor(workers, context, initializer=_share, initargs=(board,)) as pool:
             futures = {pool.submit(_work, place, unit): unit for place, unit in enumerate(units)}
             try:
                 yield from _finished(futures, board, report)
@@ -77,21 +76,6 @@ def _room(units: list[Unit]) -> int:
     """How many units fit into memory side by side; at least one is always tried."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1, free // max(1, *(unit.memory for unit in units)))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """What is spawned meanwhile computes on one thread: the cores are taken by processes."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 _board: MutableSequence[int] = []

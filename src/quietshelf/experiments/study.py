@@ -11,6 +11,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -65,17 +66,25 @@ class Study:
             whole(key, getattr(self, key))
         whole("seed", self.seed, low=0)
         require(bool(self.worlds) and bool(self.policies), "a study needs worlds and policies", study=self.name)
+        both = {key for world in self.worlds for key in world} & {key for policy in self.policies for key in policy}
+        require(not both, "a setting must belong to worlds or to policies, not to both", both=sorted(both))
 
     def reduced(self, *, horizon: int | None = None, replicates: int | None = None, seed: int | None = None) -> Study:
-        """The same study at another size or seed; worlds with a horizon of their own shrink in proportion."""
+        """The same study at another size or seed.
+
+        Worlds with a horizon of their own change in proportion. In a shorter study exploration, and the time after
+        which a claim looks, are shortened in proportion too: what follows exploration stays the larger part.
+        """
         length = self.horizon if horizon is None else whole("horizon", horizon)
-        worlds = tuple(_shorter(world, length, self.horizon) for world in self.worlds)
+        share = Fraction(length, self.horizon)
         return replace(
             self,
             horizon=length,
             replicates=self.replicates if replicates is None else replicates,
             seed=self.seed if seed is None else seed,
-            worlds=worlds,
+            worlds=tuple(_scaled(world, "horizon", share) for world in self.worlds),
+            policies=tuple(_scaled(policy, "explore", min(share, Fraction(1))) for policy in self.policies),
+            claims=tuple(_scaled(claim, "after", min(share, Fraction(1))) for claim in self.claims),
         )
 
     def with_data(self, path: Path | None) -> Study:
@@ -153,7 +162,5 @@ def _takes_part(policy: Settings, world: Settings) -> bool:
     return "worlds" not in policy or world.get("name") in policy["worlds"]
 
 
-def _shorter(world: Settings, horizon: int, before: int) -> Settings:
-    if "horizon" not in world:
-        return world
-    return {**world, "horizon": max(1, world["horizon"] * horizon // before)}
+def _scaled(settings: Settings, key: str, share: Fraction) -> Settings:
+    return {**settings, key: max(1, int(settings[key] * share))} if key in settings else settings

@@ -71,10 +71,11 @@ class Unit:
 
     @property
     def memory(self) -> int:
-        """Bytes it needs, roughly: contestants who fit again keep every round's features."""
+        """Bytes it needs, roughly: who fits again keeps every round, as numbers where visitors come from a table."""
         world = self.cell.world
         keeping = sum(entry.policy["policy"] not in FORGETFUL for entry in self.cell.entries)
-        return 8 * self.cell.horizon * len(self.replicates) * keeping * world.capacity * world.dim
+        each = 4 * (2 + world.capacity) if hasattr(world, "table") else 8 * world.capacity * world.dim
+        return self.cell.horizon * len(self.replicates) * keeping * each
 
 
 @dataclass(frozen=True)

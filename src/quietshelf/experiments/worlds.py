@@ -12,6 +12,7 @@ from typing import Any
 from numpy.random import SeedSequence
 
 from quietshelf.choice.maps import FeatureMap
+from quietshelf.choice.tables import Table
 from quietshelf.environments import Hotels, Synthetic
 from quietshelf.environments.expedia import fitted
 from quietshelf.logs.cleaned import read_searches
@@ -26,7 +27,7 @@ def make_world(settings: Mapping[str, Any]) -> World:
 
     Args:
         settings: ``kind`` and its options; of ``hotels`` a file of searches, ``data``, and the options of
-            `quietshelf.environments.expedia.fitted`.
+            `quietshelf.environments.expedia.fitted`, its ridge as ``fit_ridge``: contestants may have one of their own.
     """
     options = {key: value for key, value in settings.items() if key not in ("kind", "name", "horizon")}
     kind = settings.get("kind", "synthetic")
@@ -76,6 +77,11 @@ class NamedHotels:
         return self.built.feature_scale
 
     @property
+    def table(self) -> Table:
+        """Searches beside hotels: who learns from them keeps rounds as numbers."""
+        return self.built.table
+
+    @property
     def built(self) -> Hotels:
         """The world itself, read and fitted once a process."""
         return _hotels(self.settings)
@@ -91,4 +97,5 @@ def _hotels(settings: tuple[tuple[str, Any], ...]) -> Hotels:
     path = Path(os.path.expandvars(options.pop("data")))
     rule = "a study of hotels needs a file of searches: --data FILE, or the folder named by QUIETSHELF_DATA"
     require(path.is_file(), rule, data=str(path))
-    return fitted(read_searches(path), **options)
+    ridge = options.pop("fit_ridge", None)
+    return fitted(read_searches(path), ridge=ridge, **options)

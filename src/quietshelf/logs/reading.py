@@ -55,7 +55,7 @@ def read_table(path: str | Path, *, text: tuple[str, ...] = IDS) -> Any:
         try:
             return tables.read_csv(source.handle, dtype=dict.fromkeys(text, str))
         except (tables.errors.ParserError, tables.errors.EmptyDataError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} must be a CSV table with a header: {error}") from None
+            raise ValueError(f"{path} must be a CSV table with a header: {str(error).strip()}") from None
 
 
 def as_log(table: Any) -> Log:

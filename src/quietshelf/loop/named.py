@@ -102,12 +102,10 @@ class MakeDpmnl:
     config: Dpmnl | DpmnlEpsilonDelta
 
     def __call__(self, setting: Setting, rng: Random) -> Curator:
-        """The curator for so many worlds; exploration never outlasts the horizon."""
-        source = Simulated(rng)
-        config = replace(self.config, explore=min(self.config.explore, setting.horizon))
-        plan = config.plan(dim=setting.dim, capacity=setting.capacity, horizon=setting.horizon, source=source)
-        worlds = (setting.worlds,)
-        return DpmnlCurator(plan, source, dim=setting.dim, capacity=setting.capacity, worlds=worlds)
+        """The curator for so many worlds."""
+        source, sizes = Simulated(rng), {"dim": setting.dim, "capacity": setting.capacity}
+        plan = self.config.plan(**sizes, horizon=setting.horizon, source=source)
+        return DpmnlCurator(plan, source, **sizes, worlds=(setting.worlds,))
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, Iterator, MutableSequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from multiprocessing import get_context
 from time import monotonic
 from typing import TypeVar
@@ -13,6 +15,15 @@ T = TypeVar("T")
 Progress = Callable[[int, int], None]
 Job = Callable[[range, Callable[[int], None]], T]
 
+WORKER = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
+}
+"""The environment of a worker. One thread: the cores are taken by processes, and the last bits of linear algebra may
+depend on it. The GNU allocator keeps what is freed: arrays of a megabyte come and go ten thousand times a second."""
 INTERVAL = 0.25
 """Seconds between two reports, at least."""
 STOP = -1
@@ -45,7 +56,7 @@ def spread(job: Job[T], groups: list[range], report: Throttled) -> list[T]:
     # Spawned, not forked: a fork copies locks that other threads may hold.
     context = get_context("spawn")
     board = context.RawArray("q", len(groups) + 1)
-    with ProcessPoolExecutor(len(groups), mp_context=context, initializer=_share, initargs=(board,)) as pool:
+    with worker_environment(), ProcessPoolExecutor(len(groups), context, _share, (board,)) as pool:
         futures = [pool.submit(_work, job, place, group) for place, group in enumerate(groups)]
         try:
             _watch(set(futures), board, report)
@@ -53,6 +64,21 @@ def spread(job: Job[T], groups: list[range], report: Throttled) -> list[T]:
             board[STOP] = 1
             raise
         return [future.result() for future in futures]
+
+
+@contextmanager
+def worker_environment() -> Iterator[None]:
+    """What is spawned meanwhile is a worker."""
+    before = {name: os.environ.get(name) for name in WORKER}
+    os.environ.update(WORKER)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _watch(waiting: set[Future[T]], board: MutableSequence[int], report: Throttled) -> None:

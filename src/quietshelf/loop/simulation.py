@@ -7,23 +7,25 @@ and adding contestants, replicates or workers changes no number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.random import SeedSequence
 
-from quietshelf.accounting import Ledger
-from quietshelf.loop.arrow import Party, run
-from quietshelf.loop.clock import Clock, TimedCurator, TimedEnvironment, TimedPolicy
+from quietshelf.loop.arrow import run
+from quietshelf.loop.clock import Clock, TimedEnvironment
 from quietshelf.loop.contest import Contestant, Setting, World
+from quietshelf.loop.entering import Entrant, Team, teams
 from quietshelf.loop.named import contestant
 from quietshelf.loop.pool import Progress, Throttled, spread
 from quietshelf.loop.result import Result, merge
 from quietshelf.types import Environment, FloatArray, Streams, require, whole
 
+T = TypeVar("T")
 WORLD, POLICY, NOISE = range(3)
 """The roles of a replicate's random streams."""
 
@@ -80,52 +82,50 @@ def simulate(
 def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
     """Run one group of replicates side by side; ``tick`` hears how many rounds are done in the group."""
     environment = study.world.open(_seeds(study.seed, group, WORLD))
-    world_clock, clocks = Clock(), {entrant.label: Clock() for entrant in study.contestants}
-    parties = _enter(study, group, environment, clocks)
-    lost = {party.label: np.zeros(len(group)) for party in parties}
+    entered = teams(_enter(study, group, environment), environment, lambda: Streams(_seeds(study.seed, group, POLICY)))
+    clock, parties = Clock(), [team.party for team in entered]
+    lost = dict.fromkeys((party.label for party in parties), np.zeros(len(group)))
     noted: dict[str, list[FloatArray]] = {party.label: [] for party in parties}
     due = set(study.times)
-    for step in run(TimedEnvironment(environment, world_clock), _timed(parties, clocks), horizon=study.horizon):
-        lost[step.label] += step.regret
+    for step in run(TimedEnvironment(environment, clock), parties, horizon=study.horizon):
+        lost[step.label] = lost[step.label] + step.regret
         if step.t + 1 in due:
-            noted[step.label].append(lost[step.label].copy())
+            noted[step.label].append(lost[step.label])
         tick((step.t + 1) * len(group))
+    paths = [path for team in entered for path in _paths(team, noted[team.party.label])]
+    order = [entrant.label for entrant in study.contestants]
     return Result(
         study.horizon,
         study.times,
-        {label: np.stack(paths, axis=-1) for label, paths in noted.items()},
-        {party.label: _ledgers(party) for party in parties},
-        {label: clock.seconds for label, clock in clocks.items()},
-        world_clock.seconds,
+        _ordered(order, dict(paths)),
+        _ordered(order, {label: ledger for team in entered for label, ledger in team.ledgers.items()}),
+        _ordered(order, {label: seconds for team in entered for label, seconds in team.seconds.items()}),
+        clock.seconds,
     )
 
 
-def _enter(study: Study, group: range, environment: Environment, clocks: dict[str, Clock]) -> list[Party]:
+def _enter(study: Study, group: range, environment: Environment) -> list[Entrant]:
     setting = Setting(
         world=study.world,
         worlds=len(group),
         horizon=study.horizon,
         tastes=partial(_tastes, environment),
     )
-    parties = []
-    for entrant in study.contestants:
-        noise = Streams(_seeds(study.seed, group, NOISE))
-        curator = clocks[entrant.label].call(entrant.curator, setting, noise)
-        chance = Streams(_seeds(study.seed, group, POLICY))
-        parties.append(Party(entrant.label, entrant.policy, curator, chance))
-    return parties
+    entrants = []
+    for one in study.contestants:
+        clock, noise = Clock(), Streams(_seeds(study.seed, group, NOISE))
+        entrants.append(Entrant(one, clock.call(one.curator, setting, noise), clock))
+    return entrants
 
 
-def _timed(parties: list[Party], clocks: dict[str, Clock]) -> list[Party]:
-    return [
-        Party(
-            party.label,
-            TimedPolicy(party.policy, clocks[party.label]),
-            TimedCurator(party.curator, clocks[party.label]),
-            party.rng,
-        )
-        for party in parties
-    ]
+def _paths(team: Team, noted: list[FloatArray]) -> list[tuple[str, FloatArray]]:
+    """The regret of each contestant of a team, (replicates, checkpoints)."""
+    path = np.stack(noted, axis=-1)
+    return list(zip(team.labels, path if path.ndim > 2 else path[None], strict=True))
+
+
+def _ordered(labels: list[str], values: Mapping[str, T]) -> dict[str, T]:
+    return {label: values[label] for label in labels}
 
 
 def _tastes(environment: Environment) -> FloatArray:
@@ -133,11 +133,6 @@ def _tastes(environment: Environment) -> FloatArray:
     if theta is None:
         raise ValueError(f"the oracle needs an environment with a theta, got {type(environment).__name__}")
     return theta
-
-
-def _ledgers(party: Party) -> tuple[Ledger, ...]:
-    ledger = getattr(party.curator, "ledger", None)
-    return (ledger,) if isinstance(ledger, Ledger) else ()
 
 
 def _seeds(seed: int, group: range, role: int) -> list[SeedSequence]:

@@ -7,6 +7,7 @@ the random order of the items where the release asks to explore. So what a world
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class Uniform:
     Without groups all allowed sets of that size are equally likely.
     """
 
+    stacks: ClassVar[bool] = True
+
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
         batch = np.broadcast_shapes(release.explore.shape, context.revenue.shape[:-1])
@@ -41,7 +44,9 @@ def decide(context: Context, release: Release, utility: FloatArray, rng: Random)
     if not (size <= LARGEST).all():  # features so large that utilities overflow: they are served all the same
         utility = np.nan_to_num(utility, nan=-LARGEST, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
         size = np.ones_like(size)
-    utility = utility + (JITTER * size) * order
+    jittered = (JITTER * size) * order
+    jittered += utility
+    utility = jittered
     revenue = context.revenue
     if release.explore.any():
         explore = release.explore[..., None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from quietshelf.policies.chance import decide
 from quietshelf.types import Context, IntArray, Random, Release
@@ -12,17 +13,23 @@ from quietshelf.types import Context, IntArray, Random, Release
 class Optimistic:
     """The exact best assortment at utilities ``x . theta + radius |x|``, in the norm of the release's covariance."""
 
+    stacks: ClassVar[bool] = True
+
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
         utility = context.features.utility(release.theta)
         if release.radius.any():
-            utility = utility + release.radius[..., None] * context.features.norm(release.covariance)
+            width = release.radius[..., None] * context.features.norm(release.covariance)
+            width += utility
+            utility = width
         return decide(context, release, utility, rng)
 
 
 @dataclass(frozen=True)
 class Greedy:
     """The exact best assortment at the utilities ``x . theta``: no optimism, whatever the radius."""
+
+    stacks: ClassVar[bool] = True
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""

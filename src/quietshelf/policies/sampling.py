@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class Thompson:
     Attributes:
         samples: M, draws a visitor; None for the paper's number, `paper_samples`.
     """
+
+    stacks: ClassVar[bool] = True
 
     samples: int | None = None
 

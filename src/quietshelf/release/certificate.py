@@ -17,13 +17,16 @@ Reference: docs/proofs.md, section 12.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from quietshelf.choice import gradient
-from quietshelf.choice.fitting import CHUNK
+from quietshelf.choice import Fit, fit, gradient
+from quietshelf.choice.dense import CHUNK
 from quietshelf.types import BoolArray, FloatArray, IntArray
 
 UNIT = 2.0**-53
@@ -31,21 +34,78 @@ HIGHER_ORDERS = 1.1
 """Room for what is of second order in u."""
 
 
-class Objective(NamedTuple):
-    """``sum of losses + ridge/2 |theta - centre|² + linear . theta``; every field but the ridge has batch axes.
+Chunk = tuple[FloatArray, IntArray, BoolArray | None]
+"""Features shown (..., m, J, d), place chosen (..., m), places that hold an item (..., m, J) or None for all."""
+
+
+class Visits(Protocol):
+    """Rounds to be fitted, however they are kept."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(..., n, J, d)."""
+
+    @property
+    def longest(self) -> float:
+        """The largest norm of a row, over all worlds."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rounds as features, some at a time."""
+
+    def fit(self, *, ridge: float, centre: FloatArray, linear: FloatArray, tol: float, start: ArrayLike) -> Fit:
+        """The minimiser of the objective below."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseVisits:
+    """Rounds kept as features.
 
     Attributes:
         rows: Features shown, (..., n, J, d).
         position: Place chosen, (..., n), -1 for none.
         offered: Places that hold an item, (..., n, J); None for all.
-        ridge: The paper's Delta.
-        centre: (..., d).
-        linear: b, (..., d).
     """
 
     rows: FloatArray
     position: IntArray
     offered: BoolArray | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(..., n, J, d)."""
+        return self.rows.shape
+
+    @cached_property
+    def longest(self) -> float:
+        """The largest norm of a row, over all worlds."""
+        return longest_row(self.rows)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rounds as features, some at a time."""
+        n = self.shape[-3]
+        width = max(1, CHUNK // max(1, self.rows.size // max(n, 1)))
+        for begin in range(0, n, width):
+            part = slice(begin, begin + width)
+            offered = None if self.offered is None else self.offered[..., part, :]
+            yield self.rows[..., part, :, :], self.position[..., part], offered
+
+    def fit(self, *, ridge: float, centre: FloatArray, linear: FloatArray, tol: float, start: ArrayLike) -> Fit:
+        """The minimiser of the objective below."""
+        data = (self.rows, self.position, self.offered)
+        return fit(*data, ridge=ridge, centre=centre, linear=linear, tol=tol, start=start)
+
+
+class Objective(NamedTuple):
+    """``sum of losses + ridge/2 |theta - centre|² + linear . theta``; every field but the ridge has batch axes.
+
+    Attributes:
+        visits: Whose losses.
+        ridge: The paper's Delta.
+        centre: (..., d).
+        linear: b, (..., d).
+    """
+
+    visits: Visits
     ridge: float
     centre: FloatArray
     linear: FloatArray
@@ -71,11 +131,11 @@ class Certificate:
 
 def certify(objective: Objective, theta: FloatArray) -> Certificate:
     """Evaluate the gradient at theta (..., d), apart from the solver, and bound the error of doing so."""
-    n, places, dim = objective.rows.shape[-3:]
-    slope, depth = _summed(objective, theta)
+    n, places, dim = objective.visits.shape[-3:]
+    slope, depth = _summed(objective.visits, theta)
     away = theta - objective.centre
     norm = np.linalg.norm(slope + (objective.ridge * away + objective.linear), axis=-1)
-    longest = longest_row(objective.rows)
+    longest = objective.visits.longest
     size = longest * np.linalg.norm(theta, axis=-1)
     relative = np.expm1(UNIT * ((2 * dim + 5) * size + places + 6 * math.log1p(places) + 16))
     one = longest * (relative + (places + 2) * UNIT)
@@ -89,16 +149,11 @@ def longest_row(rows: FloatArray) -> float:
     return math.sqrt(np.einsum("...d,...d->...", rows, rows).max(initial=0.0))
 
 
-def _summed(objective: Objective, theta: FloatArray) -> tuple[FloatArray, int]:
+def _summed(visits: Visits, theta: FloatArray) -> tuple[FloatArray, int]:
     """The gradients of all losses, added up in chunks and in pairs; and how deep the tree of additions is."""
-    n = objective.rows.shape[-3]
-    width = max(1, CHUNK // max(1, objective.rows.size // max(n, 1)))
     sums: list[FloatArray] = [np.zeros(theta.shape)]
     deepest = 0
-    for begin in range(0, n, width):
-        part = slice(begin, begin + width)
-        offered = None if objective.offered is None else objective.offered[..., part, :]
-        rows, position = objective.rows[..., part, :, :], objective.position[..., part]
+    for rows, position, offered in visits.chunks():
         each, levels = _pairwise(-gradient(rows, position, theta[..., None, :], offered))
         sums.append(each)
         deepest = max(deepest, levels)

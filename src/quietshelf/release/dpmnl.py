@@ -9,10 +9,11 @@ Reference: docs/proofs.md, sections 8 to 15 and 17.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
 from quietshelf.accounting import Event, epsilon_classic, epsilon_text
 from quietshelf.release import epsilon_delta, theory, toeplitz, tree
@@ -22,7 +23,7 @@ from quietshelf.release.objective_perturbation import within
 from quietshelf.release.perturbation_curves import Perturbation
 from quietshelf.types import positive, require, whole
 
-Trigger = Literal["since-last", "literal"]
+Trigger = Literal["since-last", "literal", "doubling"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Plan:
         radius: alpha_t of visitor t, from 1 on.
         fits: D_MLE, the most fits, the one after exploration among them.
         explore: T0.
-        trigger: Which V the determinant must have doubled against: that of the last fit, or of the last visitor.
+        trigger: What must have doubled before a refit: det V since the last fit or visitor, or the number of visitors.
         clip: Public radius to which features are clipped, and by which they are divided; None takes them as they come.
         bounded: Whether features lie in the unit ball, by clipping or by declaration; what does not is then refused.
         budget: The most rho the ledger allows; None where the printed constants claim less than is proven.
@@ -56,8 +57,26 @@ class Plan:
     budget: float | None
 
 
+class Parts(NamedTuple):
+    """Where the paper's policy and its benchmark differ.
+
+    Attributes:
+        perturbation: As in a plan.
+        continual: The same.
+        radius: The same, made from ``shift``.
+        nominal_rho: What the paper claims for each fit, if anything.
+        budget: As in a plan.
+    """
+
+    perturbation: Perturbation
+    continual: tree.ContinualSum
+    radius: Callable[..., theory.Radius]
+    nominal_rho: float | None
+    budget: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
-class Shared:
+class Shared(ABC):
     """Settings that the paper's policy and its benchmark have in common; the first half alters the guarantee.
 
     Attributes:
@@ -66,8 +85,10 @@ class Shared:
         fits: D_MLE, or "auto" for ceil(d log2(K T)).
         clip: Public radius of features under a sound calibration; printed constants take features as they come.
         bounded: Declares that features lie in the unit ball anyway; without it nothing is proven of printed constants.
+        calibration: "paper" for the printed constants; the others are proven.
         explore: T0, visitors who are shown random assortments.
-        trigger: "since-last", or "literal" as printed, which never fires (docs/proofs.md, section 15).
+        trigger: "since-last"; "literal" as printed, which never fires (docs/proofs.md, section 15); or "doubling": at
+            T0, 2 T0, 4 T0, ... visitors, whatever the determinant.
         scale: c, the share of alpha_t that is used.
         kappa: Of the paper's Assumption 2.
     """
@@ -77,6 +98,7 @@ class Shared:
     fits: int | Literal["auto"] = 10
     clip: float = 1.0
     bounded: bool = False
+    calibration: str = "sound"
 
     explore: int = 500
     trigger: Trigger = "since-last"
@@ -89,9 +111,8 @@ class Shared:
         require(self.fits == "auto" or whole("fits", self.fits) > 0, "fits must be auto or a number", fits=self.fits)
         positive("clip", self.clip)
         whole("explore", self.explore)
-        require(
-            self.trigger in ("since-last", "literal"), "trigger must be since-last or literal", trigger=self.trigger
-        )
+        triggers = get_args(Trigger)
+        require(self.trigger in triggers, f"trigger must be one of {', '.join(triggers)}", trigger=self.trigger)
         positive("scale", self.scale, zero=True)
         positive("kappa", self.kappa)
 
@@ -100,6 +121,39 @@ class Shared:
         if self.fits == "auto":
             return theory.fits_allowed(dim=dim, capacity=capacity, horizon=horizon)
         return self.fits
+
+    def plan(self, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Plan:
+        """The numbers for one shop; exploration never outlasts the horizon."""
+        fits = self.most_fits(dim=dim, capacity=capacity, horizon=horizon)
+        parts = self._parts(fits, dim=dim, capacity=capacity, horizon=horizon, source=source)
+        paper = self.calibration == "paper"
+        bounded = self.bounded or not paper
+        shift = _shift(parts.continual, dim=dim, horizon=horizon, printed=paper)
+        return Plan(
+            perturbation=parts.perturbation,
+            fit_price=fit_event(
+                parts.perturbation,
+                dim=dim,
+                capacity=capacity,
+                source=source,
+                visitors="history",
+                bounded=bounded,
+                nominal_rho=parts.nominal_rho,
+            ),
+            continual=parts.continual,
+            shift=shift,
+            radius=parts.radius(shift=shift),
+            fits=fits,
+            explore=min(self.explore, horizon),
+            trigger=self.trigger,
+            clip=None if paper else self.clip,
+            bounded=bounded,
+            budget=parts.budget,
+        )
+
+    @abstractmethod
+    def _parts(self, fits: int, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Parts:
+        """Noise, prices and widths for so many fits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,51 +170,21 @@ class Dpmnl(Shared):
     continual: Literal["tree", "toeplitz"] = "tree"
     split: float = 0.5
 
-    def plan(self, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Plan:
-        """The numbers for one shop."""
-        fits = self.most_fits(dim=dim, capacity=capacity, horizon=horizon)
+    def _parts(self, fits: int, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Parts:
         rho_fits, rho_gram = self.share * self.rho, (1 - self.share) * self.rho
+        sizes = {"dim": dim, "capacity": capacity, "horizon": horizon}
         paper = self.calibration == "paper"
-        perturbation = within(rho_fits / fits, dim, capacity, self.calibration)
-        continual = self._continual(rho_gram, dim=dim, capacity=capacity, horizon=horizon, source=source)
-        shift = _shift(continual, dim=dim, horizon=horizon, printed=paper)
-        return Plan(
-            perturbation=perturbation,
-            fit_price=fit_event(
-                perturbation,
-                dim=dim,
-                capacity=capacity,
-                source=source,
-                visitors="history",
-                bounded=self.bounded or not paper,
-                nominal_rho=rho_fits / fits if paper else None,
-            ),
-            continual=continual,
-            shift=shift,
+        return Parts(
+            perturbation=within(rho_fits / fits, dim, capacity, self.calibration),
+            continual=self._continual(rho_gram, sizes, source),
             radius=partial(
-                theory.radius,
-                dim=dim,
-                capacity=capacity,
-                horizon=horizon,
-                rho=rho_fits,
-                fits=fits,
-                shift=shift,
-                kappa=self.kappa,
-                split=self.split,
-                scale=self.scale,
+                theory.radius, **sizes, rho=rho_fits, fits=fits, kappa=self.kappa, split=self.split, scale=self.scale
             ),
-            fits=fits,
-            explore=self.explore,
-            trigger=self.trigger,
-            clip=None if paper else self.clip,
-            bounded=self.bounded or not paper,
+            nominal_rho=rho_fits / fits if paper else None,
             budget=None if paper or source.noiseless else self.rho,
         )
 
-    def _continual(
-        self, rho: float, *, dim: int, capacity: int, horizon: int, source: NoiseSource
-    ) -> tree.ContinualSum:
-        sizes = {"horizon": horizon, "dim": dim, "capacity": capacity}
+    def _continual(self, rho: float, sizes: dict[str, int], source: NoiseSource) -> tree.ContinualSum:
         if self.calibration == "paper":
             require(self.continual == "tree", "the printed algorithm has a tree", continual=self.continual)
             return tree.paper(rho, source=source, bounded=self.bounded, **sizes)
@@ -172,6 +196,8 @@ class Dpmnl(Shared):
 @dataclass(frozen=True, kw_only=True)
 class DpmnlEpsilonDelta(Shared):
     """The (epsilon, delta) benchmark: rho is converted at delta = 1/T², and the two parts share epsilon and delta.
+
+    Its ledger holds the rho that the noise is proven to cost, whatever was wished.
 
     Attributes:
         calibration: "sound" (curves converted once, an exact Gaussian tree), "repaired" (the supplement's formulas made
@@ -189,43 +215,26 @@ class DpmnlEpsilonDelta(Shared):
         delta = 1.0 / max(2, horizon) ** 2
         return epsilon_text(self.rho, horizon) if self.conversion == "text" else epsilon_classic(self.rho, delta), delta
 
-    def plan(self, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Plan:
-        """The numbers for one shop; the ledger holds the rho that the noise is proven to cost, whatever was wished."""
-        fits = self.most_fits(dim=dim, capacity=capacity, horizon=horizon)
+    def _parts(self, fits: int, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Parts:
         epsilon, delta = self.epsilon(horizon)
         epsilon_fits, delta_fits = self.share * epsilon, self.share * delta
-        paper = self.calibration == "paper"
+        sizes = {"dim": dim, "capacity": capacity, "horizon": horizon}
+        law = self._law(epsilon - epsilon_fits, delta - delta_fits, **sizes)
+        bounded = self.bounded or self.calibration != "paper"
+        detail = f"(epsilon, delta) tree, {self.calibration}"
         perturbation = self._perturbation(epsilon_fits, delta_fits, fits=fits, dim=dim, capacity=capacity)
-        law = self._law(epsilon - epsilon_fits, delta - delta_fits, dim=dim, capacity=capacity, horizon=horizon)
-        bounded = self.bounded or not paper
-        continual = tree.Tree(
-            horizon=horizon, dim=dim, capacity=capacity, law=law, source=source, bounded=bounded,
-            detail=f"(epsilon, delta) tree, {self.calibration}",
-        )  # fmt: skip
-        shift = _shift(continual, dim=dim, horizon=horizon, printed=paper)
-        return Plan(
+        return Parts(
             perturbation=perturbation,
-            fit_price=fit_event(
-                perturbation, dim=dim, capacity=capacity, source=source, visitors="history", bounded=bounded
-            ),
-            continual=continual,
-            shift=shift,
+            continual=tree.Tree(**sizes, law=law, source=source, bounded=bounded, detail=detail),
             radius=partial(
                 theory.benchmark_radius,
-                dim=dim,
-                capacity=capacity,
-                horizon=horizon,
+                **sizes,
                 epsilon=epsilon_delta.printed_share(epsilon_fits, delta_fits, fits).epsilon,
                 noise=perturbation.sigma,
-                shift=shift,
                 kappa=self.kappa,
                 scale=self.scale,
             ),
-            fits=fits,
-            explore=self.explore,
-            trigger=self.trigger,
-            clip=None if paper else self.clip,
-            bounded=self.bounded or not paper,
+            nominal_rho=None,
             budget=None,
         )
 

@@ -11,23 +11,36 @@ Reference: docs/proofs.md, sections 2 and 15.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.release.dpmnl import Plan
-from quietshelf.release.history import History, contributing
+from quietshelf.release.history import contributing
+from quietshelf.release.indexed_history import Memory, visits_of
 from quietshelf.release.noise import NoiseSource
-from quietshelf.release.objective_perturbation import private_fit
+from quietshelf.release.objective_perturbation import private_fit_of
+from quietshelf.release.tree import ContinualSum, Tree
+from quietshelf.release.trees import together
 from quietshelf.statistics import Shown, clip, gram
-from quietshelf.types import BoolArray, FloatArray, Release, Round
+from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round
 
 FLOOR = 1e-6
 """Share of lambda below which no eigenvalue of V_t falls: noise beyond lambda is cut off, which costs nothing."""
 
 
+class Sizes(NamedTuple):
+    """Leading axes of every round, K and d."""
+
+    worlds: tuple[int, ...]
+    capacity: int
+    dim: int
+
+
 class DpmnlCurator:
-    """Runs a plan in any number of parallel worlds.
+    """Runs a plan in any number of parallel worlds, or several plans side by side in the same worlds.
 
     Args:
         plan: The numbers.
@@ -40,20 +53,57 @@ class DpmnlCurator:
     def __init__(
         self, plan: Plan, source: NoiseSource, *, dim: int, capacity: int, worlds: tuple[int, ...] = ()
     ) -> None:
-        self._plan, self._source = plan, source
-        self._sizes = {"dim": dim, "capacity": capacity, "worlds": worlds}
-        self._history = History(worlds, capacity, dim, horizon=plan.continual.horizon)
-        self._state = plan.continual.start(worlds)
-        self._ledger = Ledger(budget=plan.budget).spend(plan.continual.event)
-        start = 2 * plan.shift * np.eye(dim)
-        self._mark = np.full(worlds, np.linalg.slogdet(start)[1])
+        self._plans: tuple[Plan, ...] = (plan,)
+        self._sources: tuple[NoiseSource, ...] = (source,)
+        self._sizes = Sizes(worlds, capacity, dim)
+        self._ledgers = [Ledger(budget=plan.budget).spend(plan.continual.event)]
+        self._begin(plan.continual)
+
+    @classmethod
+    def together(cls, curators: Sequence[DpmnlCurator]) -> DpmnlCurator:
+        """One that does the work of several of equal `kin`, before their first visitors; their axis is the first."""
+        joint, sizes = cls.__new__(cls), curators[0]._sizes
+        joint._plans = tuple(plan for each in curators for plan in each._plans)
+        joint._sources = tuple(source for each in curators for source in each._sources)
+        joint._ledgers = [ledger for each in curators for ledger in each._ledgers]
+        joint._sizes = sizes._replace(worlds=(len(joint._plans), *sizes.worlds))
+        joint._begin(together([plan.continual for plan in joint._plans if isinstance(plan.continual, Tree)]))
+        return joint
+
+    def _begin(self, continual: ContinualSum) -> None:
+        worlds, capacity, dim = self._sizes
+        self._history = Memory(worlds, capacity, dim, horizon=continual.horizon, clip=self._plan.clip)
+        self._continual, self._state = continual, continual.start(worlds)
+        start = 2 * self._column(self._shifts)[..., None, None] * np.eye(dim)
+        self._mark = np.broadcast_to(np.linalg.slogdet(start)[1], worlds)
         self._release = Release(
             theta=np.zeros((*worlds, dim)),
             precision=np.broadcast_to(start * self._unit**2, (*worlds, dim, dim)),
-            radius=np.full(worlds, plan.radius(1)),
+            radius=np.broadcast_to(self._column([plan.radius(1) for plan in self._plans]), worlds),
             explore=np.ones(worlds, dtype=bool),
             count=np.zeros(worlds, dtype=np.int64),
         )
+
+    @property
+    def kin(self) -> Hashable:
+        """Curators who differ in numbers alone have equal ones; None for those who work by themselves."""
+        plan = self._plan
+        if len(self._history) or not isinstance(plan.continual, Tree) or plan.continual.source.grid:
+            return None
+        return plan.explore, plan.clip, plan.bounded, plan.continual.horizon, self._sizes
+
+    @property
+    def _plan(self) -> Plan:
+        """The first, for what curators of a kin have in common."""
+        return self._plans[0]
+
+    @property
+    def _shifts(self) -> list[float]:
+        return [plan.shift for plan in self._plans]
+
+    def _column(self, values: Sequence[float]) -> FloatArray:
+        """One number a plan, to stand beside arrays of all worlds: (C, 1, ...), or () for a single plan."""
+        return np.reshape(values, () if len(self._plans) == 1 else (-1, *[1] * (len(self._sizes.worlds) - 1)))
 
     @property
     def _unit(self) -> float:
@@ -63,7 +113,12 @@ class DpmnlCurator:
     @property
     def ledger(self) -> Ledger:
         """What was spent in the world with the most fits."""
-        return self._ledger
+        return self._ledgers[0]
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """The same of every plan."""
+        return tuple(self._ledgers)
 
     @property
     def release(self) -> Release:
@@ -72,22 +127,22 @@ class DpmnlCurator:
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """One visitor in each world: a new V_t, and a new theta where it is due."""
-        seen = self._clipped(contributing(round, **self._sizes))  # type: ignore[arg-type]
-        self._state, noisy = self._plan.continual.add(self._state, gram(seen.rows))  # refuses what it cannot bear
-        self._history.append(seen)
+        seen = self._clipped(contributing(round, **self._sizes._asdict()))
+        self._state, noisy = self._continual.add(self._state, gram(seen.rows))  # refuses what it cannot bear
+        self._history.append(seen, round)
         precision, size = self._shifted(noisy)
         due = self._due(size)
         theta, count = self._release.theta, self._release.count
         if due.any():
             theta, count = self._fitted(due), np.asarray(count + due)
             self._mark = np.where(due, size, self._mark)
-        if self._plan.trigger == "literal":
-            self._mark = size
+        if self._triggers("literal").any():
+            self._mark = np.where(self._triggers("literal"), size, self._mark)
         t = len(self._history)
         self._release = Release(
             theta=theta,
             precision=precision * self._unit**2,
-            radius=np.full(count.shape, self._plan.radius(t + 1)),
+            radius=np.broadcast_to(self._column([plan.radius(t + 1) for plan in self._plans]), count.shape),
             explore=np.full(count.shape, t < self._plan.explore),
             count=count,
         )
@@ -100,8 +155,9 @@ class DpmnlCurator:
 
     def _shifted(self, noisy: FloatArray) -> tuple[FloatArray, FloatArray]:
         """V_t + 2 lambda I, eigenvalues floored, and the logarithm of its determinant."""
-        dim, floor = noisy.shape[-1], FLOOR * self._plan.shift
-        precision = noisy + 2 * self._plan.shift * np.eye(dim)
+        dim, shift = noisy.shape[-1], self._column(self._shifts)
+        floor = np.broadcast_to(FLOOR * shift, noisy.shape[:-2])
+        precision = noisy + 2 * shift[..., None, None] * np.eye(dim)
         try:
             size = _log_determinant(precision)
         except np.linalg.LinAlgError:
@@ -110,45 +166,57 @@ class DpmnlCurator:
         else:
             # The least of d positive eigenvalues is at least det / (the mean of the others, if they had it all)^(d-1).
             most = np.trace(precision, axis1=-2, axis2=-1) / max(dim - 1, 1)
-            certain = size >= math.log(floor) + (dim - 1) * np.log(most)
+            certain = size >= np.log(floor) + (dim - 1) * np.log(most)
         if not certain.all():
-            precision[~certain], size[~certain] = _floored(precision[~certain], floor)
+            precision[~certain], size[~certain] = _floored(precision[~certain], floor[~certain])
         return precision, size
+
+    def _triggers(self, name: str) -> BoolArray:
+        return self._column([plan.trigger == name for plan in self._plans]).astype(bool)
 
     def _due(self, size: FloatArray) -> BoolArray:
         rounds, count = len(self._history), self._release.count
         if rounds <= self._plan.explore:
             return np.full(count.shape, rounds == self._plan.explore)
-        return np.asarray((size > self._mark + math.log(2.0)) & (count < self._plan.fits))
+        times, rest = divmod(rounds, self._plan.explore)
+        doubled = rest == 0 and times.bit_count() == 1
+        grown = np.where(self._triggers("doubling"), doubled, size > self._mark + math.log(2.0))
+        return np.asarray(grown & (count < self._column([plan.fits for plan in self._plans])))
 
     def _fitted(self, due: BoolArray) -> FloatArray:
         """New theta where due; the price is entered before the noise is drawn."""
-        if int(self._release.count[due].max()) + 2 > len(self._ledger.events):
-            self._ledger = self._ledger.spend(self._plan.fit_price)
-        plan, flat = self._plan, self._release.theta.reshape(-1, self._release.theta.shape[-1]).copy()
-        for group, rounds in self._history.parts(np.flatnonzero(due)):
-            found = private_fit(
-                rounds.features,
-                rounds.choice,
-                rounds.available,
-                perturbation=plan.perturbation,
-                source=self._source.only(group),
-                visitors="history",
-                bounded=plan.bounded,
-                start=flat[group] * self._unit,
-            )
-            flat[group] = found.theta / self._unit
+        flat = self._release.theta.reshape(-1, self._release.theta.shape[-1]).copy()
+        size = len(flat) // len(self._plans)
+        for number, some in enumerate(due.reshape(len(self._plans), size)):
+            if some.any():
+                self._fit(number, number * size + np.flatnonzero(some), flat)
         return flat.reshape(self._release.theta.shape)
 
+    def _fit(self, number: int, worlds: IntArray, theta: FloatArray) -> None:
+        """One plan's fits in some worlds, by their numbers through all leading axes, into theta (worlds, d)."""
+        plan, before = self._plans[number], number * len(theta) // len(self._plans)
+        if int(self._release.count.reshape(-1)[worlds].max()) + 2 > len(self._ledgers[number].events):
+            self._ledgers[number] = self._ledgers[number].spend(plan.fit_price)
+        for group, rounds in self._history.parts(worlds):
+            found = private_fit_of(
+                visits_of(rounds),
+                perturbation=plan.perturbation,
+                source=self._sources[number].only(group - before),
+                visitors="history",
+                bounded=plan.bounded,
+                start=theta[group] * self._unit,
+            )
+            theta[group] = found.theta / self._unit
 
-def _floored(precision: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
-    """Matrices (n, d, d) with eigenvalues raised to the floor, and the logarithms of their determinants.
+
+def _floored(precision: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Matrices (n, d, d) with eigenvalues raised to the floors (n,), and the logarithms of their determinants.
 
     World by world: what becomes of one must not depend, in the last bit, on what runs beside it.
     """
     values, vectors = np.linalg.eigh(precision)
     low = values[:, 0] < floor
-    values = np.maximum(values, floor)
+    values = np.maximum(values, floor[:, None])
     lifted = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     size = np.log(values).sum(-1)
     if not low.all():

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quietshelf.accounting import HISTORY, Assumption, Event, Ledger
-from quietshelf.choice.fitting import CHUNK
+from quietshelf.choice.dense import CHUNK
 from quietshelf.statistics import Shown, shown
 from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, Round, finite, require, whole
 
@@ -23,6 +23,8 @@ LARGEST = 1e6
 """Exact curators refuse features beyond this: beside their squares float64 would lose the ridge, and the inverse."""
 FIRST = 256
 """Rounds there is room for at first; room doubles when it is used up."""
+WAITING = 64
+"""Rounds that wait to be stored together."""
 
 
 def exact_ledger(name: str) -> Ledger:
@@ -65,8 +67,10 @@ def contributing(
     places, length = seen.rows.shape[-2:]
     require(places <= capacity, f"an assortment must have at most capacity={capacity} places", places=places)
     require(length == dim, f"features must have dim={dim}", length=length)
-    size = float(np.abs(finite("features", seen.rows)).max(initial=0.0))
-    require(size <= largest, f"features must be at most {largest:g} in size", size=size)
+    rows = finite("features", seen.rows)
+    if largest < math.inf:
+        size = float(np.abs(rows).max(initial=0.0))
+        require(size <= largest, f"features must be at most {largest:g} in size", size=size)
     if round.counts is None:
         return seen
     return Shown(
@@ -89,8 +93,9 @@ class History:
 
     >>> history = History((), capacity=2, dim=1)
     >>> history.append(Shown(np.array([[0.5], [1.0]]), np.array([True, True]), np.array(1)))
-    >>> len(history), history.view().features.tolist(), history.view().choice.tolist()
-    (1, [[[0.5], [1.0]]], [1])
+    >>> ((_, rounds),) = history.parts(np.array([0]))
+    >>> len(history), rounds.features.tolist(), rounds.choice.tolist()
+    (1, [[[[0.5], [1.0]]]], [[1]])
 
     Args:
         worlds: Leading axes of every round; () for one visitor at a time.
@@ -100,40 +105,47 @@ class History:
     """
 
     def __init__(self, worlds: tuple[int, ...], capacity: int, dim: int, *, horizon: int | None = None) -> None:
-        self._worlds = worlds
         self._count = math.prod(worlds)
         self._length = 0
         self._full = True
+        self._waiting: list[Shown] = []
         room = FIRST if horizon is None else whole("horizon", horizon)
         self._features = np.zeros((self._count, room, whole("capacity", capacity), whole("dim", dim)))
         self._available = np.zeros((self._count, room, capacity), dtype=bool)
         self._choice = np.zeros((self._count, room), dtype=np.int32)
 
     def __len__(self) -> int:
-        return self._length
+        return self._length + len(self._waiting)
 
     def append(self, seen: Shown) -> None:
         """Add one round of every world: rows (*worlds, J, d) for some J <= K; places beyond J stay empty."""
-        _, room, capacity, dim = self._features.shape
-        if self._length == room:
+        if self._waiting and seen.rows.shape != self._waiting[0].rows.shape:
+            self._store()
+        self._waiting.append(seen)
+        if len(self._waiting) >= WAITING:
+            self._store()
+
+    def _store(self) -> None:
+        """Write the rounds that wait, many at once: worlds are far apart in memory, and each is visited once."""
+        if not self._waiting:
+            return
+        begin, end = self._length, len(self)
+        while end > self._features.shape[1]:
             self._features = _longer(self._features)
             self._available = _longer(self._available)
             self._choice = _longer(self._choice)
-        places, n = seen.rows.shape[-2], self._length
-        self._features[:, n, :places] = seen.rows.reshape(self._count, places, dim)
-        self._available[:, n, :places] = seen.offered.reshape(self._count, places)
-        self._choice[:, n] = seen.position.reshape(self._count)
-        self._full = self._full and places == capacity and bool(seen.offered.all())
-        self._length += 1
-
-    def view(self) -> Rounds:
-        """All rounds so far, leading axes as given; not copied, so not to be changed."""
-        features, choice, available = self._of(slice(None))
-        return Rounds(
-            features.reshape(self._worlds + features.shape[1:]),
-            choice.reshape(self._worlds + choice.shape[1:]),
-            None if available is None else available.reshape(self._worlds + available.shape[1:]),
-        )
+        rows, offered, position = (np.stack(parts) for parts in zip(*self._waiting, strict=True))
+        many, places, dim = len(rows), *rows.shape[-2:]
+        full = places == self._features.shape[2] and bool(offered.all())
+        if self._full and not full:
+            self._available[:, :begin] = True
+        self._full = self._full and full
+        self._features[:, begin:end, :places] = rows.reshape(many, self._count, places, dim).swapaxes(0, 1)
+        self._choice[:, begin:end] = position.reshape(many, self._count).T
+        if not self._full:
+            self._available[:, begin:end, :places] = offered.reshape(many, self._count, places).swapaxes(0, 1)
+        self._length = end
+        self._waiting.clear()
 
     def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, Rounds]]:
         """Some worlds, by their numbers through all leading axes, with all their rounds: a few worlds at a time.
@@ -141,13 +153,14 @@ class History:
         Short histories come side by side, long ones after one another. So no more than one chunk of rounds is copied,
         and `fit` adds up the sums of a world in the same order whichever worlds are fitted beside it.
         """
-        numbers = max(1, self._length * self._features.shape[2] * self._features.shape[3])
+        numbers = max(1, len(self) * self._features.shape[2] * self._features.shape[3])
         width = max(1, CHUNK // numbers)
         for begin in range(0, worlds.size, width):
             group = worlds[begin : begin + width]
             yield group, self._of(slice(group[0], group[0] + 1) if group.size == 1 else group)
 
     def _of(self, worlds: slice | IntArray) -> Rounds:
+        self._store()
         n = self._length
         available = None if self._full else self._available[worlds, :n]
         return Rounds(self._features[worlds, :n], self._choice[worlds, :n], available)

@@ -20,8 +20,9 @@ from typing import Literal
 import numpy as np
 
 from quietshelf.accounting import Ledger
-from quietshelf.choice import fit
-from quietshelf.release.history import LARGEST, History, contributing, exact_ledger
+from quietshelf.release.exact import Exact
+from quietshelf.release.history import exact_ledger
+from quietshelf.release.indexed_history import Memory, fit_rounds
 from quietshelf.statistics import gram
 from quietshelf.types import BoolArray, FloatArray, Release, Round, positive, require, whole
 
@@ -54,7 +55,7 @@ class ConfidenceWidth:
         return self.scale / (2 * self.kappa) * math.sqrt(inside)
 
 
-class MaximumLikelihood:
+class MaximumLikelihood(Exact):
     """A curator that refits theta to its whole history, in any number of parallel worlds.
 
     Args:
@@ -89,6 +90,7 @@ class MaximumLikelihood:
         fits: int | None = None,
         horizon: int | None = None,
     ) -> None:
+        super().__init__(worlds, capacity, dim)
         _one_of("schedule", schedule, ("determinant", "intervals"))
         _one_of("precision", precision, ("gram", "information"))
         self._explore = whole("explore", explore, low=0)
@@ -97,8 +99,7 @@ class MaximumLikelihood:
         self._schedule, self._precision = schedule, precision
         self._radius = radius if callable(radius) else positive("radius", radius, zero=True)
         self._fits = math.inf if fits is None else whole("fits", fits)
-        self._shape = (worlds, whole("capacity", capacity), whole("dim", dim))
-        self._history = History(*self._shape, horizon=horizon)
+        self._history = Memory(*self._shape, horizon=horizon)
         self._gram = np.broadcast_to(self._ridge * np.eye(dim), (*worlds, dim, dim))
         self._mark = self._progress()
         self._release = Release(
@@ -109,17 +110,12 @@ class MaximumLikelihood:
             count=np.zeros(worlds, dtype=np.int64),
         )
 
-    @property
-    def release(self) -> Release:
-        """The last release; theta = 0 and precision = ridge I before the first."""
-        return self._release
-
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """Take in one visitor of each world; fit again where it is due."""
-        worlds, capacity, dim = self._shape
-        seen = contributing(round, worlds=worlds, capacity=capacity, dim=dim, largest=LARGEST)
-        self._history.append(seen)
-        self._gram = self._gram + gram(seen.rows)
+        seen, worlds = self._seen(round), self._shape[0]
+        self._history.append(seen, round)
+        if self._precision == "gram" or self._schedule == "determinant":
+            self._gram = self._gram + gram(seen.rows)
         due = self._due()
         if due.any():
             self._refit(due)
@@ -133,7 +129,7 @@ class MaximumLikelihood:
         last, dim = self._release, self._shape[2]
         theta, precision = last.theta.reshape(-1, dim).copy(), last.precision.reshape(-1, dim, dim).copy()
         for group, rounds in self._history.parts(np.flatnonzero(due)):
-            fitted = fit(*rounds, ridge=self._ridge, start=theta[group])
+            fitted = fit_rounds(rounds, ridge=self._ridge, start=theta[group])
             theta[group] = fitted.theta
             precision[group] = fitted.information + self._ridge * np.eye(dim)
         self._mark = np.where(due, self._progress(), self._mark)

@@ -19,7 +19,8 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.choice import chosen_features, moments, utilities
-from quietshelf.release.history import LARGEST, contributing, exact_ledger
+from quietshelf.release.exact import Exact
+from quietshelf.release.history import exact_ledger
 from quietshelf.release.maximum_likelihood import Radius
 from quietshelf.statistics import Shown
 from quietshelf.types import FloatArray, Release, Round, positive, whole
@@ -55,7 +56,7 @@ class OnlineWidth:
         return self.scale * math.sqrt(self.dim) * math.log1p(t) * math.log1p(self.capacity)
 
 
-class MirrorDescent:
+class MirrorDescent(Exact):
     """A curator that moves theta a little after every round, in any number of parallel worlds.
 
     Args:
@@ -81,7 +82,7 @@ class MirrorDescent:
         step: float | None = None,
         radius: Radius | None = None,
     ) -> None:
-        self._shape = (worlds, whole("capacity", capacity), whole("dim", dim))
+        super().__init__(worlds, capacity, dim)
         self._bound = math.sqrt(dim) if bound is None else positive("bound", bound)
         self._step = math.log1p(capacity) / 2 + self._bound + 1 if step is None else positive("step", step)
         chosen = OnlineWidth(dim=dim, capacity=capacity) if radius is None else radius
@@ -91,16 +92,10 @@ class MirrorDescent:
         precision = np.broadcast_to(first * np.eye(dim), (*worlds, dim, dim))
         self._release = self._made(np.zeros((*worlds, dim)), precision)
 
-    @property
-    def release(self) -> Release:
-        """The last release; theta = 0 and precision = ridge I before the first."""
-        return self._release
-
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """Take in one visitor of each world and move theta."""
-        worlds, capacity, dim = self._shape
-        seen = contributing(round, worlds=worlds, capacity=capacity, dim=dim, largest=LARGEST)
-        theta, precision = moved(seen, self._release.theta, self._release.precision, step=self._step, bound=self._bound)
+        last, options = self._release, {"step": self._step, "bound": self._bound}
+        theta, precision = moved(self._seen(round), last.theta, last.precision, **options)
         self._rounds += 1
         self._release = self._made(theta, precision)
         return self._release

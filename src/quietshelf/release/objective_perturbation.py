@@ -16,14 +16,13 @@ Reference: docs/proofs.md, sections 9 to 12.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.accounting import Event, Visitors
-from quietshelf.choice import fit
-from quietshelf.release.certificate import Certificate, Objective, certify, longest_row
+from quietshelf.release.certificate import Certificate, DenseVisits, Objective, Visits, certify
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.perturbation_cost import Calibration, calibrate, choice_loss, cost
 from quietshelf.release.perturbation_curves import Perturbation
@@ -34,12 +33,25 @@ TOL = 1e-6
 OUTPUT_NOISE = 1e-4
 """Far below any standard error of theta; with ``TOL`` the solver then costs about 2e-5 of a calibrated rho."""
 UNIT_BALL = 1 + 1e-12
-NEWTON_TOL = 1e-9
 ATTEMPTS = 20
 
 
 class NotCertified(ArithmeticError):  # noqa: N818 - says what happened
     """The minimiser could not be certified to ``tol``. Nothing was released; that it happened is outside the proof."""
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `private_fit_of`."""
+
+    perturbation: Required[Perturbation]
+    source: Required[NoiseSource]
+    visitors: Required[Visitors]
+    centre: ArrayLike | None
+    bounded: bool
+    nominal_rho: float | None
+    tol: float
+    output_noise: float
+    start: ArrayLike | None
 
 
 class PrivateFit(NamedTuple):
@@ -51,9 +63,21 @@ class PrivateFit(NamedTuple):
 
 
 def private_fit(
-    rows: ArrayLike,
-    position: IntArray,
-    offered: BoolArray | None = None,
+    rows: ArrayLike, position: IntArray, offered: BoolArray | None = None, **options: Unpack[Options]
+) -> PrivateFit:
+    """`private_fit_of` rounds that are kept as features.
+
+    Args:
+        rows: Features shown, (..., n, K, d); K is the capacity.
+        position: Place chosen, (..., n), -1 for none.
+        offered: Places that hold an item, (..., n, K); None for all.
+        **options: As there.
+    """
+    return private_fit_of(DenseVisits(finite("rows", rows, shape=(None, None, None)), position, offered), **options)
+
+
+def private_fit_of(
+    visits: Visits,
     *,
     perturbation: Perturbation,
     source: NoiseSource,
@@ -68,9 +92,7 @@ def private_fit(
     """Fit the choice model to visitors, privately, in any number of parallel worlds.
 
     Args:
-        rows: Features shown, (..., n, K, d); K is the capacity.
-        position: Place chosen, (..., n), -1 for none.
-        offered: Places that hold an item, (..., n, K); None for all.
+        visits: Who came, what they were shown and chose; its shape (..., n, K, d) has the capacity K.
         perturbation: Noise and ridge, from ``calibrate``, ``within`` or elsewhere.
         source: Where the noise comes from.
         visitors: The batch fitted, or ``HISTORY``.
@@ -85,8 +107,7 @@ def private_fit(
     Raises:
         NotCertified: No theta with a gradient certified below ``tol`` was found.
     """
-    x = finite("rows", rows, shape=(None, None, None))
-    lead, (places, dim) = x.shape[:-3], x.shape[-2:]
+    lead, (places, dim) = visits.shape[:-3], visits.shape[-2:]
     price = event(
         perturbation,
         dim=dim,
@@ -98,11 +119,11 @@ def private_fit(
         tol=tol,
         output_noise=output_noise,
     )
-    if bounded:
-        _require_unit_ball(x)
+    rule = "features must lie in the unit ball: clip them first"
+    require(not bounded or visits.longest <= UNIT_BALL, rule, longest=visits.longest)
     middle = np.broadcast_to(finite("centre", np.zeros(dim) if centre is None else centre, shape=(dim,)), (*lead, dim))
     b = source.draw(perturbation.sigma, (*lead, dim))
-    objective = Objective(x, position, offered, perturbation.ridge, middle, b)
+    objective = Objective(visits, perturbation.ridge, middle, b)
     theta, certificate = _minimiser(objective, middle if start is None else start, tol)
     return PrivateFit(theta + source.draw(output_noise, theta.shape), price, certificate)
 
@@ -177,14 +198,11 @@ def _minimiser(objective: Objective, start: ArrayLike, tol: float) -> tuple[Floa
     """Newton, and again from where it stopped, until the certificate holds in every world."""
     theta = start
     for _ in range(ATTEMPTS):
-        found = fit(
-            objective.rows,
-            objective.position,
-            objective.offered,
+        found = objective.visits.fit(
             ridge=objective.ridge,
             centre=objective.centre,
             linear=objective.linear,
-            tol=min(NEWTON_TOL, tol / 4),
+            tol=tol / 4,
             start=theta,
         )
         theta, certificate = found.theta, certify(objective, found.theta)
@@ -192,8 +210,3 @@ def _minimiser(objective: Objective, start: ArrayLike, tol: float) -> tuple[Floa
             return theta, certificate
     worst = float(certificate.bound.max())
     raise NotCertified(f"the gradient must be certified to tol={tol!r}, got {worst!r}; nothing was released")
-
-
-def _require_unit_ball(rows: FloatArray) -> None:
-    longest = longest_row(rows)
-    require(longest <= UNIT_BALL, "features must lie in the unit ball: clip them first", longest=longest)

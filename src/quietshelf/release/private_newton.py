@@ -9,7 +9,7 @@ Sensitivity, noise: those of `quietshelf.release.batch_pair`, at each release's 
     weighted score is between 0 and 1, so its sum moves by 1 at most.
 Privacy: the shares add up to rho, everybody being in every release; one batch in the ledger, so it adds them up.
 Assumes: theta, coordinates and steps are computed from releases and public numbers alone.
-Reference: docs/proofs.md, sections 2 and 4.
+Reference: docs/proofs.md, section 18.
 
 `quiet` itself would let every visitor count once, in one of many batches, which suits visitors who come one by one. A
 log is all there at once, and early batches, evaluated far from the answer, bias what is said of strong tastes. Steps
@@ -19,7 +19,7 @@ are held within a radius: far from the answer the information is too small to st
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,15 @@ MANY = 10**6
 """Items of a shop whose catalogue is not declared: subsets then hardly share any."""
 
 
+class Sums(NamedTuple):
+    """One release: the noisy pair (score, information) of everybody, and where it was evaluated."""
+
+    theta: FloatArray
+    coordinates: FloatArray
+    scales: batch_pair.Scales
+    noisy: batch_pair.Noisy
+
+
 @dataclass(frozen=True, eq=False)
 class PrivateTastes:
     """What a private fit of a log gives; everything in it is public.
@@ -58,12 +67,16 @@ class PrivateTastes:
         covariance: Of theta, sampling and noise both counted, (d, d).
         ledger: What was spent.
         drowned: In how many directions the last release's information was below its noise.
+        releases: The noisy pairs, in their order; all that is paid for is these and the squares.
+        squares: The noisy sum of squared lengths of weighted scores.
     """
 
     theta: FloatArray
     covariance: FloatArray
     ledger: Ledger
     drowned: int
+    releases: tuple[Sums, ...]
+    squares: float
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -93,7 +106,7 @@ def private_newton(
     dim, first = shown.rows.shape[-1], floored(finite("curvature", curvature))
     ledger = Ledger(budget=None if source.noiseless else positive("rho", rho), unit=unit)
     prior = Estimate(np.zeros(dim), PRIOR_VISITORS * first)
-    full, shape, theta = prior, first, prior.theta
+    full, shape, theta, released = prior, first, prior.theta, list[Sums]()
     for share in _shares():
         theta = _within_radius(theta, full.theta, first)
         scales = batch_pair.scales(rho=share * rho, dim=dim, grid=source.grid)
@@ -101,15 +114,17 @@ def private_newton(
         frame = coordinates(shape)
         total, squares = _total(shown, theta, frame, source.grid)
         noisy = batch_pair.release(total, scales=scales, source=source)
+        released.append(Sums(theta, frame, scales, noisy))
         latest = records.record(noisy, theta=theta, coordinates=frame, scales=scales, size=len(shown.position))
         shape = records.geometry([latest], first, anchor=50.0 if declared else 5.0, caution=2.0 if declared else 1.0)
         full = records.rebuild([latest], prior, Estimate(theta, full.precision))
     scale = noise_for(1.0, SQUARES * MARGIN * rho)
     ledger = ledger.spend(entry(source, "squared scores", sensitivity=1.0, scale=scale, visitors=0))
-    above = squares + float(source.draw(scale, (1,))[0]) + CAUTION * scale
-    variation = float(np.clip(above / max(latest.values.sum(), 1e-300), 0.0, 1.0))
+    squares += float(source.draw(scale, (1,))[0])
+    variation = float(np.clip((squares + CAUTION * scale) / max(latest.values.sum(), 1e-300), 0.0, 1.0))
     covariance = _covariance(latest, prior, full, variation)
-    return PrivateTastes(full.theta, covariance, ledger, int(np.max(records.drowned(latest))))
+    below = int(np.max(records.drowned(latest)))
+    return PrivateTastes(full.theta, covariance, ledger, below, tuple(released), squares)
 
 
 def declared_curvature(

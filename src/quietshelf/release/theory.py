@@ -10,6 +10,7 @@ Reference: docs/proofs.md, sections 14, 15 and 17.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from quietshelf.types import positive, require, whole
 
@@ -71,8 +72,33 @@ def tight_shift(deviation: float, *, dim: int, chance: float) -> float:
     return positive("deviation", deviation) * (math.sqrt(2 * whole("dim", dim)) + tail)
 
 
+@dataclass(frozen=True)
+class Radius:
+    """Alpha_t as a function of t, from 1 on: everything but the chance of choices is worked out.
+
+    Attributes:
+        dim: d.
+        error: What the fit is off by beside the chance of choices.
+        kappa: Of Assumption 2.
+        shifted: What lambda adds.
+        scale: c.
+        ahead: Added to t in the first term.
+    """
+
+    dim: int
+    error: float
+    kappa: float
+    shifted: float
+    scale: float
+    ahead: int = 0
+
+    def __call__(self, time: int) -> float:
+        """Of visitor t."""
+        choices = _choice_error(time + self.ahead, self.dim)
+        return self.scale * ((choices + self.error) / self.kappa + self.shifted)
+
+
 def radius(
-    time: int,
     *,
     dim: int,
     capacity: int,
@@ -83,7 +109,7 @@ def radius(
     kappa: float = 1.0,
     split: float = 0.5,
     scale: float = 1.0,
-) -> float:
+) -> Radius:
     """Alpha_t of the lemma "mle bound matrix norm", times the ``scale`` c of the paper's experiments.
 
     Read differently: D in its second term is D_MLE, as in the proof. Kept as printed although they are not proven: the
@@ -91,7 +117,6 @@ def radius(
     the root: larger, so safe.
 
     Args:
-        time: t, from 1 on.
         dim: d.
         capacity: K.
         horizon: T.
@@ -102,12 +127,11 @@ def radius(
         split: q.
         scale: c: 1e-4 in the synthetic study, 1e-7 on hotels.
     """
-    error = _fit_error(time, dim=dim, capacity=capacity, horizon=horizon, rho=rho, fits=fits, split=split)
-    return positive("scale", scale, zero=True) * (error / positive("kappa", kappa) + _shifted(shift))
+    error = _fit_error(dim=dim, capacity=capacity, horizon=horizon, rho=rho, fits=fits, split=split)
+    return Radius(dim, error, positive("kappa", kappa), _shifted(shift), positive("scale", scale, zero=True))
 
 
 def benchmark_radius(
-    time: int,
     *,
     dim: int,
     capacity: int,
@@ -117,14 +141,13 @@ def benchmark_radius(
     shift: float,
     kappa: float = 1.0,
     scale: float = 1.0,
-) -> float:
+) -> Radius:
     """Alpha-tilde_t of the (epsilon, delta) benchmark (supplement), times the ``scale`` c.
 
     Read differently: "epsilon_mle", never defined, is the epsilon of one fit, as its Delta = 2 R / epsilon is what the
     second term bounds (printed as 4 R / (epsilon sqrt(K)), twice that, and kept). The print drops 1/kappa: kappa = 1.
 
     Args:
-        time: t, from 1 on.
         dim: d.
         capacity: K.
         horizon: T.
@@ -137,8 +160,8 @@ def benchmark_radius(
     root = math.sqrt(whole("capacity", capacity))
     bias = 4 * rank(dim, capacity) / (positive("epsilon", epsilon) * root)
     spread = math.sqrt(4 * dim * math.log(whole("horizon", horizon))) * positive("noise", noise) / root
-    error = _choice_error(whole("time", time) + 1, dim) + bias + spread
-    return positive("scale", scale, zero=True) * (error / positive("kappa", kappa) + _shifted(shift))
+    widths = positive("kappa", kappa), _shifted(shift), positive("scale", scale, zero=True)
+    return Radius(dim, bias + spread, *widths, ahead=1)
 
 
 def error_constant(
@@ -149,7 +172,8 @@ def error_constant(
     Read differently: the equation "mle estimation error" bounds a norm by this square; the norm's bound is its root, as
     the lemma uses it.
     """
-    error = _fit_error(horizon, dim=dim, capacity=capacity, horizon=horizon, rho=rho, fits=fits, split=split)
+    fit = _fit_error(dim=dim, capacity=capacity, horizon=horizon, rho=rho, fits=fits, split=split)
+    error = _choice_error(horizon, dim) + fit
     return (error / positive("kappa", kappa)) ** 2
 
 
@@ -227,14 +251,14 @@ def rank(dim: int, capacity: int) -> int:
     return max(1, min(whole("dim", dim), whole("capacity", capacity) - 1))
 
 
-def _fit_error(time: int, *, dim: int, capacity: int, horizon: int, rho: float, fits: int, split: float) -> float:
-    """The bracket that alpha_t and C_(rho1,T) share: chance of choices, ridge Delta, perturbation b."""
+def _fit_error(*, dim: int, capacity: int, horizon: int, rho: float, fits: int, split: float) -> float:
+    """What the brackets of alpha_t and C_(rho1,T) share beside the chance of choices: ridge Delta, perturbation b."""
     each = positive("rho", rho) / whole("fits", fits)
     require(0 < positive("split", split) < 1, "split must be between 0 and 1", split=split)
     ridge = 4 / math.expm1(min((1 - split) * each / rank(dim, capacity), 700.0))  # beyond, it is zero anyway
     noise = 2 * (math.sqrt(dim + 2 * split * each) + math.sqrt(dim)) / (split * each)
     spread = 2 * noise * math.sqrt(dim * math.log(whole("horizon", horizon)) / capacity)
-    return _choice_error(time, dim) + ridge + spread
+    return ridge + spread
 
 
 def _choice_error(time: int, dim: int) -> float:

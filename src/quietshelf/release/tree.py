@@ -217,13 +217,13 @@ class Tree:
         sums[level] = in_order(sums[: level + 1])
         noise[level] = self._draw(lead)
         sums[:level] = noise[:level] = 0.0
-        return State(time, sums, noise), from_svec(in_order(sums + noise), self.dim)
+        used = [place for place in range(len(sums)) if time >> place & 1]
+        return State(time, sums, noise), from_svec(in_order([sums[place] + noise[place] for place in used]), self.dim)
 
     def _draw(self, lead: tuple[int, ...]) -> FloatArray:
-        order = _interleaved(self.dim)
         on = self.source.draw(self.law.diagonal, (*lead, self.dim))
-        off = self.source.draw(self.law.off, (*lead, order.size - self.dim))
-        return np.concatenate([on, off], axis=-1).take(order, axis=-1)
+        off = self.source.draw(self.law.off, (*lead, svec_dim(self.dim) - self.dim))
+        return interleaved(on, off)
 
 
 def paper(rho: float, *, horizon: int, dim: int, capacity: int, source: NoiseSource, bounded: bool = True) -> Tree:
@@ -272,13 +272,18 @@ def accepted(
     return svec(gram)
 
 
-def in_order(terms: FloatArray) -> FloatArray:
+def in_order(terms: FloatArray | list[FloatArray]) -> FloatArray:
     """The sum over the first axis, one term after the other: to the last bit the same whatever worlds run beside."""
     return reduce(np.add, terms)
 
 
+def interleaved(on: FloatArray, off: FloatArray) -> FloatArray:
+    """Diagonal entries (..., d) and the others, in the order of svec."""
+    return np.concatenate([on, off], axis=-1).take(_order(on.shape[-1]), axis=-1)
+
+
 @cache
-def _interleaved(dim: int) -> IntArray:
+def _order(dim: int) -> IntArray:
     """Where in (diagonal entries, other entries) each svec coordinate is found."""
     row, column = np.triu_indices(dim)
     return np.argsort(np.argsort(row != column, kind="stable"))

@@ -137,9 +137,9 @@ def _in_order(members: Sequence[Series], keys: Sequence[str]) -> list[Series]:
 
 
 def _same_world(one: Series, members: Sequence[Series]) -> bool:
-    """Whether a floor belongs in a panel: somebody there serves the same world."""
+    """Whether a floor belongs in a panel: somebody there serves the same world; it may have settings of its own."""
     keys = set(one.settings) - {"policy"}
-    return any(all(one[key] == member[key] for key in keys) for member in members)
+    return any(all(one[key] == member[key] for key in keys & set(member.settings)) for member in members)
 
 
 def _label(one: Series, keys: Sequence[str], floor: bool) -> str:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-
+from quietshelf.types.inverse import symmetric_inverse
 from quietshelf.types.validation import BoolArray, FloatArray, IntArray
 
 NOTHING = -1
@@ -106,8 +105,7 @@ class Release:
     @cached_property
     def covariance(self) -> FloatArray:
         """The inverse of ``precision``, computed once a release and shared by all offers made from it."""
-        inverse = np.linalg.inv(self.precision)
-        return np.asarray(0.5 * (inverse + np.swapaxes(inverse, -1, -2)), dtype=np.float64)
+        return symmetric_inverse(self.precision)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,20 @@ def as_float(name: str, value: ArrayLike) -> FloatArray:
         raise ValueError(f"{name} must be an array of numbers, got {name}={value!r}") from error
 
 
+def as_array(name: str, value: ArrayLike) -> NDArray[Any]:
+    """An array of whatever type it has, or a ``ValueError`` that names the argument.
+
+    >>> as_array("groups", [[0], [1, 2]])
+    Traceback (most recent call last):
+    ...
+    ValueError: groups must be an array, all its rows equally long, got groups=[[0], [1, 2]]
+    """
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array, all its rows equally long, got {name}={value!r}") from error
+
+
 def check_shape(name: str, array: NDArray[Any], shape: tuple[int | None, ...]) -> None:
     """Refuse an array whose last axes differ from ``shape``; leading axes are batch axes."""
     last = array.shape[array.ndim - len(shape) :] if array.ndim >= len(shape) else None

@@ -117,7 +117,8 @@ def _none(columns: list[str]) -> Any:
 def _check_header(line: bytes, path: str | Path) -> None:
     names = line.decode("utf-8", errors="replace").strip().split(",")
     missing = [name for name in COLUMNS if name not in names]
-    require(not missing, f"{path} must have the {len(COLUMNS)} columns of the raw file", missing=missing)
+    rule = f"{path} must have the {len(COLUMNS)} columns of the raw file; it lacks {len(missing)}, first of all these"
+    require(not missing, rule, missing=missing[:5])
     require(names == list(COLUMNS), f"{path} must have its columns in the order of the raw file", columns=names)
 
 

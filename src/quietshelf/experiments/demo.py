@@ -1,0 +1,195 @@
+"""The demonstration: one shop served by a real `Shelf`, the same shop beside other policies, and an audit of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from quietshelf.assortment import best
+from quietshelf.auditing import Auditable, Claim, Finding, audit
+from quietshelf.auditing.shelves import copy_of
+from quietshelf.environments import Synthetic
+from quietshelf.loop import Contestant, Setting, contestant
+from quietshelf.loop.named import declared_curvature
+from quietshelf.loop.pool import Progress, Throttled, spread
+from quietshelf.release.geometry import coordinates, floored
+from quietshelf.shelf import Shelf
+from quietshelf.statistics import svec
+from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Random, Round
+
+RHO, DELTA = 1.0, 1e-6
+WORLD = Synthetic(contexts="clipped")
+SEED = 2026
+TARGET = 7
+"""The visitor of the first batch whom the attacker is after."""
+RECENT = 300
+"""Visitors over whom "lately" is meant."""
+LABELS = {
+    "quiet": "quiet, ρ = 1",
+    "sound": "dpmnl, ρ = 1",
+    "printed": "dpmnl as printed, nominal ρ = 1",
+    "greedy": "no privacy",
+    "uniform": "random offers",
+}
+
+
+def contestants() -> list[Contestant]:
+    """`quiet`, the paper's policy as it can be proven and as it is printed, no privacy, and no learning."""
+    return [
+        contestant("quiet", rho=RHO, label=LABELS["quiet"]),
+        contestant("dpmnl", rho=RHO, label=LABELS["sound"]),
+        contestant("dpmnl", rho=RHO, calibration="paper", bounded=True, label=LABELS["printed"]),
+        contestant("greedy", label=LABELS["greedy"]),
+        contestant("uniform", label=LABELS["uniform"]),
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Visit:
+    """A visitor of the shop: the release they were served from, what their offer earns, and what the best would."""
+
+    release: int
+    earned: float
+    best: float
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """What came of the shop."""
+
+    shelf: Shelf
+    visits: tuple[Visit, ...]
+
+    def share(self, begin: int, end: int) -> float:
+        """Of the best revenue, over some visitors."""
+        part = self.visits[begin:end]
+        return sum(visit.earned for visit in part) / sum(visit.best for visit in part)
+
+    @property
+    def releases(self) -> Iterator[tuple[int, int, float]]:
+        """(release, visitors served from it, their share of the best revenue); release 0 is what was known before."""
+        served = np.array([visit.release for visit in self.visits])
+        for release in range(int(served.max()) + 1):
+            begin, end = np.searchsorted(served, [release, release + 1])
+            yield release, int(end - begin), self.share(int(begin), int(end))
+
+
+def new_shelf() -> Shelf:
+    """A shelf for the shop, with the geometry that the shop declares."""
+    return Shelf(
+        items=WORLD.items, dim=WORLD.dim, capacity=WORLD.capacity, rho=RHO, curvature=declared_curvature(WORLD)
+    )
+
+
+def serve(visitors: int, *, seed: int = SEED, watch: Callable[[Served], None] | None = None) -> Served:
+    """Open the shop and serve so many visitors with a shelf, its noise from the operating system."""
+    shelf, environment = new_shelf(), WORLD.open([SeedSequence(seed)])
+    visits: list[Visit] = []
+    for t in range(visitors):
+        context = environment.context(t)
+        offer = shelf.offer(view(context))
+        shown = np.array([offer.items])
+        choice = int(environment.choose(context, shown)[0])
+        shelf.observe(offer.id, None if choice == NOTHING else choice)
+        worth = best(utility=context.features.utility(environment.theta), revenue=context.revenue, capacity=shown.size)
+        most = float(worth.expected_revenue[0])
+        visits.append(Visit(offer.release, most - float(environment.regret(context, shown)[0]), most))
+        if watch is not None:
+            watch(Served(shelf, tuple(visits[-RECENT:])))
+    return Served(shelf, tuple(visits))
+
+
+def view(context: Context) -> FloatArray:
+    """What the only visitor of a context sees of every item, (N, d)."""
+    return np.asarray(context.features.rows(np.arange(WORLD.items)[None])[0])
+
+
+def subjects(seed: int = SEED) -> list[Auditable]:
+    """What is audited: the shop's own shelf and visitors, a target as bad as any, and the same without privacy."""
+    promise = Claim(rho=RHO, gaussian=True, delta=DELTA)
+    of_run = f"visitor {TARGET + 1} of this run bought the first item shown, or nothing"
+    worst = "the worst visitor there can be bought the one item shown, or nothing"
+    return [
+        Auditable(name="quiet, this shop", pair=of_run, claim=promise, run=partial(shelf_runs, seed, False)),
+        Auditable(name="quiet, this shop", pair=worst, claim=promise, run=partial(shelf_runs, seed, True)),
+        Auditable(name="no privacy, this shop", pair=of_run, claim=Claim(delta=DELTA), run=partial(exact_runs, seed)),
+    ]
+
+
+def audit_all(*, runs: int, seed: int = SEED, progress: Progress | None = None) -> list[Finding]:
+    """Audit every subject, each in a process of its own; all findings hold together."""
+    count = len(subjects(seed))
+    parts = [range(place, place + 1) for place in range(count)]
+    report = Throttled(progress, count)
+    found = spread(partial(_finding, runs, seed), parts, report)
+    report.finish()
+    return found
+
+
+def _finding(runs: int, seed: int, part: range, tick: Callable[[int], None]) -> Finding:
+    every = subjects(seed)
+    rng = np.random.default_rng(SeedSequence(seed, spawn_key=(part.start,)))
+    finding = audit(every[part.start], runs=runs, rng=rng, tests=len(every))
+    tick(1)
+    return finding
+
+
+def shelf_runs(seed: int, worst: bool, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
+    """All that leaves a shelf with its first batch, from which every later screen follows; noise anew in each run."""
+    shelf, seen = new_shelf(), []
+    shelf._start(
+        shelf._state, rng=np.random.default_rng(seed)
+    )  # ties fall alike in both worlds: only the target differs
+    for place, (context, choose) in enumerate(_visitors(seed)):
+        features, capacity = view(context), None
+        if worst and place == TARGET:
+            features, capacity = worst_visitor(), 1
+        if shelf._state.waiting:
+            break
+        offer = shelf.offer(features, capacity=capacity)
+        bought = offer.items[0] if secret else NOTHING
+        choice = bought if place == TARGET else choose(np.array([offer.items]))
+        shelf.observe(offer.id, None if choice == NOTHING else choice)
+    for _ in range(runs):
+        twin = copy_of(shelf, None, rng)
+        twin.offer(np.zeros((WORLD.items, WORLD.dim)))  # the next arrival makes the release
+        assert twin._state.learner is not None  # noqa: S101 - it has just released
+        record = twin._state.learner.records[0]
+        seen.append(np.concatenate([record.score, svec((record.vectors * record.values) @ record.vectors.T)]))
+    return np.stack(seen)
+
+
+def worst_visitor() -> FloatArray:
+    """Features (N, d) of one whose purchase moves the sums most: length 2 in the first batch's coordinates."""
+    curvature = declared_curvature(WORLD)
+    assert curvature is not None  # noqa: S101 - this world declares its law
+    along = np.linalg.solve(coordinates(floored(curvature)), 2.0 * np.eye(WORLD.dim)[0])
+    return np.tile(along, (WORLD.items, 1))
+
+
+def exact_runs(seed: int, secret: bool, runs: int, rng: Random) -> FloatArray:
+    """The same visitors and the same target, learnt from without privacy: no noise, the same estimate in every run."""
+    entrant = contestant("greedy")
+    size = new_shelf()._state.settings.learning(declared=True).batch_size(WORLD.dim, None)
+    tastes = partial(np.zeros, (1, WORLD.dim))
+    curator = entrant.curator(Setting(world=WORLD, worlds=1, horizon=size, tastes=tastes), rng)
+    fixed = np.random.default_rng(seed)
+    for place, (context, choose) in zip(range(size), _visitors(seed), strict=False):
+        shown = entrant.policy.offer(context, curator.release, fixed)
+        choice = (int(shown[0, 0]) if secret else NOTHING) if place == TARGET else choose(shown)
+        curator.observe(Round(context, shown, np.array([choice])))
+    return np.tile(curator.release.theta[0], (runs, 1))
+
+
+def _visitors(seed: int) -> Iterator[tuple[Context, Callable[[IntArray], int]]]:
+    """The visitors of the run, one by one, each with what they would choose."""
+    environment = WORLD.open([SeedSequence(seed)])
+    t = 0
+    while True:
+        context = environment.context(t)
+        yield context, lambda shown, context=context: int(environment.choose(context, shown)[0])  # type: ignore[misc]
+        t += 1

@@ -1,0 +1,249 @@
+"""A plan as tables and advice for a person, and as plain data for a machine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quietshelf.accounting import epsilon_of
+from quietshelf.accounting.figures import shown
+from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, SPLITS, Expected, Planned
+from quietshelf.experiments.revenue import Share
+from quietshelf.release import batch_pair
+from quietshelf.release.dpmnl import Dpmnl
+from quietshelf.release.noise import ContinuousGaussian
+from quietshelf.release.quiet import Quiet
+from quietshelf.report.charts import Curve
+
+
+class PlanTable(NamedTuple):
+    """A table: its title, what its columns are, its rows as text, and a note below it."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: list[list[str]]
+    note: str
+
+
+def tables(found: Planned) -> list[PlanTable]:
+    """The plan as a person reads it."""
+    return [_promise(found), _outcomes(found), _levels(found), _caps(found), _splits(found), _noise(found)]
+
+
+def advice(found: Planned) -> list[str]:
+    """What to do, in sentences."""
+    wish, wished = found.wish, found.wished
+    after = (
+        "never within the simulated visitors" if wished.useful is None else f"after about {wished.useful:,} visitors"
+    )
+    lines = [
+        f"quiet keeps {_percent(wished.kept)} of the revenue without privacy over {found.horizon:,} visitors; "
+        f"its offers are useful {after}.",
+        _best(found, "The cap to declare", [(f"visits={cap}", _cap(found, cap)) for cap in CAPS]),
+        _best(found, "The split of a release", [(f"{100 * s:g} % to the score", _split(found, s)) for s in SPLITS]),
+    ]
+    if wish.shelves > 1:
+        lines.append(
+            f"The same persons meet {wish.shelves} shelves, whose promises add up: each gets rho = "
+            f"{wish.rho_of_shelf:.4g}, so that together they stay within rho = {wish.rho:.4g}."
+        )
+    if found.horizon < wish.visitors:
+        lines.append(
+            f"Only the first {found.horizon:,} of {wish.visitors:,} visitors are simulated. If every later one lost as "
+            f"much as the last tenth of these, quiet would lose {wished.later:,.0f} in all: an upper figure, for it "
+            f"keeps learning."
+        )
+    return lines
+
+
+def price_curve(found: Planned) -> Curve:
+    """Revenue lost against rho of the shelf."""
+    every = [found.expected[f"rho x {level:g}"] for level in LEVELS]
+    rho = np.array([level * found.wish.rho_of_shelf for level in LEVELS])
+    mean, half = (np.array([getattr(one.regret, name) for one in every]) for name in ("mean", "half"))
+    return Curve("quiet", rho, mean, np.nan_to_num(half), 0)
+
+
+def level_curves(found: Planned) -> list[Curve]:
+    """The policies it is compared with, the same at every rho but for the paper's, which is known at the wished one."""
+    rho = np.array([LEVELS[0], LEVELS[-1]]) * found.wish.rho_of_shelf
+    curves = []
+    for tone, (label, words) in enumerate((("greedy", "no privacy"), ("uniform", "random offers")), start=3):
+        regret = found.expected[label].regret
+        curves.append(Curve(words, rho, np.full(2, regret.mean), np.full(2, regret.half), tone))
+    paper = found.expected["dpmnl"].regret
+    at = np.array([found.wish.rho_of_shelf])
+    return [price_curve(found), Curve("dpmnl", at, np.array([paper.mean]), np.array([paper.half]), 1), *curves]
+
+
+def plain(found: Planned) -> dict[str, Any]:
+    """Figures for machines."""
+    wish = found.wish
+    return {
+        "wish": {name: getattr(wish, name) for name in wish.__dataclass_fields__},
+        "epsilon": found.epsilon,
+        "rho_of_shelf": wish.rho_of_shelf,
+        "simulated": {"visitors": found.horizon, "replicates": found.replicates},
+        "noise": noise(found),
+        "first_release": wish.quiet().batch_size(wish.dim, None),
+        "expected": {_key(label): _figures(one) for label, one in found.expected.items()},
+        "advice": advice(found),
+    }
+
+
+def noise(found: Planned) -> dict[str, dict[str, float]]:
+    """Standard deviations of what is added, and what one visitor can move: of `quiet`, and of `dpmnl` at its sizes."""
+    wish = found.wish
+    quiet = batch_pair.scales(rho=wish.rho_of_shelf, dim=wish.dim)
+    size = {"dim": wish.dim, "capacity": wish.capacity, "horizon": wish.visitors}
+    paper = Dpmnl(rho=wish.rho_of_paper).plan(**size, source=ContinuousGaussian())
+    return {
+        "quiet": {"score": quiet.score, "information": quiet.information},
+        "dpmnl": {
+            "fit": paper.perturbation.sigma,
+            "ridge": paper.perturbation.ridge,
+            "gram": paper.continual.widest,
+            "explore": paper.explore,
+            "fits": paper.fits,
+        },
+    }
+
+
+def _promise(found: Planned) -> PlanTable:
+    wish = found.wish
+    first = wish.quiet()
+    second = first.batch_size(wish.dim, first.batch_size(wish.dim, None))
+    rows = [
+        ["promise to one person", f"ρ = {shown(wish.rho)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
+        ["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)} ({wish.shelves})"],
+        ["first release", f"after {first.batch_size(wish.dim, None):,} visitors, the next after {second:,} more"],
+        ["simulated", f"{found.replicates} shops of {found.horizon:,} visitors"],
+    ]
+    return PlanTable("The promise", ("what", "how much"), rows, "Every figure of privacy is rounded upwards.")
+
+
+def _outcomes(found: Planned) -> PlanTable:
+    named = ((AS_WISHED, "quiet"), ("dpmnl", "dpmnl"), ("greedy", "no privacy"), ("uniform", "random offers"))
+    rows = [[words, *_row(found.expected[label])] for label, words in named]
+    head = ("policy", "revenue lost", "of the best", "of no privacy", "useful after")
+    note = "± 95 % confidence; useful: offers lose less than half of what random ones lose."
+    if found.wish.returns > 1:
+        note += (
+            f" dpmnl runs at ρ = {found.wish.rho_of_paper:.3g}: it looks at the whole history, where n visits of a "
+            f"person cost n² times one."
+        )
+    return PlanTable("What to expect", head, rows, note)
+
+
+def _levels(found: Planned) -> PlanTable:
+    rows = []
+    for level in LEVELS:
+        one = found.expected[f"rho x {level:g}"]
+        settings = _quiet(one)
+        epsilon = epsilon_of(settings.rho * found.wish.shelves, found.wish.delta)
+        first = settings.batch_size(found.wish.dim, None)
+        rows.append([shown(settings.rho), shown(epsilon), f"{first:,}", _pm(one.regret), _percent(one.kept)])
+    head = ("ρ of the shelf", "ε in all", "first release", "revenue lost", "of no privacy")
+    return PlanTable("More privacy, or less", head, rows, "quiet, all else as wished.")
+
+
+def _caps(found: Planned) -> PlanTable:
+    rows = []
+    for cap in CAPS:
+        one = _cap(found, cap)
+        settings = _quiet(one)
+        figures = [shown(settings.rho_per_release), f"{settings.batch_size(found.wish.dim, None):,}"]
+        rows.append([str(cap), *figures, f"{100 * one.variant.counted:.0f} %", _pm(one.regret), _percent(one.kept)])
+    note = (
+        f"A person counts at most so many times, and each release spends rho / visits. Here everybody comes "
+        f"{found.wish.returns:g} times (--returns); visits beyond the cap are served and count for nothing."
+    )
+    head = ("visits", "ρ a release", "first release", "visits that count", "revenue lost", "of no privacy")
+    return PlanTable("The person cap", head, rows, note)
+
+
+def _splits(found: Planned) -> PlanTable:
+    rows = []
+    for share in SPLITS:
+        scales = batch_pair.scales(rho=found.wish.rho_of_shelf, dim=found.wish.dim, share=share)
+        one = _split(found, share)
+        rows.append(
+            [
+                f"{100 * share:g} %",
+                f"{scales.score:.2f}",
+                f"{scales.information:.2f}",
+                _pm(one.regret),
+                _percent(one.kept),
+            ]
+        )
+    head = ("to the score", "noise of the score", "noise of the information", "revenue lost", "of no privacy")
+    note = f"How a release divides its rho; {100 * Quiet.share:g} % is what a shelf does."
+    return PlanTable("Splitting the budget", head, rows, note)
+
+
+def _noise(found: Planned) -> PlanTable:
+    figures = noise(found)
+    quiet, paper = figures["quiet"], figures["dpmnl"]
+    rows = [
+        ["quiet, score", f"{quiet['score']:.3g}", "2", "each release"],
+        ["quiet, information", f"{quiet['information']:.3g}", f"{math.sqrt(2):.3g}", "each release"],
+        ["dpmnl, fit", f"{paper['fit']:.3g}", "2", f"each of {paper['fits']:g} fits, ridge {paper['ridge']:.3g}"],
+        ["dpmnl, Gram matrix", f"{paper['gram']:.3g}", f"{math.sqrt(2) * found.wish.capacity:.3g}", "every visitor"],
+    ]
+    head = ("released", "s.d. of the noise", "one visitor's most", "when")
+    note = f"dpmnl shows random offers to its first {paper['explore']:g} visitors."
+    return PlanTable("Noise", head, rows, note)
+
+
+def _row(one: Expected) -> list[str]:
+    useful = "never" if one.useful is None else "at once" if one.useful == 0 else f"{one.useful:,}"
+    return [_pm(one.regret), f"{100 * one.lost.mean:.2f} % lost", _percent(one.kept), useful]
+
+
+def _best(found: Planned, what: str, choices: list[tuple[str, Expected]]) -> str:
+    """The choice that loses least, and whether it is told from the next by more than its uncertainty."""
+    (name, least), (other, second), *_ = sorted(choices, key=lambda choice: choice[1].regret.mean)
+    gap = Share.of(second.final - least.final)  # the same visitors: differences vary less than what they are made of
+    if not gap.mean > gap.half:
+        return f"{what}: {name} loses least here, but {other} is within the uncertainty of {found.replicates} shops."
+    return f"{what}: {name} loses least, {_pm(least.regret)} against {_pm(second.regret)} with {other}."
+
+
+def _cap(found: Planned, cap: int) -> Expected:
+    return found.expected[AS_WISHED if cap == 1 else f"cap {cap}"]
+
+
+def _split(found: Planned, share: float) -> Expected:
+    return found.expected[AS_WISHED if share == Quiet.share else f"split {share:g}"]
+
+
+def _quiet(one: Expected) -> Quiet:
+    assert one.variant.quiet is not None  # noqa: S101 - a variant of quiet
+    return one.variant.quiet
+
+
+def _key(label: str) -> str:
+    return {AS_WISHED: "quiet", "greedy": "no privacy", "uniform": "random offers"}.get(label, label)
+
+
+def _figures(one: Expected) -> dict[str, Any]:
+    settings = one.variant.quiet
+    own = {} if settings is None else {"rho": settings.rho, "visits": settings.visits, "share": settings.share}
+    return {
+        **own,
+        "regret": one.regret._asdict(),
+        "lost_share": one.lost._asdict(),
+        "kept_share": one.kept._asdict(),
+        "useful_after": one.useful,
+        "regret_of_all_visitors_at_most": one.later,
+    }
+
+
+def _pm(share: Share) -> str:
+    return f"{share.mean:,.1f} ± {share.half:,.1f}"
+
+
+def _percent(share: Share) -> str:
+    return f"{100 * share.mean:.2f} ± {100 * share.half:.2f} %"

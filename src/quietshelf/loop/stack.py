@@ -1,0 +1,91 @@
+"""Contestants with the same policy, served together: an axis of contestants before that of the worlds.
+
+Each gets, to the last bit, what it would get alone; only the calls are fewer. Each keeps a curator of its own, or
+shares one that works for several at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quietshelf.statistics import CutRound, Shown, shown
+from quietshelf.types import Curator, FloatArray, Random, Release, Round
+
+FIELDS = ("theta", "precision", "radius", "explore", "count")
+
+
+class Seat(NamedTuple):
+    """A curator, and the contestants of the stack it works for: one by its number, or a slice of several."""
+
+    curator: Curator
+    place: int | slice
+
+
+class Common:
+    """The draws that every contestant would make alone, made once: equal along the first axis."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1), (contestants, worlds, ...)."""
+        return np.broadcast_to(self._rng.random(size[1:]), size)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal, (contestants, worlds, ...)."""
+        return np.broadcast_to(self._rng.standard_normal(size[1:]), size)
+
+
+@dataclass(frozen=True)
+class Joined(Release):
+    """Releases of several contestants side by side; what one of them has worked out is not worked out again."""
+
+    parts: tuple[Release, ...] = ()
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """The inverse of ``precision``."""
+        covariance: FloatArray = _beside(self.parts, "covariance")
+        return covariance
+
+
+class Stack:
+    """A curator for several contestants, made of theirs; their places, in order, fill the first axis."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self._seats = seats
+        self._release = _joined(tuple(seat.curator.release for seat in seats))
+
+    @property
+    def release(self) -> Release:
+        """The last releases of all."""
+        return self._release
+
+    def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
+        """Let every curator learn from its own contestants' rounds."""
+        seen = shown(round)
+        parts = tuple(seat.curator.observe(_part(round, seen, seat.place)) for seat in self._seats)
+        if any(new is not old for new, old in zip(parts, self._release.parts, strict=True)):
+            self._release = _joined(parts)
+        return self._release
+
+
+def _part(round: Round, seen: Shown, place: int | slice) -> Round:  # noqa: A002 - the noun on the arrow
+    rows, offered, position = seen
+    own = Shown(rows[place], offered[place], position[place])
+    return CutRound(round.context, round.assortment[place], round.choice[place], seen=own)
+
+
+def _joined(parts: tuple[Release, ...]) -> Joined:
+    return Joined(**{name: _beside(parts, name) for name in FIELDS}, parts=parts)
+
+
+def _beside(parts: Sequence[Release], name: str) -> Any:
+    """A field of all releases along a first axis, which that of a single contestant gets."""
+    full = [getattr(part, name) if part.count.ndim > 1 else getattr(part, name)[None] for part in parts]
+    return full[0] if len(full) == 1 else np.concatenate(full)

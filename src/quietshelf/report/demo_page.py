@@ -1,0 +1,93 @@
+"""The page of the demonstration: what was lost, what privacy cost, what is promised, what an attacker can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from quietshelf.report.charts import Curve, bars, line_chart
+from quietshelf.report.document import cards, commands, figure, quote, section, table, text, write_document
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoStory:
+    """What the page tells, figures as text.
+
+    Attributes:
+        lead: One sentence on the shop.
+        cards: What is to be seen first: (figure, what it is, a remark).
+        curves: Revenue lost against visitors.
+        lost: Bars: (policy, share of the best revenue lost, the same in words, tone).
+        policies: A row a policy: name, regret, share lost, proven rho, what its authors claim, epsilon.
+        delta: At which epsilon is stated.
+        shop: A row a release: release, visitors served from it, their share of the best revenue.
+        promise: In words, as the shelf itself states it.
+        printed: What is to be known about the paper's constants.
+        attacks: A row an attack: what, who, true cases recognised, what the promise allows, verdict.
+        audited: How the audit was done.
+        next: (command, why).
+        facts: (name, value).
+    """
+
+    lead: str
+    cards: Sequence[tuple[str, str, str]]
+    curves: Sequence[Curve]
+    lost: Sequence[tuple[str, float, str, int]]
+    policies: Sequence[Sequence[str]]
+    delta: float
+    shop: Sequence[Sequence[str]]
+    promise: str
+    printed: str
+    attacks: Sequence[Sequence[str]]
+    audited: str
+    next: Sequence[tuple[str, str]]
+    facts: Sequence[tuple[str, str]]
+
+
+def demo_page(path: Path, story: DemoStory) -> Path:
+    """Write the page."""
+    sections = [
+        cards(story.cards),
+        _regret(story),
+        _price(story),
+        section(
+            "One shop, release by release",
+            text(
+                "Visitors come in batches. When a batch is full, its noisy sums are released once, and later visitors "
+                "are served from what was released so far. Nobody's data is looked at again."
+            ),
+            table(("release", "visitors served from it", "of the best revenue"), story.shop),
+        ),
+        section("What is promised", quote(story.promise), text(story.printed)),
+        section(
+            "An audit of this very run",
+            text(story.audited),
+            table(
+                ("attacked", "the attacker must tell whether", "recognised", "allowed", "verdict"),
+                story.attacks,
+                words=2,
+            ),
+            text("An audit can refute a promise, it cannot prove one: the proofs are in docs/proofs.md."),
+        ),
+        section("What next", commands(story.next)),
+        section("What made this page", table(("what", "value"), story.facts, words=2)),
+    ]
+    return write_document(path, title="A shop that learns without telling", lead=story.lead, sections=sections)
+
+
+def _regret(story: DemoStory) -> str:
+    chart = line_chart(
+        story.curves, x_label="visitors", y_label="revenue lost so far, in sales of price 1 (log scale)", log_y=True
+    )
+    caption = "Mean over independent shops, all policies serving the same visitors; bands are 95 % confidence."
+    return section("Revenue lost while learning", figure(chart, caption))
+
+
+def _price(story: DemoStory) -> str:
+    head = ("policy", "revenue lost", "of the best", "proven ρ", "claimed ρ", f"ε at δ = {story.delta:g}")
+    return section(
+        "The price of privacy",
+        figure(bars(story.lost, label="share of the best revenue that was lost"), "Share of the best revenue lost."),
+        table(head, story.policies),
+    )

@@ -1,0 +1,49 @@
+"""Trees side by side release what each would release alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quietshelf.release.noise import DiscreteGaussian, NoiseSource, Simulated
+from quietshelf.release.tree import Tree, paper, sound
+from quietshelf.release.trees import together
+from quietshelf.statistics import clip, gram
+from quietshelf.types import FloatArray, Streams
+
+SIZES: dict[str, Any] = {"horizon": 50, "dim": 3, "capacity": 4}
+SEEDS = np.random.SeedSequence(3).spawn(2)
+
+
+def laws(source: NoiseSource) -> list[Tree]:
+    """Three trees, with noise of their own on and off the diagonal."""
+    return [sound(0.1, source=source, **SIZES), sound(2.0, source=source, **SIZES), paper(1.0, source=source, **SIZES)]
+
+
+def run(tree: Tree, grams: FloatArray) -> FloatArray:
+    """Every release."""
+    state, released = tree.start(grams.shape[1:-2]), []
+    for one in grams:
+        state, noisy = tree.add(state, one)
+        released.append(noisy)
+    return np.stack(released)
+
+
+def test_each_tree_is_the_same_to_the_last_bit() -> None:
+    """Sums and noise of every tree, over 50 rounds of two worlds, are those of the tree alone with a like source."""
+    grams = gram(clip(np.random.default_rng(1).normal(size=(50, 3, 2, 4, 3))))
+    joint = run(together(laws(Simulated(Streams(SEEDS)))), grams)
+    for place in range(3):
+        alone = run(laws(Simulated(Streams(SEEDS)))[place], grams[:, place])
+        np.testing.assert_array_equal(joint[:, place], alone)
+
+
+def test_trees_of_other_sizes_or_on_a_grid_are_refused() -> None:
+    """What cannot share its draws is not taken together."""
+    source = Simulated(np.random.default_rng(2))
+    with pytest.raises(ValueError, match="alike but for their laws"):
+        together([sound(1.0, source=source, **SIZES), sound(1.0, source=source, **{**SIZES, "horizon": 51})])
+    with pytest.raises(ValueError, match="need continuous noise"):
+        together([sound(1.0, source=DiscreteGaussian(), **SIZES)])
