@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check study bench lock clean
+.PHONY: demo test check study bench screenshots lock clean site
 
 demo: $(VENV)/installed-base
 	$(BIN)/quietshelf demo
@@ -22,8 +22,16 @@ check: $(VENV)/installed-dev
 study: $(VENV)/installed-dev
 	QUIETSHELF_STUDY=full $(BIN)/python -m pytest -m study -rA
 
+# Pictures of every page for docs/dashboard.md, taken by Debian's chromium; look at them.
+screenshots: $(VENV)/installed-dev
+	$(BIN)/python -m tests.pages.screenshots docs/images/dashboard
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks
+
+# The documentation as a site in site/; `make test` builds it as well.
+site: $(VENV)/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 $(VENV)/installed-base: requirements/base.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -42,7 +50,7 @@ EXTRAS := client data experiments report scale service
 lock: $(VENV)/installed-base
 	$(INSTALL) uv
 	$(LOCK) --extra report --output-file requirements/base.lock
-	$(LOCK) $(EXTRAS:%=--extra %) --group test --group check --constraint requirements/base.lock \
+	$(LOCK) $(EXTRAS:%=--extra %) --group test --group check --group docs --constraint requirements/base.lock \
 		--output-file requirements/dev.lock
 
 clean:

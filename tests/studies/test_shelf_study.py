@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ class Shelves:
         self.open: list[str] = []
 
     @property
-    def release(self) -> Shelves:
+    def release(self) -> Any:
         return self
 
     def offer(self, context: Context) -> IntArray:
@@ -45,9 +46,9 @@ class Shelves:
         self.open = [offer.id for offer in offers]
         return np.array([offer.items for offer in offers])
 
-    def observe(self, seen: Round) -> Shelves:
+    def observe(self, round: Round) -> Any:  # noqa: A002 - the noun on the arrow
         """Tell every shelf what its visitor chose."""
-        for shelf, offer, choice in zip(self.shelves, self.open, seen.choice.tolist(), strict=True):
+        for shelf, offer, choice in zip(self.shelves, self.open, round.choice.tolist(), strict=True):
             shelf.observe(offer, choice=None if choice == NOTHING else choice)
         return self
 
@@ -62,8 +63,9 @@ class Shelves:
 class AskTheShelves:
     """The policy beside `Shelves`."""
 
-    def offer(self, context: Context, release: Shelves, rng: Random) -> IntArray:  # noqa: ARG002
-        return release.offer(context)
+    def offer(self, context: Context, release: Any, rng: Random) -> IntArray:  # noqa: ARG002
+        offered: IntArray = release.offer(context)
+        return offered
 
 
 @pytest.mark.parametrize("contexts", QUIET)

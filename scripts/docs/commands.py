@@ -1,0 +1,67 @@
+"""The Typer app -> the command-line reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scripts.docs.markdown import table
+
+HEAD = """# Command line
+
+Made from the commands themselves when this site is built; `quietshelf COMMAND --help` says the same. Results go to
+stdout, talk to stderr, so that `--json` can be piped. Exit status 0: done; 1: done, and something is wrong (a promise
+refuted, a ledger that differs); 2: the call breaks a rule, and one line says which.
+"""
+
+
+def commands_page() -> str:
+    """Every command, in alphabetical order."""
+    return "\n".join([HEAD, *(_section(name, command) for name, command in commands())])
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command that can be called, with its full name."""
+    from typer.main import get_command
+
+    from quietshelf.cli import app
+
+    yield from _below(get_command(app), "quietshelf")
+
+
+def _below(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield name, command
+        return
+    for child in sorted(children):
+        yield from _below(children[child], f"{name} {child}")
+
+
+def _section(name: str, command: Any) -> str:
+    text, _, example = (command.help or "").partition("Example: ")
+    parts = [f"## {name.removeprefix('quietshelf ')}", " ".join(text.split())]
+    if example:
+        parts.append(f"```console\n$ {' '.join(example.split())}\n```")
+    given = [one for one in command.params if one.param_type_name == "argument"]
+    if given:
+        parts.append(table(("argument", "meaning"), [(f"`{one.name.upper()}`", one.help or "") for one in given]))
+    options = [one for one in command.params if one.param_type_name == "option"]
+    if options:
+        parts.append(table(("option", "default", "meaning"), [_option(one) for one in options]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _option(one: Any) -> tuple[str, str, str]:
+    names = ", ".join(f"`{name}`" for name in [*one.opts, *one.secondary_opts])
+    return names, _default(one), one.help or ""
+
+
+def _default(one: Any) -> str:
+    if one.required:
+        return "needed"
+    if one.default is None or one.default is False or one.default == "":
+        return ""
+    if one.default is True:
+        return f"`{one.opts[0]}`"
+    return f"`{one.default}`"

@@ -1,0 +1,35 @@
+"""What mkdocs calls while it builds the site (mkdocs.yml names this file)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "src")) if path not in sys.path]
+
+from mkdocs.structure.files import File, Files  # noqa: E402 - after the path is set
+from scripts.docs.pages import generated  # noqa: E402 - the same
+
+DRAWING = re.compile(r'<img alt="([^"]*)" src="[^"]*?(images/concepts/[^"/]+\.svg)" ?/?>')
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Add the pages that are made from the code."""
+    for place, text in generated().items():
+        files.append(File.generated(config, place, content=text))
+    return files
+
+
+def on_page_content(html: str, *, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001 - mkdocs passes them
+    """Put drawings into the page itself, where they take its colours, light or dark."""
+    return DRAWING.sub(lambda match: _drawing(Path(config.docs_dir) / match.group(2), match.group(1)), html)
+
+
+def _drawing(path: Path, words: str) -> str:
+    svg = path.read_text(encoding="utf-8")
+    label = escape(unescape(words), quote=True)
+    return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{label}" class="drawing"', 1)

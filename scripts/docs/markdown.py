@@ -1,0 +1,21 @@
+"""Small pieces of Markdown that several pages are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""A table; bars inside cells are kept from ending them.
+
+    >>> print(table(("a", "b"), [("1", "x | y")]))
+    | a | b |
+    |---|---|
+    | 1 | x \| y |
+    """
+    lines = [_row(head), "|" + "---|" * len(head), *(_row(row) for row in rows)]
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

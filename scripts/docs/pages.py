@@ -1,0 +1,60 @@
+"""Pages of the site that are made from files elsewhere in the repository, so that each truth has one place."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from scripts.docs.commands import commands_page
+from scripts.docs.routes import routes_page
+from scripts.docs.settings import settings_page
+
+ROOT = Path(__file__).parents[2]
+AT_THE_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "notation.md": "NOTATION.md"}
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
+EXAMPLES = """# Examples
+
+One file, one result, constants on top; each runs as it stands (`python examples/NAME.py`) and is run by the test suite.
+"""
+
+
+def generated() -> dict[str, str]:
+    """Every made page: where it goes on the site, and its Markdown."""
+    pages = {place: from_root((ROOT / name).read_text(encoding="utf-8")) for place, name in AT_THE_ROOT.items()}
+    front, rooms, table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Rooms\n")
+    pages["contributing.md"] += f"\n{rooms}{table}"
+    return pages | {
+        "index.md": from_root(front),
+        "examples.md": examples_page(ROOT / "examples"),
+        "reference/cli.md": commands_page(),
+        "reference/http.md": routes_page(),
+        "reference/settings.md": settings_page(),
+    }
+
+
+def from_root(text: str) -> str:
+    """Markdown written for the root of the repository, with its links as the site has them.
+
+    >>> from_root("[a](docs/proofs.md#one), [b](CHANGELOG.md), [c](https://example.org)")
+    '[a](proofs.md#one), [b](changelog.md), [c](https://example.org)'
+    """
+    places = {name: place for place, name in AT_THE_ROOT.items()} | {"README.md": "index.md"}
+
+    def moved(match: re.Match[str]) -> str:
+        path, anchor = match.group(1), match.group(2) or ""
+        return f"]({places.get(path, path.removeprefix('docs/'))}{anchor})"
+
+    return LINK.sub(moved, text)
+
+
+def examples_page(folder: Path) -> str:
+    """Every example with its own words first and its code below."""
+    parts = [EXAMPLES]
+    for path in sorted(folder.glob("*.py")):
+        code = path.read_text(encoding="utf-8")
+        words = (ast.get_docstring(ast.parse(code)) or "").replace("``", "`")
+        body = code.split('"""', 2)[2].strip()
+        fence = f'```python title="examples/{path.name}"\n{body}\n```'
+        parts += [f"## {path.stem.replace('_', ' ').capitalize()}", words, fence]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,27 @@
+"""The settings class -> the settings reference."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from scripts.docs.markdown import table
+
+HEAD = """# Settings of the service
+
+Made from the settings class when this site is built. Each can be given in a TOML file (`--config`), in the environment,
+or, where `quietshelf serve --help` has it, as a flag; flags go before the environment, the environment before the file.
+None of them alters a guarantee, and none names a noise source or a seed. What a *shelf* is told (rho, capacity, visits
+and so on) is in [the service](../service.md#what-a-shelf-is-told) and, field by field, in the
+[HTTP reference](http.md#shelfbody).
+"""
+
+
+def settings_page() -> str:
+    """Every setting with its variable, default and meaning."""
+    from quietshelf.service.settings import PREFIX, Settings
+
+    rows = [
+        (f"`{each.name}`", f"`{PREFIX}{each.name.upper()}`", f"`{each.default}`", each.metadata["says"])
+        for each in fields(Settings)
+    ]
+    return f"{HEAD}\n{table(('setting', 'environment variable', 'default', 'meaning'), rows)}\n"

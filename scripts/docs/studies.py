@@ -1,0 +1,151 @@
+"""Bring the figures of finished studies into the documentation: ``python -m scripts.docs.studies``.
+
+From ``out/study`` (written by ``make study``) and ``out/reproduce`` (by ``quietshelf reproduce NAME``) to
+docs/images/studies, and from there into the marked parts of README.md and docs/*.md:
+
+    <!-- part: NAME --> anything between is written anew <!-- /part -->
+
+Only studies of full size are taken; without one a part stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from scripts.docs import records
+from scripts.docs.markdown import table
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "docs" / "images" / "studies"
+PAGES = ("README.md", "docs/results.md", "docs/claims.md")
+FULL = 10_000
+"""Visitors of a full study; ``make test`` leaves shorter ones in the same folder."""
+PART = re.compile(r"(<!-- part: ([a-z-]+) -->)(.*?)(<!-- /part -->)", re.S)
+SIGNS = {"holds": "✔ holds", "fails": "✘ fails", "undecided": "? undecided"}
+
+
+def main() -> None:
+    """Take what is there, then write the parts."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    out = ROOT / "out"
+    parser.add_argument("--study", type=Path, default=out / "study", help="Records written by make study.")
+    parser.add_argument("--reproduce", type=Path, default=out / "reproduce", help="Folder of reproduced studies.")
+    given = parser.parse_args()
+    taken = [*take_records(given.study, KEPT), *take_reproduced(given.reproduce, KEPT)]
+    for name in PAGES:
+        path = ROOT / name
+        path.write_text(filled(path.read_text(encoding="utf-8"), KEPT), encoding="utf-8")
+    print(f"taken: {', '.join(taken) or 'nothing of full size'}")
+
+
+def take_records(source: Path, target: Path) -> list[str]:
+    """Copy the records of full studies; their names."""
+    target.mkdir(parents=True, exist_ok=True)
+    taken = []
+    for path in sorted(source.glob("*.json")):
+        if json.loads(path.read_text(encoding="utf-8")).get("horizon", 0) >= FULL:
+            shutil.copyfile(path, target / path.name)
+            taken.append(path.stem)
+    return taken
+
+
+def take_reproduced(source: Path, target: Path) -> list[str]:
+    """Judge the rows of every study that is complete, keep its verdicts and its figures; the studies' names."""
+    from quietshelf.experiments import names, reproduce, study_named
+    from quietshelf.experiments.store import Store
+
+    taken = []
+    for name in names():
+        folder = source / name
+        if not (folder / "manifest.json").is_file():
+            continue
+        study = study_named(name).with_data(_data(folder))
+        if Store(folder, study).pending:
+            continue
+        result = reproduce(study, folder)
+        pictures = target / name
+        shutil.rmtree(pictures, ignore_errors=True)
+        pictures.mkdir(parents=True)
+        for path, _ in result.section.figures:
+            shutil.copyfile(path, pictures / path.name)
+        (target / f"{name}.json").write_text(json.dumps(_record(result), indent=1) + "\n", encoding="utf-8")
+        taken.append(name)
+    return taken
+
+
+def filled(text: str, folder: Path) -> str:
+    """The text with its parts written from the records; a part whose record is missing stays."""
+
+    def written(match: re.Match[str]) -> str:
+        start, name, before, end = match.groups()
+        try:
+            now = part(name, folder)
+        except FileNotFoundError:
+            return match.group(0)
+        return f"{start}\n\n{now}\n\n{end}" if before.startswith("\n") else f"{start}{now}{end}"
+
+    return PART.sub(written, text)
+
+
+def part(name: str, folder: Path) -> str:
+    """A part by its name: one of the records, or all claims."""
+    record = records.reader(folder)
+    return claims(record) if name == "claims" else records.PARTS[name](record)
+
+
+def claims(record: records.Record) -> str:
+    """Every study in its own words; then its verdicts and figures, or that there are none yet."""
+    from quietshelf.experiments import names, study_named
+
+    parts = []
+    for name in names():
+        study = study_named(name)
+        data = " --data FILE" if any("data" in world for world in study.worlds) else ""
+        parts += [f"## {study.title}", f"`quietshelf reproduce {name}{data}`", study.summary]
+        try:
+            parts += _found(name, record(name))
+        except FileNotFoundError:
+            parts.append("*Not run at full size for this version yet.*")
+    return "\n\n".join(parts)
+
+
+def _data(folder: Path) -> Path | None:
+    """The file that a study of hotels was run on."""
+    worlds = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["config"]["worlds"]
+    found = [world["data"] for world in worlds if "data" in world]
+    return Path(found[0]) if found else None
+
+
+def _record(result: Any) -> dict[str, Any]:
+    study = result.study
+    return {
+        "horizon": study.horizon,
+        "replicates": study.replicates,
+        "seed": study.seed,
+        "claims": [
+            {"says": o.says, "source": o.source, "where": o.group, "verdict": o.verdict,
+             "holding": o.holding, "comparisons": len(o.comparisons)}
+            for o in result.outcomes
+        ],
+        "figures": [{"file": path.name, "title": title} for path, title in result.section.figures],
+    }  # fmt: skip
+
+
+def _found(study: str, record: dict[str, Any]) -> list[str]:
+    size = f"{record['replicates']} replicates of {record['horizon']:,} visitors, seed {record['seed']}."
+    rows = [
+        (one["says"], one["where"], SIGNS[one["verdict"]], f"{one['holding']} of {one['comparisons']}")
+        for one in record["claims"]
+    ]
+    verdicts = [table(("claim", "where", "verdict", "comparisons that hold"), rows)] if rows else []
+    pictures = [f"![{one['title']}](images/studies/{study}/{one['file']})" for one in record["figures"]]
+    return [size, *verdicts, *pictures]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The site builds without a warning, fetches nothing from elsewhere, and its references are those of the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from scripts.docs.commands import commands
+from scripts.docs.routes import openapi
+from tests.docs.snippets import ROOT
+
+from quietshelf.service.settings import Settings
+
+FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href", "use": "href"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as ``make site`` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+class Outside(HTMLParser):
+    """Collects what a page would fetch from elsewhere; links that a reader follows are not fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        value = given.get(FETCHED.get(tag, "")) or ""
+        canonical = tag == "link" and given.get("rel") in ("canonical", "prev", "next")
+        if not canonical and re.match(r"(https?:)?//", value):
+            self.found.append(value)
+        if "mermaid" in (given.get("class") or "").split():
+            self.found.append("mermaid, which the theme would fetch")
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    """No script, style, picture or font of any page or style sheet has an address outside the site."""
+    for page in site.rglob("*.html"):
+        outside = Outside()
+        outside.feed(page.read_text(encoding="utf-8"))
+        assert outside.found == [], page.name
+    for sheet in site.rglob("*.css"):
+        assert not re.findall(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", sheet.read_text(encoding="utf-8")), (
+            sheet.name
+        )
+
+
+def test_references_hold_all_that_the_code_has(site: Path) -> None:
+    """Every command and option, every route and body, every setting, every example."""
+    cli = (site / "reference" / "cli.html").read_text(encoding="utf-8")
+    for name, command in commands():
+        assert f"{name.removeprefix('quietshelf ')}<" in cli
+        assert all(f"<code>{opt}</code>" in cli for one in command.params for opt in one.opts if opt.startswith("-"))
+    http = (site / "reference" / "http.html").read_text(encoding="utf-8")
+    document = openapi()
+    for path, methods in document["paths"].items():
+        assert all(f"{method.upper()} {path}</code>" in http for method in methods)
+    assert all(f'id="{name.lower()}"' in http for name in document["components"]["schemas"])
+    settings = (site / "reference" / "settings.html").read_text(encoding="utf-8")
+    assert all(f"<code>QUIETSHELF_{each.name.upper()}</code>" in settings for each in fields(Settings))
+    examples = (site / "examples.html").read_text(encoding="utf-8")
+    assert all(f"examples/{path.name}" in examples for path in (ROOT / "examples").glob("*.py"))
+
+
+def test_drawings_are_part_of_their_page(site: Path) -> None:
+    """So that they take its colours; each says in words what it shows."""
+    concepts = (site / "concepts.html").read_text(encoding="utf-8")
+    drawn = re.findall(r'<svg role="img" aria-label="([^"]+)" class="drawing"', concepts)
+    assert len(drawn) == len(list((ROOT / "docs" / "images" / "concepts").glob("*.svg")))
+    assert all(len(words) > 20 for words in drawn)
