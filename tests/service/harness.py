@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -25,6 +26,16 @@ from quietshelf.service.settings import Settings
 WINDOW = 10.0
 SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "visitor_dim": 2, "window": WINDOW}
 ITEMS = [{"id": f"item {n}", "features": [float(n % 3), float(n % 5) / 2]} for n in range(8)]
+
+
+FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
+STUDIES = Path("out/study")
+
+
+def keep(name: str, **found: Any) -> None:
+    """Write what a study found where it stays; its size is in its name: a reduced run overwrites no full one."""
+    STUDIES.mkdir(parents=True, exist_ok=True)
+    (STUDIES / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 class FakeClock:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from tests.service.harness import ITEMS, Process, stocked
+from tests.service.harness import FULL, ITEMS, Process, keep, stocked
 
 from quietshelf.choice.maps import feature_map
-from quietshelf.service import answers, learning, restore, schema, verify
+from quietshelf.service import learning, parts, restore, schema, verify
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Ticket, Vault
 from quietshelf.service.views import shelf_row
 
-KILLS = 50 if os.environ.get("QUIETSHELF_STUDY") == "full" else 10
+KILLS = 50 if FULL else 10
 WINDOW, CLIENTS = 12.0, 4
 FEATURES = {str(item["id"]): item["features"] for item in ITEMS}
 
@@ -116,26 +116,44 @@ def report(database: str, process: Process, shoppers: list[Shopper], back: list[
         events = learning.stored_events(connection, shelf["shelf"])
         assert verify.verify(connection, shelf) == []
     # a kill between the announcement of a release and its commit: the batch is left out, and its cost entered
-    left_out = {event.visitors for event in events if event.detail == restore.UNSURE}
+    left_out = {int(event.visitors) for event in events if event.detail == restore.UNSURE}
     missing = shelf["arrivals"] - len(kept) - sum(row["size"] for row in released.values())
     assert missing == 0 if not left_out else missing > 0
     tickets = {name: store.vault.ticket(name) for name in offers}
     store.close()
     assert len(set(tickets.values())) == len(offers)
-    for name, ticket in tickets.items():
-        assert ticket is not None
-        row = kept.get((ticket.batch, ticket.slot))
-        gone = ticket.batch in released or ticket.batch in left_out
-        assert gone or (row is not None and row.nonce == ticket.nonce), "an offer was lost"
-        if row is not None and name in chosen:
-            shown = json.loads(row.items)
-            assert row.answer == (-1 if chosen[name] is None else shown.index(chosen[name])), "a choice was lost"
+    lost = [name for name, ticket in tickets.items() if not _there(ticket, kept, {*released, *left_out})]
+    changed = [name for name, item in chosen.items() if not _answered(tickets[name], kept, item)]
     compared = sum_again(released, tickets, shoppers)
-    print(
-        f"{KILLS} kills: {len(offers)} offers, {len(chosen)} choices acknowledged, {len(released)} releases, "
-        f"{compared} of their sums compared; back within {max(back):.1f} s"
+    keep(
+        f"crash-{database.partition(':')[0]}-{KILLS}",
+        kills=KILLS,
+        offers_acknowledged=len(offers),
+        choices_acknowledged=len(chosen),
+        offers_lost=len(lost),
+        choices_lost_or_changed=len(changed),
+        releases=len(released),
+        sums_compared_with_acknowledged_choices=compared,
+        batches_left_out_and_entered_in_the_ledger=len(left_out),
+        seconds_until_ready={"median": round(float(np.median(back)), 2), "most": round(max(back), 2)},
     )
+    assert not lost
+    assert not changed
     assert max(back) < 60
+
+
+def _there(ticket: Ticket | None, kept: dict[tuple[int, int], sa.Row[Any]], gone: set[int]) -> bool:
+    """Whether an acknowledged offer is stored, or its batch was released, or left out and said so."""
+    assert ticket is not None
+    row = kept.get((ticket.batch, ticket.slot))
+    return ticket.batch in gone or (row is not None and row.nonce == ticket.nonce)
+
+
+def _answered(ticket: Ticket | None, kept: dict[tuple[int, int], sa.Row[Any]], item: str | None) -> bool:
+    """Whether an acknowledged choice is stored as it was told, as long as its offer is kept."""
+    assert ticket is not None
+    row = kept.get((ticket.batch, ticket.slot))
+    return row is None or bool(row.answer == (-1 if item is None else json.loads(row.items).index(item)))
 
 
 def sum_again(released: dict[int, learning.Row], tickets: dict[str, Ticket | None], shoppers: list[Shopper]) -> int:
@@ -159,10 +177,8 @@ def sum_again(released: dict[int, learning.Row], tickets: dict[str, Ticket | Non
                 np.array(shopper.visitors[name]), np.array([FEATURES[item] for item in shown])
             )
             item = shopper.chosen[name]
-            part = answers.contribution(
-                learning.packed(x), len(shown), -1 if item is None else shown.index(item), frozen, row["grid"]
-            )
-            one = np.frombuffer(part or b"")
+            place = -1 if item is None else shown.index(item)
+            (one,) = parts.contributions([learning.packed(x)], [place], frozen, row["grid"])
             total = one if total.size == 0 else total + one
         score = learning.unpacked(row["score"], -1)
         np.testing.assert_allclose(score, total[: score.size], rtol=1e-9, atol=1e-9)

@@ -1,4 +1,4 @@
-"""docs/service.md says what is so: its curl lines run, its tables are those of the code."""
+"""README.md and docs/service.md say what is so: their curl lines run, their tables are those of the code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from quietshelf.service import problems, settings, shelves
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.settings import Settings
 
-TEXT = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
 
 
-def test_curl_lines_run_as_they_stand(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["README.md", "docs/service.md"])
+def test_curl_lines_run_as_they_stand(tmp_path: Path, name: str) -> None:
     """Against ``quietshelf serve`` with its defaults; the last line prints the promise."""
-    (script,) = re.findall(r"```sh\n(.*?)```", TEXT, re.S)
+    (script,) = [part for part in re.findall(r"```sh\n(.*?)```", (ROOT / name).read_text(), re.S) if "curl" in part]
     process = Process(f"sqlite:///{tmp_path}/shop.db", tmp_path)
     process.start()
     try:
@@ -37,7 +39,7 @@ def test_curl_lines_run_as_they_stand(tmp_path: Path) -> None:
         process.stop()
     assert found.returncode == 0, found.stdout + found.stderr
     assert '"release":0' in found.stdout
-    promise = json.loads(found.stdout[found.stdout.rindex('{"shelf":"teas","created"') :])
+    promise = json.loads(found.stdout[found.stdout.rindex('{"shelf":"teas","number"') :])
     assert promise["unit"] == "person"
     assert promise["arrivals"] == 1
 

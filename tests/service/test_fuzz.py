@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
-from tests.service.harness import inline, offered, stocked
+from tests.service.harness import FULL, inline, keep, offered, stocked
 
-REQUESTS = 10_000 if os.environ.get("QUIETSHELF_STUDY") == "full" else 1_000
+REQUESTS = 10_000 if FULL else 1_000
 
 
 @pytest.mark.study
@@ -33,6 +32,7 @@ def test_no_request_ends_in_an_internal_error(tmp_path: Path) -> None:
         assert sum(seen.values()) >= REQUESTS
         assert seen[200] > 0
         assert max(seen) < 500
+        keep(f"fuzz-{REQUESTS}", requests=sum(seen.values()), statuses={str(code): seen[code] for code in sorted(seen)})
         stocked(client, "afterwards")
         assert offered(client, "afterwards").status_code == 200
 

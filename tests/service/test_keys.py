@@ -131,7 +131,7 @@ def test_logs_and_metrics_hold_nothing_of_a_visitor(tmp_path: Path) -> None:
     assert any(line["event"] == "request" for line in lines)
     for trace in ("0.123456", "7.654321", "Secret", "item ", offer["offer"], "no such thing", "choice"):
         assert trace not in logged
-    assert 'quietshelf_arrivals_total{shelf="teas"} 1.0' in metrics
+    assert 'quietshelf_arrivals_total{number="1",shelf="teas"} 1.0' in metrics
     assert "choice" not in metrics
     assert not re.search(r"(src|href)=.?(https?:)?//", page)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 from tests.service.conftest import fresh_postgres
@@ -17,7 +16,6 @@ from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offer
 
 from quietshelf.service import answers, schema, shelves, writer
 from quietshelf.service.answers import Answer
-from quietshelf.service.deciding import Ties
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import Visit
 from quietshelf.service.problems import Frozen, OfferExpired, Unavailable
@@ -49,7 +47,7 @@ def service(postgres: Any, tmp_path: Path, clock: FakeClock) -> Iterator[Service
 
 
 def visit(name: str) -> Visit:
-    return Visit(name, OfferBody.model_validate({"features": [0.1, -0.2]}), Ties(np.random.default_rng(0)))
+    return Visit(name, OfferBody.model_validate({"features": [0.1, -0.2]}))
 
 
 def fill(service: Service, name: str, batches: int) -> list[dict[str, Any]]:

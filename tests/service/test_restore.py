@@ -119,8 +119,8 @@ def test_a_release_cut_off_before_it_was_noted_is_not_made_again(tmp_path: Path,
         vault = client.service.vault  # type: ignore[attr-defined]
         real = vault.note
 
-        def announce_only(identity: str, epoch: int, shelves: Any) -> None:
-            real(identity, epoch, shelves)
+        def announce_only(*given: Any) -> None:
+            real(*given)
             vault.note = failing
 
         vault.note = announce_only
@@ -149,8 +149,8 @@ def test_a_release_announced_but_rolled_back_is_made_by_the_same_process(tmp_pat
         people(client, FIRST)
         real = vault.note
 
-        def write_and_fail(identity: str, epoch: int, shelves: Any) -> None:
-            real(identity, epoch, shelves)
+        def write_and_fail(*given: Any) -> None:
+            real(*given)
             failing()
 
         vault.note = write_and_fail

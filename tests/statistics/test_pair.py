@@ -195,3 +195,31 @@ def test_sums_equal_the_statistic_they_round() -> None:
     np.testing.assert_allclose(rounded.score, plain.score, atol=40 * GRID)
     np.testing.assert_allclose(rounded.information, plain.information, atol=40 * GRID)
     np.testing.assert_array_equal((nothing((), 2) + plain).score, plain.score)
+
+
+@pytest.mark.parametrize("grid", [0.0, GRID])
+def test_a_sum_that_goes_on_does_not_depend_on_where_it_was_cut(grid: float) -> None:
+    """Forty visitors at once, or in pieces of 1, 16 and 23: the same sum to the last bit, for one world or many."""
+    rng = np.random.default_rng(5)
+    for worlds in ((), (1,), (3,)):
+        pairs = Pair(rng.normal(size=(40, *worlds, 2)), rng.normal(size=(40, *worlds, 2, 2)))
+        start = nothing(worlds, 2)
+        whole, cut = summed(pairs, grid, after=start), start
+        for part in (slice(0, 1), slice(1, 17), slice(17, 40)):
+            cut = summed(Pair(pairs.score[part], pairs.information[part]), grid, after=cut)
+        np.testing.assert_array_equal(whole.score, cut.score)
+        np.testing.assert_array_equal(whole.information, cut.information)
+        np.testing.assert_allclose(whole.score, summed(pairs, grid).score, atol=1e-12)
+
+
+def test_a_visitor_contributes_the_same_whoever_is_summed_beside() -> None:
+    """One of 600 visitors, who are worked on in two parts, has to the last bit the pair it has alone."""
+    rng = np.random.default_rng(6)
+    rows, offered = rng.normal(size=(600, 9, 3)), rng.random((600, 9)) < 0.8
+    crowd = Shown(np.where(offered[..., None], rows, 0.0), offered, np.full(600, -1))
+    theta, frame = rng.normal(size=3), rng.normal(size=(3, 3))
+    together = contribution(crowd, theta, frame)
+    for place in (0, 511, 512, 599):
+        alone = contribution(Shown(*(part[place] for part in crowd)), theta, frame)
+        np.testing.assert_array_equal(together.score[place], alone.score)
+        np.testing.assert_array_equal(together.information[place], alone.information)

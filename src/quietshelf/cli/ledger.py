@@ -46,7 +46,8 @@ def ledger(
 def _print(found: dict[str, Any]) -> None:
     for shelf in found["shelves"]:
         gone = f", deleted {shelf['deleted']}" if shelf["deleted"] else ""
-        typer.echo(f"shelf {shelf['shelf']}, {shelf['arrivals']} visitors, {shelf['releases']} releases{gone}")
+        which = f"shelf {shelf['shelf']} (number {shelf['number']})"
+        typer.echo(f"{which}, {shelf['arrivals']} visitors, {shelf['releases']} releases{gone}")
         typer.echo(f"  {shelf['words']}")
         for note in shelf["notes"]:
             typer.echo(f"  {note}")

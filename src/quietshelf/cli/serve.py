@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quietshelf.cli.console import talk
+from quietshelf.types import require
 
 if TYPE_CHECKING:
     from quietshelf.service.settings import Settings
@@ -27,17 +28,23 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
     workers: Annotated[int | None, typer.Option(help="API processes on this machine.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="A shop with made-up visitors, kept nowhere.")] = False,
 ) -> None:
     """Run the service. The first start makes an admin key and shows it once.
 
     Example: quietshelf serve --database sqlite:///shop.db --secrets shop-secrets --port 8080
     """
+    if demo:
+        _demo(host, port, {"config": config, "database": database, "secrets": secrets, "workers": workers})
+        return
     flags = {"database": database, "secrets": secrets, "host": host, "port": port, "workers": workers}
     settings = settings_of(config, {**flags, "log_level": log_level})
     import uvicorn
 
     from quietshelf.service import keys
+    from quietshelf.service.app import CLOCK
     from quietshelf.service.service import Service
+    from quietshelf.service.store import SteadyClock
 
     first = Service(settings)
     first.prepare()
@@ -45,7 +52,7 @@ def serve(
     first.store.close()
     if key is not None:
         typer.echo(f"admin key, shown this once: {key}")
-    os.environ.update(settings.to_environment())
+    os.environ.update({**settings.to_environment(), CLOCK: repr(SteadyClock().offset)})
     uvicorn.run(
         "quietshelf.service.app:from_environment",
         factory=True,
@@ -57,6 +64,16 @@ def serve(
         server_header=False,
         proxy_headers=False,
     )
+
+
+def _demo(host: str | None, port: int | None, others: dict[str, object]) -> None:
+    """The demo keeps nothing, so it takes no place to keep it."""
+    given = [f"--{name}" for name, value in others.items() if value is not None]
+    require(not given, "--demo takes --host and --port only", given=given)
+    check_extra()
+    from quietshelf.service.demo import serve_demo
+
+    serve_demo(host or "127.0.0.1", 8080 if port is None else port, typer.echo)
 
 
 def restore(
@@ -84,13 +101,18 @@ def restore(
 
 def settings_of(config: Path | None, flags: dict[str, str | int | None]) -> Settings:
     """The settings; the extra that the service needs is asked for by name if it is missing."""
-    try:
-        import fastapi  # noqa: F401 - only to see whether the extra is there
-        import sqlalchemy  # noqa: F401 - the same
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"the service needs `pip install quietshelf[service]` ({error})") from None
+    check_extra()
     from quietshelf.service import settings
 
     found = settings.read(config, flags=flags)
     talk.print(f"database {found.database.rpartition('@')[2]}, secrets in {found.secrets}", highlight=False)
     return found
+
+
+def check_extra() -> None:
+    """Say which extra is missing, if it is."""
+    try:
+        import fastapi  # noqa: F401 - only to see whether the extra is there
+        import sqlalchemy  # noqa: F401 - the same
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"the service needs `pip install quietshelf[service]` ({error})") from None

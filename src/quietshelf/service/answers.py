@@ -10,17 +10,15 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.release.quiet import OpenBatch
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
+from quietshelf.service.parts import contributions
 from quietshelf.service.problems import AnswerConflict, Invalid, OfferErased, OfferExpired, Problem
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Ticket
-from quietshelf.shelf.slots import Batch, Slot
 from quietshelf.types import NOTHING
 
 ERASED = -3
@@ -88,22 +86,33 @@ def _batch(connection: Connection, store: Store, key: tuple[int, int], answers: 
         return [_expired() for _ in answers]
     slots = sorted({answer.ticket.slot for answer in answers})
     rows = {row["slot"]: dict(row) for row in connection.execute(_SLOTS, {**place, "slots": slots}).mappings()}
-    frozen, now = learning.frozen(batch), store.now(connection)
+    now = store.now(connection)
     replies: list[Problem | None] = []
-    changed: list[dict[str, Any]] = []
+    new: list[dict[str, Any]] = []
     for answer in answers:
         row = rows.get(answer.ticket.slot)
         try:
             if row is None or row["nonce"] != answer.ticket.nonce:
                 raise _expired()
-            if _counted(row, answer.item, batch, frozen, now):
-                changed.append({**place, "this": row["slot"], "chosen": row["answer"], "part": row["contribution"]})
+            if _counted(row, answer.item, expires=row["made"] + batch["window"], now=now):
+                new.append(row)
             replies.append(None)
         except Problem as problem:
             replies.append(problem)
-    if changed:
-        connection.execute(_ENTER, changed)
+    if new:
+        _enter(connection, batch, new)
     return replies
+
+
+def _enter(connection: Connection, batch: Row, rows: Sequence[Row]) -> None:
+    """Keep answers and contributions; the features are dropped, and a visit that does not count contributes nothing."""
+    counted = [row for row in rows if row["rows"] is not None]
+    content, chosen = [row["rows"] for row in counted], [row["answer"] for row in counted]
+    parts = contributions(content, chosen, learning.frozen(batch), batch["grid"])
+    part = {row["slot"]: each.tobytes() for row, each in zip(counted, parts, strict=True)}
+    place = {"of_shelf": batch["shelf"], "of_batch": batch["batch"]}
+    changed = [{**place, "this": row["slot"], "chosen": row["answer"], "part": part.get(row["slot"])} for row in rows]
+    connection.execute(_ENTER, changed)
 
 
 def _live(connection: Connection, store: Store, place: dict[str, int]) -> Row | None:
@@ -111,13 +120,15 @@ def _live(connection: Connection, store: Store, place: dict[str, int]) -> Row | 
     seen = connection.execute(_BATCH, place).mappings().one_or_none()
     if seen is None or (seen["full_at"] is not None and store.now(connection) >= seen["full_at"] + seen["window"]):
         return None
+    if store.sqlite:  # one writer at a time: nobody else can change it
+        return dict(seen)
     batch = connection.execute(_BATCH_SHARED, place).mappings().one_or_none()
     return None if batch is None else dict(batch)
 
 
-def _counted(row: dict[str, Any], item: str | None, batch: Row, frozen: OpenBatch, now: float) -> bool:
+def _counted(row: dict[str, Any], item: str | None, *, expires: float, now: float) -> bool:
     """Enter an answer in its row; False if it was there before."""
-    if now >= row["made"] + batch["window"]:
+    if now >= expires:
         raise _expired()
     if row["answer"] == ERASED:
         raise OfferErased("the person asked for erasure; no answer is kept")
@@ -130,18 +141,7 @@ def _counted(row: dict[str, Any], item: str | None, batch: Row, frozen: OpenBatc
             raise AnswerConflict("item must be the one given before, got another answer to the same offer")
         return False
     row["answer"] = chosen
-    row["contribution"] = contribution(row["rows"], len(shown), chosen, frozen, batch["grid"])
     return True
-
-
-def contribution(rows: bytes | None, shown: int, chosen: int, frozen: OpenBatch, grid: float) -> bytes | None:
-    """One visitor's bounded pair, as `Shelf` computes it, score first; None if the visit does not count."""
-    if rows is None:
-        return None
-    batch = Batch.of(frozen, grid)
-    batch.slots[""] = Slot(tuple(range(shown)), learning.unpacked(rows, shown, frozen.theta.size))
-    batch.answer("", chosen)
-    return learning.packed(np.concatenate([batch.total.score, batch.total.information]))
 
 
 def _expired() -> OfferExpired:

@@ -1,12 +1,13 @@
-"""One visitor's request, a view of the shelf -> what to show. The same steps as `Shelf.offer`, nothing written yet."""
+"""Visitors' requests, a view of the shelf -> what to show. The same steps as `Shelf.offer`, nothing written yet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from quietshelf.choice.features import Catalogued
 from quietshelf.policies import POLICIES
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
@@ -15,25 +16,7 @@ from quietshelf.service.problems import Invalid, NoItems
 from quietshelf.service.views import View
 from quietshelf.shelf.requests import check_person, visitor_context
 from quietshelf.shelf.state import State
-from quietshelf.types import NOTHING, Context, FloatArray, Random
-
-
-class Ties:
-    """One visitor's tie-breaking numbers: drawn once, however often the decision has to be taken again."""
-
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
-        self._drawn: dict[tuple[int, ...], FloatArray] = {}
-
-    def random(self, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1), the same for the same size."""
-        if size not in self._drawn:
-            self._drawn[size] = self._rng.random(size)
-        return self._drawn[size]
-
-    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Not asked for by the policies that are served."""
-        return self._rng.standard_normal(size)
+from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Random
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,23 +40,48 @@ class Decision:
     visitor_dim: int
 
 
-def decide(view: View, body: OfferBody, ties: Ties, source: NoiseSource) -> Decision:
-    """What to show this visitor; `Invalid` if the request breaks a rule."""
+def decide(view: View, body: OfferBody, rng: Random, source: NoiseSource) -> Decision:
+    """What to show this visitor; `Invalid` if the request breaks a rule. ``rng`` breaks ties."""
     if not view.ids:
         raise NoItems("items must be put on the shelf before the first offer, got none")
     context = _context(view, body)
     learner = _learner(view.state, context, len(body.features), source)
     release = view.release or learner.release
-    assortment = POLICIES[view.body.policy].offer(context, release, ties)
+    assortment = POLICIES[view.body.policy].offer(context, release, rng)
     items = assortment[assortment != NOTHING]
-    return Decision(
-        view=view,
-        ids=[view.ids[item] for item in items.tolist()],
-        rows=context.features.rows(items),
-        release=len(learner.records),
-        learner=learner,
-        visitor_dim=len(body.features),
-    )
+    return _decision(view, learner, items, context.features.rows(items), len(body.features))
+
+
+def plain(view: View, body: OfferBody) -> bool:
+    """Whether a visitor of a shelf that was offered before asks for nothing special, and breaks no rule."""
+    wishes = body.candidates is not None or body.required or body.exclude or body.capacity is not None
+    state = view.state
+    if wishes or state.learner is None or len(body.features) != state.visitor_dim:
+        return False
+    try:
+        check_person(state.settings, body.person)
+    except ValueError:
+        return False
+    return True
+
+
+def decide_together(view: View, bodies: Sequence[OfferBody], rng: Random) -> list[Decision]:
+    """What to show to visitors who are all `plain`: each as if alone, but in one step."""
+    first, learner, release = _context(view, bodies[0]), view.state.learner, view.release
+    assert learner is not None and release is not None and isinstance(first.features, Catalogued)  # noqa: S101, PT018 - they are plain
+    features = replace(first.features, visitor=np.array([body.features for body in bodies], dtype=np.float64))
+    revenue = np.broadcast_to(first.revenue, (len(bodies), len(view.ids)))
+    assortments = POLICIES[view.body.policy].offer(replace(first, features=features, revenue=revenue), release, rng)
+    found = []
+    for items, seen in zip(assortments, features.rows(assortments), strict=True):
+        shown = items != NOTHING
+        found.append(_decision(view, learner, items[shown], seen[shown], features.visitor.shape[-1]))
+    return found
+
+
+def _decision(view: View, learner: Learner, items: IntArray, rows: FloatArray, visitor_dim: int) -> Decision:
+    ids = [view.ids[item] for item in items.tolist()]
+    return Decision(view, ids, rows, len(learner.records), learner, visitor_dim)
 
 
 def _context(view: View, body: OfferBody) -> Context:

@@ -6,8 +6,7 @@ the next start knows of a batch that may have been published (`restore`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import secrets
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +19,7 @@ from quietshelf.service.vault import Mark, Marks
 from quietshelf.service.views import settings_of
 from quietshelf.types import require
 
+ELSEWHERE = "a release must be announced in the epoch file that has the last one, got the file of another machine"
 OTHER = "the epoch file must be the one of this database; if this is a backup, run quietshelf restore"
 
 
@@ -40,55 +40,77 @@ def used(known: Marks) -> bool:
     return any(mark["opened"] >= 0 for mark in known.values())
 
 
-def note(store: Store, *, settled: bool = False, afresh: bool = False) -> None:
+def note(store: Store, *, settled: bool = False, afresh: bool = False, mine: bool = False) -> None:
     """Bring the epoch file up to the database; the caller holds its lock.
 
     Args:
         store: The database and its epoch file.
         settled: Whether it is certain that no announced release is under way; else those not made yet stay announced.
         afresh: What the file knows beyond the database is settled and may be forgotten.
+        mine: Whether this file has just taken over the announcing of releases.
     """
     with store.read() as connection:
         this = connection.execute(sa.select(schema.store)).one()
         found, table = marks(connection), schema.batches
         waiting = {tuple(row) for row in connection.execute(sa.select(table.c.shelf, table.c.batch))}
-    known: Marks = {} if afresh else store.vault.marks.get("shelves", {})
+    file = store.vault.marks
+    known: Marks = {} if afresh else file.get("shelves", {})
     merged = {shelf: furthest(found.get(shelf), known.get(shelf)) for shelf in {**known, **found}}
     for shelf, mark in merged.items():
         before = [] if settled else known.get(shelf, {}).get("releasing", [])
         mark["releasing"] = [batch for batch in before if (int(shelf), batch) in waiting]
-    _write(store, this, merged, afresh=afresh)
+    seals = file.get("seals", [])
+    if this.seal is not None and (mine or this.seal in seals):
+        seals = [this.seal]
+    _write(store, this, merged, seals, afresh=afresh)
 
 
-class Announced(Store):
-    """The same store; its transactions announce what they release, in the epoch file, before they are committed."""
-
-    def __init__(self, store: Store) -> None:
-        vars(self).update(vars(store))
-
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """One transaction; if it cannot be announced, nothing of it happens."""
-        with super().write() as connection:
-            yield connection
-            self._announce(connection)
-
-    def _announce(self, connection: Connection) -> None:
-        this = connection.execute(sa.select(schema.store)).one()
-        known: Marks = self.vault.marks.get("shelves", {})
-        merged = dict(known)
-        for shelf, mark in marks(connection).items():
-            last = known.get(shelf, {"released": -1})["released"]
-            new = list(range(last + 1, mark["released"] + 1))
-            merged[shelf] = {**furthest(mark, known.get(shelf)), "released": last, "releasing": new}
-        _write(self, this, merged, always=True)  # an earlier try may have failed after the file had its new content
+def keeps(store: Store) -> bool:
+    """Whether the last release was announced in this epoch file: only then does the file know of every release."""
+    with store.read() as connection:
+        seal = connection.execute(sa.select(schema.store.c.seal)).scalar_one()
+    return seal is None or seal in store.vault.marks.get("seals", [])
 
 
-def _write(store: Store, this: Any, merged: Marks, *, afresh: bool = False, always: bool = False) -> None:
+def announce(store: Store, connection: Connection) -> None:
+    """Write what a transaction releases to the epoch file, before it is committed; the caller holds the file's lock.
+
+    The database carries the seal of the file that announced its last release. Another machine's file does not have
+    it, and cannot announce: two files that each know some of the releases could not tell a restored backup.
+    """
+    this = connection.execute(sa.select(schema.store).with_for_update()).one()
+    file = store.vault.marks
+    require(this.seal is None or this.seal in file.get("seals", []), ELSEWHERE)
+    known: Marks = file.get("shelves", {})
+    merged = dict(known)
+    for shelf, mark in marks(connection).items():
+        last = known.get(shelf, {"released": -1})["released"]
+        new = list(range(last + 1, mark["released"] + 1))
+        merged[shelf] = {**furthest(mark, known.get(shelf)), "released": last, "releasing": new}
+    before = [] if this.seal is None else [this.seal]
+    _write(store, this, merged, [*before, _seal(connection)], always=True)  # an earlier try may have written the file
+
+
+def take_over(store: Store, connection: Connection) -> None:
+    """Make this epoch file the one that announces, from this transaction's commit on."""
+    file, seal = store.vault.marks, _seal(connection)
+    if file:  # if there is none, the file is written after the commit, or the next start asks for the same step again
+        store.vault.note(file["identity"], file["epoch"], file["shelves"], [*file.get("seals", []), seal])
+
+
+def _seal(connection: Connection) -> str:
+    seal = secrets.token_hex(8)
+    connection.execute(sa.update(schema.store).values(seal=seal))
+    return seal
+
+
+def _write(
+    store: Store, this: Any, merged: Marks, seals: list[str], *, afresh: bool = False, always: bool = False
+) -> None:
     file = store.vault.marks
     require(afresh or file.get("identity") == this.identity or not used(file.get("shelves", {})), OTHER)
-    if always or file != {"identity": this.identity, "epoch": this.epoch, "shelves": merged}:
-        store.vault.note(this.identity, this.epoch, merged)
+    if always or file != {"identity": this.identity, "epoch": this.epoch, "seals": seals, "shelves": merged}:
+        store.vault.note(this.identity, this.epoch, merged, seals)
 
 
 def furthest(one: Mark | None, other: Mark | None) -> Mark:

@@ -38,7 +38,7 @@ class _Shelves(Collector):
     def collect(self) -> Iterator[Metric]:
         says = {"arrivals": "Visitors who took a slot", "releases": "Batches released"}
         for name, words in says.items():
-            family = CounterMetricFamily(f"quietshelf_{name}", words, labels=["shelf"])
+            family = CounterMetricFamily(f"quietshelf_{name}", words, labels=["shelf", "number"])
             for row in self._rows:
-                family.add_metric([row["name"]], row[name])
+                family.add_metric([row["name"], str(row["shelf"])], row[name])
             yield family

@@ -15,12 +15,13 @@ from sqlalchemy import Connection
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import OpenBatch
 from quietshelf.service import learning, schema
-from quietshelf.service.deciding import Decision, Ties, decide
+from quietshelf.service.deciding import Decision, decide, decide_together, plain
 from quietshelf.service.learning import Row
 from quietshelf.service.models import OfferBody
 from quietshelf.service.problems import KeyReused, OfferExpired, Problem
 from quietshelf.service.vault import NONCE, Ticket, Vault
 from quietshelf.service.views import View
+from quietshelf.types import Random
 
 _batches, _shelves = schema.batches.c, schema.shelves.c
 _THIS = sa.and_(_batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch"))
@@ -44,15 +45,11 @@ class Visit:
     Attributes:
         shelf: Name of the shelf.
         body: What was asked.
-        ties: The visitor's tie-breaking numbers.
-        decision: What to show, if it could be decided before the write; the write decides again if the shelf moved.
         retry: The Idempotency-Key.
     """
 
     shelf: str
     body: OfferBody
-    ties: Ties
-    decision: Decision | None = None
     retry: str | None = None
 
 
@@ -63,9 +60,11 @@ class Desk:
     connection: Connection
     vault: Vault
     source: NoiseSource
+    rng: Random
     row: Row
     view: View
     now: float
+    decided: dict[Visit, Decision] = field(default_factory=dict)
     batch: dict[str, Any] | None = None
     offers: list[dict[str, Any]] = field(default_factory=list)
     retries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -76,6 +75,7 @@ class Desk:
     def take(self, visits: Sequence[Visit]) -> list[Any]:
         """An answer to each visit: the offer, or a `Problem`; then everything is written."""
         self._recall(visits)
+        self._decide(visits)
         answers = [self._one(visit) for visit in visits]
         self._write()
         return answers
@@ -88,9 +88,7 @@ class Desk:
             return problem
 
     def _new(self, visit: Visit) -> dict[str, Any]:
-        decision = visit.decision
-        if decision is None or decision.view is not self.view:
-            decision = decide(self.view, visit.body, visit.ties, self.source)
+        decision = self.decided.get(visit) or decide(self.view, visit.body, self.rng, self.source)
         if self.view.state.learner is None:
             self._begin(decision)
         batch = self._open(decision)
@@ -115,6 +113,14 @@ class Desk:
             batch["full_at"] = self.now
             self._keep_batch()
         return self._reply(offer)
+
+    def _decide(self, visits: Sequence[Visit]) -> None:
+        """Decide what can be decided together; a visitor alone is decided as `Shelf` does it, to the last bit."""
+        new = [visit for visit in visits if visit.retry is None or self._key(visit) not in self.retries]
+        alike = [visit for visit in new if plain(self.view, visit.body)]
+        if len(alike) > 1:
+            found = decide_together(self.view, [visit.body for visit in alike], self.rng)
+            self.decided = dict(zip(alike, found, strict=True))
 
     def _begin(self, decision: Decision) -> None:
         """The first offer freezes geometry and prior."""
@@ -163,7 +169,7 @@ class Desk:
     def _recall(self, visits: Sequence[Visit]) -> None:
         """What is remembered about the keys and persons of these visits."""
         shelf, table = self.row["shelf"], schema.retries
-        keys = {self.vault.retry(shelf, visit.retry) for visit in visits if visit.retry is not None}
+        keys = {self._key(visit) for visit in visits if visit.retry is not None}
         if keys:
             query = sa.select(table).where(table.c.shelf == shelf, table.c.key.in_(keys))
             self.retries = {row["key"]: dict(row) for row in self.connection.execute(query).mappings()}
@@ -179,7 +185,7 @@ class Desk:
         """The offer that this Idempotency-Key got before."""
         if visit.retry is None:
             return None
-        kept = self.retries.get(self.vault.retry(self.row["shelf"], visit.retry))
+        kept = self.retries.get(self._key(visit))
         if kept is None:
             return None
         if kept["fingerprint"] is None:
@@ -194,9 +200,12 @@ class Desk:
         return self._reply(dict(self.connection.execute(sa.select(table).where(*where)).mappings().one()))
 
     def _remember(self, visit: Visit, offer: dict[str, Any]) -> None:
-        key = self.vault.retry(self.row["shelf"], visit.retry or "")
+        key = self._key(visit)
         where = {name: offer[name] for name in ("shelf", "batch", "slot", "made")}
         self.retries[key] = {"key": key, "fingerprint": self._fingerprint(visit), "new": True, **where}
+
+    def _key(self, visit: Visit) -> str:
+        return self.vault.retry(self.row["shelf"], visit.retry or "")
 
     def _fingerprint(self, visit: Visit) -> str:
         return self.vault.fingerprint(visit.body.model_dump_json().encode())

@@ -29,6 +29,7 @@ def summary(row: Row) -> dict[str, Any]:
     """A shelf in a few figures."""
     return {
         "shelf": row["name"],
+        "number": row["shelf"],
         "created": moment(row["created"]),
         "deleted": None if row["deleted"] is None else moment(row["deleted"]),
         "arrivals": row["arrivals"],

@@ -7,8 +7,9 @@ time: the rows of the shelf and of its oldest batch are locked, and a batch that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -19,15 +20,15 @@ from quietshelf.accounting import BudgetExceeded
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import OpenBatch
 from quietshelf.service import learning, schema
-from quietshelf.service.answers import contribution
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
+from quietshelf.service.parts import NUMBERS, contributions
 from quietshelf.service.store import Store, one
 from quietshelf.service.views import settings_of
 from quietshelf.statistics import Total, svec_dim
 from quietshelf.types import NOTHING, FloatArray
 
-CHUNK = 2048
+Hook = Callable[[Connection], None]
 
 
 class Outcome(NamedTuple):
@@ -45,13 +46,16 @@ def next_due(connection: Connection) -> float | None:
     return connection.execute(sa.select(sa.func.min(table.c.full_at + table.c.window))).scalar()
 
 
-def release_one(store: Store, source: NoiseSource, *, forget_before: float) -> Outcome | None:
+def release_one(
+    store: Store, source: NoiseSource, *, forget_before: float, before_commit: Hook | None = None
+) -> Outcome | None:
     """Release the batch that is due first; None if none is, or if somebody else is at it.
 
     Args:
         store: The database.
         source: Where the noise comes from.
         forget_before: Idempotency keys of released offers are forgotten if they are older than so many seconds.
+        before_commit: Called last in the transaction; if it raises, there is no release.
     """
     with store.write() as connection:
         found = _due(connection, store)
@@ -64,6 +68,8 @@ def release_one(store: Store, source: NoiseSource, *, forget_before: float) -> O
         _forget(connection, batch, now - forget_before)
         done = {"moment": now, "releases": shelf["releases"] + released}
         connection.execute(sa.update(shelves).where(shelves.c.shelf == shelf["shelf"]).values(done))
+        if before_commit is not None:
+            before_commit(connection)
         return Outcome(shelf["name"], batch["batch"], batch["size"], released)
 
 
@@ -113,28 +119,24 @@ def summed_up(connection: Connection, batch: Row, frozen: OpenBatch, *, silent: 
     """The sum over a batch: answers first, then those who kept silent, each in order of arrival."""
     dim = frozen.theta.size
     total = np.zeros(dim + svec_dim(dim))
-    for part in _answered(connection, batch):
-        total = np.concatenate([total[None], part.reshape(-1, total.size)]).sum(0)
-    if silent:
-        for part in _silent(connection, batch, frozen):
-            total = total + part
+    parts = chain(_answered(connection, batch, total.size), _silent(connection, batch, frozen) if silent else ())
+    for part in parts:
+        total = np.concatenate([total[None], part]).sum(0)  # along the first axis: one visitor after the other
     return Total(total[:dim], total[dim:])
 
 
-def _answered(connection: Connection, batch: Row) -> Iterator[FloatArray]:
+def _answered(connection: Connection, batch: Row, width: int) -> Iterator[FloatArray]:
     table = schema.offers
     query = sa.select(table.c.contribution).where(_mine(batch), table.c.contribution.isnot(None))
-    for chunk in connection.execute(query.order_by(table.c.slot)).scalars().partitions(CHUNK):
-        yield np.frombuffer(b"".join(chunk), dtype=np.float64)
+    for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // width)):
+        yield np.frombuffer(b"".join(some), dtype=np.float64).reshape(-1, width)
 
 
 def _silent(connection: Connection, batch: Row, frozen: OpenBatch) -> Iterator[FloatArray]:
-    table = schema.offers
+    table, dim = schema.offers, frozen.theta.size
     query = sa.select(table.c.rows).where(_mine(batch), table.c.rows.isnot(None), table.c.answer.is_(None))
-    for rows in connection.execute(query.order_by(table.c.slot)).scalars():
-        shown = len(rows) // (8 * frozen.theta.size)
-        part = contribution(rows, shown, NOTHING, frozen, batch["grid"])
-        yield np.frombuffer(part or b"", dtype=np.float64)
+    for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // dim**2)):
+        yield contributions(some, [NOTHING] * len(some), frozen, batch["grid"])
 
 
 def _forget(connection: Connection, batch: Row, old: float) -> None:

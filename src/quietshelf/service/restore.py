@@ -62,11 +62,14 @@ def check(store: Store, source: NoiseSource) -> Dropped | None:
             require(same or not (epochs.used(found) or epochs.used(known.get("shelves", {}))), epochs.OTHER)
             waiting = _waiting(connection)
             behind = same and (this.epoch < known["epoch"] or _behind(found, known["shelves"], waiting))
+            fresh = this.seal is None or not epochs.used(found)  # nothing was ever announced
             if behind:
                 dropped: Dropped | None = drop(connection, store, source, known)
             else:
                 dropped = _settle(connection, store, source, known["shelves"] if same else {}, waiting)
-        epochs.note(store, settled=True, afresh=behind)
+                if fresh:
+                    epochs.take_over(store, connection)
+        epochs.note(store, settled=True, afresh=behind, mine=behind or fresh)
     return dropped
 
 
@@ -81,7 +84,7 @@ def force(store: Store, source: NoiseSource) -> Dropped:
                 moved = {str(int(shelf) + top): mark for shelf, mark in known["shelves"].items() if mark["opened"] >= 0}
                 known = {**known, "shelves": moved}
             dropped = drop(connection, store, source, known)
-        epochs.note(store, settled=True, afresh=True)
+        epochs.note(store, settled=True, afresh=True, mine=True)
     return dropped
 
 
@@ -96,6 +99,7 @@ def drop(connection: Connection, store: Store, source: NoiseSource, known: dict[
     table = schema.store
     epoch = sa.case((table.c.epoch > known.get("epoch", 0), table.c.epoch), else_=known.get("epoch", 0)) + 1
     connection.execute(sa.update(table).values(epoch=epoch, dropped=table.c.dropped + visitors))
+    epochs.take_over(store, connection)
     return Dropped(visitors, lost)
 
 

@@ -29,8 +29,10 @@ store = Table(
     Column("key_check", Text, nullable=False),
     Column("epoch", Integer, nullable=False),
     Column("dropped", Integer, nullable=False),
+    Column("seal", Text),
 )
-"""One row: which database this is, which key its hashes need, how often it was restored, who was left out then."""
+"""One row: which database this is, which key its hashes need, how often it was restored, who was left out then, and
+the seal of the epoch file that knows its last release."""
 
 shelves = Table(
     "shelves",
@@ -185,3 +187,20 @@ keys = Table(
     Column("created", Double, nullable=False),
     Column("revoked", Double),
 )
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("expires", Double, nullable=False),
+)
+"""Who is signed in to the pages: the hash of a cookie, the key it stands for, and until when."""
+
+published = Table(
+    "published",
+    metadata,
+    Column("shelf", Integer, primary_key=True, autoincrement=False),
+    Column("since", Double, nullable=False),
+)
+"""Shelves whose privacy statement anybody may read."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,7 +14,6 @@ from sqlalchemy import Connection
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.service import answers, epochs, keys, logs, restore, schema, shelves
 from quietshelf.service.answers import Answer
-from quietshelf.service.deciding import Ties, decide
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import Desk, Visit
@@ -62,20 +59,24 @@ class Service:
         self._look_at = 0.0
         self._offset = 0.0
         self._opened, self._unclean = False, True  # what an earlier process deleted may still be in the log file
-        self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit)
+        self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
+        self._elsewhere = not settings.releaser
+        self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
 
     def prepare(self) -> None:
         """Bring the database up to date, and drop what a restored backup holds."""
         self.store.migrate()
+        if not self.settings.releaser:
+            return
         dropped = restore.check(self.store, self.source)
         if dropped is not None:
             logs.say("warning", "batches left out", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
+        self._left_to_another()
 
     def start(self) -> None:
         """Prepare and begin."""
         self.prepare()
         self.writer.start()
-        threading.Thread(target=_warm, name="quietshelf-warm", daemon=True).start()
 
     def stop(self) -> None:
         """Finish what was asked for and let go of the database."""
@@ -86,12 +87,9 @@ class Service:
 
     async def offer(self, shelf: str, body: OfferBody, retry: str | None) -> dict[str, Any]:
         """What to show; durable when it returns."""
-        visit = Visit(shelf, body, Ties(self._rng), None, retry)
-        view = self._views.get(shelf)
-        if view is not None and view.state.learner is not None:
-            with suppress(Invalid):  # the shelf may have moved since this view was taken: the write has the last word
-                visit = Visit(shelf, body, visit.ties, decide(view, body, visit.ties, self.source), retry)
-        reply: dict[str, Any] = await self.writer.submit(self.place, visit)
+        for items in (body.candidates, body.required, body.exclude):
+            self._check_length(items)
+        reply: dict[str, Any] = await self.writer.submit(self.place, Visit(shelf, body, retry))
         return reply
 
     async def answer(self, offer: str, item: str | None, key: keys.Key) -> None:
@@ -135,14 +133,20 @@ class Service:
             return [problem] * len(visits)
         view = self._views.get(name)
         if view is None or view.shelf != row["shelf"] or view.versions != versions(row):
-            view = look(connection, row)
+            view = look(connection, row, view)
         now = self.store.now(connection, after=row["moment"])
-        desk = Desk(connection, self.vault, self.source, row, view, now)
+        desk = Desk(connection, self.vault, self.source, self._rng, row, view, now)
         replies = desk.take(visits)
-        self._views[name] = desk.view
+        self._fresh[name] = desk.view
         if "open" in desk.changes:  # a batch opened or filled: the epoch file and the next release have to know
             self._opened, self._look_at = True, 0.0
         return replies
+
+    def _settled(self, committed: bool) -> None:
+        """Keep what a transaction saw, if it was committed."""
+        if committed:
+            self._views |= self._fresh
+        self._fresh = {}
 
     # The shop
 
@@ -194,11 +198,15 @@ class Service:
     async def ready(self) -> dict[str, Any]:
         """Raise `Unavailable` unless the store can be written; else what an operator should know."""
         this = await self._one(lambda c: c.execute(sa.select(schema.store)).one())
-        moved = round(self.store.clock_drift, 1)
-        return {"epoch": this.epoch, "visitors_left_out": this.dropped, "clock_moved_seconds": moved}
+        moved, here = round(self.store.clock_drift, 1), not self._elsewhere
+        return {
+            "epoch": this.epoch,
+            "visitors_left_out": this.dropped,
+            "clock_moved_seconds": moved,
+            "releases_here": here,
+        }
 
-    def check_length(self, items: Sequence[str] | None) -> None:
-        """Refuse a list that names too many items."""
+    def _check_length(self, items: Sequence[str] | None) -> None:
         most = self.settings.candidates_limit
         if items is not None and len(items) > most:
             raise Invalid(f"a list must name at most {most} items, got {len(items)}")
@@ -214,7 +222,7 @@ class Service:
 
     def _chores(self) -> float:
         """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
-        if self._opened:
+        if self._opened and self.settings.releaser:
             with self.vault.locked():
                 epochs.note(self.store)
             self._opened = False
@@ -222,7 +230,8 @@ class Service:
             self._look()
         while self._due is not None and self._now() >= self._due:
             if not self._release():
-                self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, 0.05)
+                pause = self.settings.poll_seconds if self._elsewhere else min(self.settings.poll_seconds, 0.05)
+                self._due, self._look_at = None, time.monotonic() + pause
                 break
             self._look()
         wait = self._look_at - time.monotonic()
@@ -230,16 +239,26 @@ class Service:
 
     def _release(self) -> bool:
         """Release one batch; False if another process is at it. It is announced in the epoch file, or not made."""
+        if self._left_to_another():
+            return False
         self._unclean = True
         with self.vault.locked():
-            announced, old = epochs.Announced(self.store), self.settings.retry_hours * HOUR
-            outcome = release_one(announced, self.source, forget_before=old)
+            old, announce = self.settings.retry_hours * HOUR, partial(epochs.announce, self.store)
+            outcome = release_one(self.store, self.source, forget_before=old, before_commit=announce)
             epochs.note(self.store, settled=True)
         if outcome is None:
             return False
         grade = "info" if outcome.released else "error"
         logs.say(grade, "release", shelf=outcome.shelf, batch=outcome.batch, released=outcome.released)
         return True
+
+    def _left_to_another(self) -> bool:
+        """Whether another machine releases: as the settings say, or because its epoch file has the last release."""
+        elsewhere = not (self.settings.releaser and epochs.keeps(self.store))
+        if elsewhere and not self._elsewhere:
+            logs.say("warning", "releases are left to the machine whose epoch file has the last one")
+        self._elsewhere = elsewhere
+        return elsewhere
 
     def _look(self) -> None:
         """What changes by itself or elsewhere: batches fill, keys are revoked, releases come."""
@@ -264,12 +283,7 @@ class Service:
             self._views.pop(name, None)
             return
         if versions(row) != self._views[name].versions or row["shelf"] != self._views[name].shelf:
-            self._views[name] = look(connection, row)
+            self._views[name] = look(connection, row, self._views[name])
 
     def _now(self) -> float:
         return self.store.local_now(self._offset)
-
-
-def _warm() -> None:
-    """Load what draws noise before the first release needs it; the draw itself is thrown away."""
-    DiscreteGaussian().draw(1.0, (1,))

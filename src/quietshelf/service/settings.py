@@ -31,6 +31,7 @@ class Settings:
     host: str = _setting("127.0.0.1", "address to listen on")
     port: int = _setting(8080, "port to listen on")
     workers: int = _setting(1, "API processes on this machine")
+    releaser: bool = _setting(True, "whether this machine may release; of several on one database, one")
     body_limit: int = _setting(16_777_216, "largest request body, in bytes")
     candidates_limit: int = _setting(10_000, "most items named in one list of one request")
     request_seconds: float = _setting(30.0, "longest time for one request")
@@ -86,6 +87,10 @@ def read(
 
 
 def _parsed(name: str, text: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        known = {"true": True, "false": False}
+        require(text.lower() in known, f"{PREFIX}{name.upper()} must be true or false", value=text)
+        return known[text.lower()]
     try:
         return type(default)(text)
     except ValueError:

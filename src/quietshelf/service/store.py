@@ -29,14 +29,19 @@ class Clock(Protocol):
 
 
 class SteadyClock:
-    """The wall clock when it was made, and from then on time that only passes: a clock that is set moves nothing."""
+    """The wall clock when it was made, and from then on time that only passes: a clock that is set moves nothing.
 
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+    Args:
+        offset: Wall clock less `time.monotonic`, where another process of this machine has read it: processes that
+            share a database share their time, whenever they were started.
+    """
+
+    def __init__(self, offset: float | None = None) -> None:
+        self.offset = time.time() - time.monotonic() if offset is None else offset
 
     def now(self) -> float:
         """The time."""
-        return self._offset + time.monotonic()
+        return self.offset + time.monotonic()
 
     @property
     def drift(self) -> float:
@@ -57,7 +62,9 @@ class Store:
             self._reader = _sqlite(url, "BEGIN")
             self._clock = self._clock or SteadyClock()
         else:
-            self._writer = self._reader = sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True)
+            self._writer = sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True)
+            one_snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            self._reader = self._writer.execution_options(**one_snapshot)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -67,7 +74,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A consistent look at what is committed."""
+        """A look at what is committed, the same moment for every statement."""
         with self._reader.connect() as connection, connection.begin():
             yield connection
 
@@ -99,8 +106,10 @@ class Store:
             return True
         with closing(self._reader.raw_connection()) as connection:
             cursor = connection.cursor()
+            cursor.execute("PRAGMA busy_timeout=0")  # visitors wait behind us: never for a reader
             cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             busy = cursor.fetchone()
+            cursor.execute(f"PRAGMA busy_timeout={WAIT_MILLISECONDS}")
         return busy is not None and not busy[0]
 
     def migrate(self) -> None:

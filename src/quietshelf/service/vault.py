@@ -102,9 +102,9 @@ class Vault:
         finally:
             os.close(held)
 
-    def note(self, identity: str, epoch: int, shelves: Marks) -> None:
-        """Remember how far the database has come."""
-        content = json.dumps({"identity": identity, "epoch": epoch, "shelves": shelves}, indent=1)
+    def note(self, identity: str, epoch: int, shelves: Marks, seals: list[str]) -> None:
+        """Remember how far the database has come, and which releases were announced here (`epochs`)."""
+        content = json.dumps({"identity": identity, "epoch": epoch, "seals": seals, "shelves": shelves}, indent=1)
         write_whole(self._folder / "epoch.json", content.encode())
 
     def _tag(self, purpose: str, content: bytes) -> bytes:

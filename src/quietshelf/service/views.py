@@ -94,15 +94,18 @@ def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
     return dict(row)
 
 
-def look(connection: Connection, row: Row) -> View:
-    """A shelf as it is now."""
-    body = ShelfBody.model_validate_json(row["config"])
+def look(connection: Connection, row: Row, before: View | None = None) -> View:
+    """A shelf as it is now; what an earlier view saw of settings and items is kept if neither has changed."""
+    if before is not None and before.shelf == row["shelf"] and before.versions[:2] == versions(row)[:2]:
+        body, stock, ids = before.body, before.state.stock, before.ids
+    else:
+        body = ShelfBody.model_validate_json(row["config"])
+        found = item_rows(connection, row["shelf"])
+        stock, ids = stock_of(found, body), tuple(item["id"] for item in found)
     settings = settings_of(body)
-    found = item_rows(connection, row["shelf"])
-    state = State(settings, public_of(body), stock_of(found, body))
+    state = State(settings, public_of(body), stock)
     state.learner = learning.learner(connection, row, settings)
     state.visitor_dim = row["visitor_dim"] or 0
-    ids = tuple(item["id"] for item in found)
     return View(row["shelf"], row["name"], body, state, ids, versions(row))
 
 

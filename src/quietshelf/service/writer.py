@@ -25,6 +25,8 @@ WAITING = 8192
 """Requests that may wait to be written; more are refused at once rather than late."""
 Chores = Callable[[], float]
 """Do what is due; the seconds until there may be more to do."""
+Settled = Callable[[bool], None]
+"""Told after each transaction whether it was committed; if that is unknown, False."""
 
 
 @dataclass
@@ -41,8 +43,8 @@ class Job:
 class Writer:
     """The thread, and the queue that feeds it."""
 
-    def __init__(self, store: Store, chores: Chores, *, group_limit: int) -> None:
-        self._store, self._chores, self._limit = store, chores, group_limit
+    def __init__(self, store: Store, chores: Chores, *, group_limit: int, settled: Settled = lambda _: None) -> None:
+        self._store, self._chores, self._limit, self._settled = store, chores, group_limit, settled
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="quietshelf-writer", daemon=True)
 
@@ -113,7 +115,9 @@ class Writer:
         asked: list[bool] = []
         try:
             self._together(jobs, asked)
+            self._settled(True)
         except Exception as error:
+            self._settled(False)
             away = bool(asked) or isinstance(error, (OperationalError, InterfaceError, OSError))
             if len(jobs) > 1 and not away:
                 for job in jobs:

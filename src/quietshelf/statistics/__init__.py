@@ -13,12 +13,13 @@ from quietshelf.statistics.pair import (
     score_sensitivity,
     summed,
 )
-from quietshelf.statistics.rows import Shown, shown
+from quietshelf.statistics.rows import CutRound, Shown, shown
 from quietshelf.statistics.symmetric import from_svec, svec, svec_dim
 
 __all__ = [
     "INFORMATION_BOUND",
     "SCORE_BOUND",
+    "CutRound",
     "Pair",
     "Shown",
     "Total",

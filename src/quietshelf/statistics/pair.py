@@ -15,11 +15,12 @@ Reference: docs/proofs.md, sections 4 and 5.
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.choice import chosen_features, moments, utilities
+from quietshelf.choice.likelihood import chosen_features, shares, utilities
 from quietshelf.statistics.rows import Shown
 from quietshelf.statistics.symmetric import svec, svec_dim
 from quietshelf.types import BoolArray, FloatArray
@@ -29,6 +30,8 @@ SCORE_BOUND = 1.0
 INFORMATION_BOUND = 1.0
 """B: no weighted information has a larger trace."""
 MARGIN = 1.0 - 1e-12
+TOGETHER = 512
+"""Visitors worked on at once: what they need then stays in the cache."""
 
 
 class Pair(NamedTuple):
@@ -72,30 +75,61 @@ def contribution(shown: Shown, theta: FloatArray, coordinates: FloatArray, count
         coordinates: L, (..., d, d), public.
         counts: Visitors who may contribute, (...); None means all.
     """
+    lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
     with np.errstate(over="ignore", invalid="ignore"):
-        utility = utilities(shown.rows, theta)
-        rows = shown.rows @ np.swapaxes(coordinates, -1, -2)
-        mean, spread = moments(rows, utility, shown.offered)
-        away = np.where(shown.offered, ((rows - mean[..., None, :]) ** 2).sum(-1), 0.0).max(-1, initial=0.0)
-        reach = np.sqrt(np.maximum(away, (mean**2).sum(-1)))
-        trace = (spread**2).sum((-2, -1))
-        bounded = np.isfinite(reach) & np.isfinite(trace) & np.isfinite(utility).all(-1)
-        if counts is not None:
-            bounded = bounded & counts
-        weight = np.minimum(1.0, MARGIN * np.minimum(_ratio(SCORE_BOUND, reach), _ratio(INFORMATION_BOUND, trace)))
-        score = weight[..., None] * (mean - chosen_features(rows, shown.position))
-        information = weight[..., None, None] * (np.swapaxes(spread, -1, -2) @ spread)
-    return Pair(
-        np.where(bounded[..., None], score, 0.0),
-        np.where(bounded[..., None, None], information, 0.0),
-    )
+        utility = utilities(shown.rows, theta).reshape(-1, places)
+        rows = (shown.rows @ np.swapaxes(coordinates, -1, -2)).reshape(-1, places, dim)
+        chosen = chosen_features(rows, shown.position.reshape(-1))
+        offered = shown.offered.reshape(-1, places)
+        parts = [
+            _weighted(utility[part], rows[part], offered[part], chosen[part])
+            for part in (slice(begin, begin + TOGETHER) for begin in range(0, max(len(rows), 1), TOGETHER))
+        ]
+    score, information = (np.concatenate(both) if len(parts) > 1 else both[0] for both in zip(*parts, strict=True))
+    if counts is not None and not counts.all():
+        score[~counts.reshape(-1)] = information[~counts.reshape(-1)] = 0.0
+    return Pair(score.reshape(*lead, dim), information.reshape(*lead, dim, dim))
 
 
-def summed(pairs: Pair, grid: float = 0.0) -> Total:
-    """Sum over the first axis, each visitor's svec rounded to the grid before (0: not at all)."""
-    if grid == 0:
-        return Total(pairs.score.sum(0), svec(pairs.information.sum(0)))
-    return Total(on_grid(pairs.score, grid).sum(0), on_grid(svec(pairs.information), grid).sum(0))
+def _weighted(utility: FloatArray, rows: FloatArray, offered: BoolArray, chosen: FloatArray) -> Pair:
+    """The pairs of n visitors: utilities (n, K), rows (n, K, d) in the coordinates x', places held, row chosen (n, d).
+
+    The spread is centred before it is squared: the information is then positive semidefinite in floating point too, and
+    nothing cancels when features share a large offset. The sensitivity rests on this. Visitors run along contiguous
+    numbers, for speed; two at least, so that sums are taken in the same order however many there are.
+    """
+    if len(rows) == 1:
+        twice = np.zeros(2, dtype=np.int64)
+        pair = _weighted(utility[twice], rows[twice], offered[twice], chosen[twice])
+        return Pair(pair.score[:1], pair.information[:1])
+    x, held = np.ascontiguousarray(np.moveaxis(rows, 0, -1)), np.ascontiguousarray(offered.T)  # (K, d, n), (K, n)
+    share = shares(np.ascontiguousarray(utility.T), held, axis=0)
+    mean = np.einsum("kn,kdn->dn", share.items, x)
+    away = x - mean
+    square, none = np.einsum("kdn,kdn->kn", away, away), np.einsum("dn,dn->n", mean, mean)
+    reach = np.sqrt(np.maximum(np.where(held, square, 0.0).max(axis=0, initial=0.0), none))
+    trace = np.einsum("kn,kn->n", share.items, square) + share.none * none
+    bounded = np.isfinite(reach) & np.isfinite(trace) & np.isfinite(utility).all(-1)
+    weight = np.minimum(1.0, MARGIN * np.minimum(_ratio(SCORE_BOUND, reach), _ratio(INFORMATION_BOUND, trace)))
+    score = np.where(bounded, weight * (mean - chosen.T), 0.0)
+    away *= np.sqrt(weight * share.items)[:, None]
+    mean *= np.sqrt(weight * share.none)
+    information = np.einsum("kdn,ken->den", away, away) + mean[:, None] * mean
+    information = np.where(bounded, information, 0.0).reshape(-1, len(rows))
+    return Pair(np.ascontiguousarray(score.T), np.ascontiguousarray(information.T))
+
+
+def summed(pairs: Pair, grid: float = 0.0, *, after: Total | None = None) -> Total:
+    """Sum over the first axis, each visitor's svec rounded to the grid before (0: not at all).
+
+    With ``after``, that sum goes on: visitors are added one after the other, and it does not matter how many at a time.
+    """
+    score, information = pairs.score, svec(pairs.information)
+    if grid:
+        score, information = on_grid(score, grid), on_grid(information, grid)
+    if after is None:
+        return Total(score.sum(0), information.sum(0))
+    return Total(reduce(np.add, score, after.score), reduce(np.add, information, after.information))
 
 
 def nothing(lead: tuple[int, ...], dim: int) -> Total:

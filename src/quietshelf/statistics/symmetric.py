@@ -19,22 +19,23 @@ def svec_dim(dim: int) -> int:
 
 
 @cache
-def _upper(dim: int) -> tuple[IntArray, IntArray, FloatArray]:
+def _upper(dim: int) -> tuple[IntArray, FloatArray, IntArray]:
+    """Where the upper triangle stands in a matrix, its weights, and where each entry of the matrix stands in svec."""
     row, column = np.triu_indices(dim)
-    return row, column, np.where(row == column, 1.0, np.sqrt(2.0))
+    place = np.zeros((dim, dim), dtype=np.int64)
+    place[row, column] = place[column, row] = np.arange(row.size)
+    return row * dim + column, np.where(row == column, 1.0, np.sqrt(2.0)), place.ravel()
 
 
 def svec(matrix: FloatArray) -> FloatArray:
     """The upper triangle row by row, off-diagonals times sqrt 2: (..., d, d) -> (..., d (d + 1) / 2)."""
-    row, column, weight = _upper(matrix.shape[-1])
-    result: FloatArray = matrix[..., row, column] * weight
+    dim = matrix.shape[-1]
+    upper, weight, _ = _upper(dim)
+    result: FloatArray = matrix.reshape(*matrix.shape[:-2], dim * dim).take(upper, axis=-1) * weight
     return result
 
 
 def from_svec(vector: FloatArray, dim: int) -> FloatArray:
     """The symmetric matrix of an svec: (..., d (d + 1) / 2) -> (..., d, d)."""
-    row, column, weight = _upper(dim)
-    matrix = np.zeros((*vector.shape[:-1], dim, dim))
-    matrix[..., row, column] = vector / weight
-    matrix[..., column, row] = matrix[..., row, column]
-    return matrix
+    _, weight, place = _upper(dim)
+    return (vector / weight).take(place, axis=-1).reshape(*vector.shape[:-1], dim, dim)

@@ -1,0 +1,115 @@
+"""Visitors for the load test: open connections, requests made beforehand, replies read by hand.
+
+A comfortable client would use more of the machine than the service does, and both share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import numpy as np
+
+READY = 256
+"""Requests that each connection makes beforehand, and then sends in turn."""
+
+
+class Times:
+    """How long offers and answers took, in seconds, and how long all of it."""
+
+    def __init__(self) -> None:
+        self.offers: list[float] = []
+        self.answers: list[float] = []
+        self.wall = 0.0
+
+
+class Connection(asyncio.Protocol):
+    """One visitor after the other: an offer, its answer, the next."""
+
+    def __init__(self, key: str, number: int, until: float, times: Times, ended: asyncio.Future[None]) -> None:
+        self._head = f"Host: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: "
+        self._until, self._times, self._ended = until, times, ended
+        self._rng = np.random.default_rng(number)
+        self._requests = self._offers()
+        self._buffer, self._asked = b"", 0.0
+        self._next: Callable[[bytes], None] = self._offered
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the first visitor."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._send(next(self._requests), self._offered)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody may be cut off before the end."""
+        if not self._ended.done():
+            self._ended.set_exception(exc or ConnectionError("the service closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        """One reply at a time, whole or in parts."""
+        self._buffer += data
+        head = self._buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        at = self._buffer.find(b"content-length: ")
+        length = int(self._buffer[at + 16 : self._buffer.index(b"\r", at)]) if 0 <= at < head else 0
+        if len(self._buffer) < head + 4 + length:
+            return
+        reply, self._buffer = self._buffer, b""
+        assert reply[9:12] in (b"200", b"204"), reply
+        self._next(reply[head + 4 :])
+
+    def _send(self, request: bytes, then: Callable[[bytes], None]) -> None:
+        self._next, self._asked = then, time.perf_counter()
+        self._transport.write(request)
+
+    def _offered(self, body: bytes) -> None:
+        self._times.offers.append(time.perf_counter() - self._asked)
+        offer = json.loads(body)
+        item = offer["items"][len(self._times.offers) % len(offer["items"])]
+        self._send(self._post(f"/v1/offers/{offer['offer']}/choice", f'{{"item":"{item}"}}'), self._answered)
+
+    def _answered(self, _: bytes) -> None:
+        now = time.perf_counter()
+        self._times.answers.append(now - self._asked)
+        if now < self._until:
+            self._send(next(self._requests), self._offered)
+        else:
+            self._ended.set_result(None)
+            self._transport.close()
+
+    def _offers(self) -> Iterator[bytes]:
+        rows = self._rng.normal(size=(READY, 3)).round(4).tolist()
+        return itertools.cycle([self._post("/v1/shelves/load/offers", json.dumps({"features": row})) for row in rows])
+
+    def _post(self, path: str, body: str) -> bytes:
+        return f"POST {path} HTTP/1.1\r\n{self._head}{len(body)}\r\n\r\n{body}".encode()
+
+
+def load(port: int, key: str, *, seconds: float, connections: int) -> Times:
+    """Visitors on so many connections, each as fast as it is answered."""
+    if sys.platform == "win32":
+        return asyncio.run(_load(port, key, seconds, connections))
+    import uvloop
+
+    return uvloop.run(_load(port, key, seconds, connections))
+
+
+async def _load(port: int, key: str, seconds: float, connections: int) -> Times:
+    loop, times = asyncio.get_running_loop(), Times()
+    began = time.perf_counter()
+    ended = [loop.create_future() for _ in range(connections)]
+    for number, end in enumerate(ended):
+
+        def make(number: int = number, end: asyncio.Future[None] = end) -> Connection:
+            return Connection(key, number, began + seconds, times, end)
+
+        await loop.create_connection(make, "127.0.0.1", port)
+    async with asyncio.timeout(seconds + 30):
+        await asyncio.gather(*ended)
+    times.wall = time.perf_counter() - began
+    return times

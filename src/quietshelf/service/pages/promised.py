@@ -1,0 +1,107 @@
+"""The promise of a shelf in figures a page can show, from its ledger and its settings alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.accounting import Assumption, Event, Ledger, epsilon_of
+from quietshelf.accounting.figures import TOLERANCE
+from quietshelf.service import reading, schema
+from quietshelf.service.learning import Row
+
+DELTA, DELTAS, FALSE_ALARMS = 1e-6, (1e-5, 1e-6, 1e-9), 0.01
+Figure = float | str | None
+"""Strict JSON has no infinity: it is written as a word."""
+
+
+class Promises:
+    """The last promise of each shelf, kept until its ledger, or to whom it is made, has changed."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, dict[str, Any]]] = {}
+
+    def of(self, connection: Connection, row: Row) -> dict[str, Any]:
+        """What is promised, in figures and in words; reads the ledger and whether everybody came with a person id."""
+        named = (row["arrivals"] > 0, row["anonymous"] > 0)
+        stamp = (_entries(connection, row), row["config"], row["estranged"], *named)
+        kept = self._kept.get(row["shelf"])
+        if kept is None or kept[0] != stamp:
+            kept = (stamp, promise(reading.ledger_of(connection, row), json.loads(row["config"])))
+            self._kept[row["shelf"]] = kept
+        return kept[1]
+
+
+def promise(ledger: Ledger, settings: dict[str, Any]) -> dict[str, Any]:
+    """Of one ledger."""
+    made = ledger.promise(delta=DELTA)
+    limit = float(settings["rho"])
+    return {
+        "limit": limit,
+        "rho": figure(ledger.rho),
+        "share": 1.0 if math.isinf(ledger.rho) else min(1.0, ledger.rho / limit),
+        "epsilon": [{"delta": delta, "epsilon": figure(epsilon_of(ledger.rho, delta))} for delta in DELTAS],
+        "epsilon_at_limit": figure(epsilon_of(limit, DELTA)),
+        "found_at_most": found_at_most(limit if math.isfinite(ledger.rho) else math.inf),
+        "false_alarms": FALSE_ALARMS,
+        "unit": ledger.unit,
+        "visits": settings["visits"],
+        "declared_private": settings["private"],
+        "refuses": refuses(ledger, settings),
+        "words": made.words,
+    }
+
+
+@cache
+def found_at_most(rho: float) -> float:
+    """How often an attacker finds a true match at one false alarm in a hundred, at best, whatever the mechanism."""
+    from quietshelf.auditing.bounds import power_under_zcdp  # the room of audits is large, and not needed to serve
+
+    return 1.0 if math.isinf(rho) else float(power_under_zcdp(np.array(FALSE_ALARMS), rho))
+
+
+def refuses(ledger: Ledger, settings: dict[str, Any]) -> bool:
+    """Whether the ledger would refuse the next release."""
+    if ledger.budget is None:
+        return False
+    batches = [event.visitors for event in ledger.events if isinstance(event.visitors, int)]
+    following = Event(
+        name="next",
+        visitors=1 + max(batches, default=-1),
+        sensitivity=1.0,
+        noise=1.0,
+        rho=float(settings["rho"]) / settings["visits"],
+        assumption=Assumption.EXACT_GRID,
+    )
+    return ledger.would_cost(following) > ledger.budget * (1 + TOLERANCE)
+
+
+def _entries(connection: Connection, row: Row) -> int:
+    table = schema.events
+    query = sa.select(sa.func.count()).select_from(table).where(table.c.shelf == row["shelf"])
+    return int(connection.execute(query).scalar_one())
+
+
+def figure(value: float) -> Figure:
+    """A number that strict JSON can hold."""
+    return "infinity" if math.isinf(value) else value
+
+
+def published_since(connection: Connection, row: Row) -> float | None:
+    """Since when anybody may read the statement; None if only those with a key may."""
+    table = schema.published
+    return connection.execute(sa.select(table.c.since).where(table.c.shelf == row["shelf"])).scalar_one_or_none()
+
+
+def publish(connection: Connection, row: Row, now: float | None) -> None:
+    """Let anybody read the statement from now on; None takes it back."""
+    table = schema.published
+    connection.execute(sa.delete(table).where(table.c.shelf == row["shelf"]))
+    if now is not None:
+        connection.execute(sa.insert(table), {"shelf": row["shelf"], "since": now})

@@ -1,0 +1,124 @@
+"""A page or its JSON twin, with the headers that keep it ours; refusals as pages where a person asked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Coroutine
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import Response
+
+from quietshelf.service.pages import charts, rows
+from quietshelf.service.pages.entry import Viewer
+from quietshelf.service.pages.wording import FILTERS
+from quietshelf.service.problems import Problem
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+class Page(APIRoute):
+    """A route whose refusals are pages for people, and whose replies all carry the headers."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, wrapped."""
+        handle = super().get_route_handler()
+
+        async def wrapped(request: Request) -> Response:
+            try:
+                response = await handle(request)
+            except Problem as problem:
+                response = refusal(request, problem)
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+            return response
+
+        return wrapped
+
+
+def reply(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 200) -> Response:
+    """The view as a page, or as JSON to those who ask for that."""
+    if wants_json(request):
+        return JSONResponse(view, status, {"Vary": "Accept"})
+    return html(request, who, view["page"], view, status=status)
+
+
+def html(request: Request, who: Viewer, name: str, view: dict[str, Any], *, status: int = 200) -> HTMLResponse:
+    """A page."""
+    demo = getattr(request.app.state, "demo", None)
+    given = {"view": view, "who": who, "path": request.url.path, "demo": demo}
+    return HTMLResponse(templates().get_template(f"{name}.html").render(given), status, {"Vary": "Accept"})
+
+
+def refusal(request: Request, problem: Problem) -> Response:
+    """Those who have not signed in are asked to; others are told why not."""
+    if wants_json(request):
+        headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
+        return JSONResponse(problem.body(), problem.status, headers, media_type="application/problem+json")
+    if problem.status == 401 and request.method == "GET":
+        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/sign-in?next={quote(wanted)}", HTTPStatus.SEE_OTHER)
+    view = {"page": "refusal", "status": problem.status, "title": problem.title, "detail": problem.detail}
+    return html(request, Viewer(), "refusal", view, status=problem.status)
+
+
+def wants_json(request: Request) -> bool:
+    """Whether the twin was asked for: by ``?format=json``, or by accepting JSON and not pages."""
+    accepted = request.headers.get("accept", "")
+    return request.query_params.get("format") == "json" or ("json" in accepted and "text/html" not in accepted)
+
+
+@cache
+def templates() -> Environment:
+    """The templates; a name that is missing in a view is a mistake, not a blank."""
+    found = Environment(
+        loader=PackageLoader("quietshelf.service.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(FILTERS)
+    found.globals.update(charts=charts, rows=rows, asset=lambda name: f"/static/{name}?v={asset(name)[1]}")
+    return found
+
+
+@cache
+def asset(name: str) -> tuple[bytes, str]:
+    """A file of ours and the mark of its content."""
+    content = files("quietshelf.service.pages").joinpath("static", name).read_bytes()
+    return content, hashlib.sha256(content).hexdigest()[:12]
+
+
+@cache
+def assets() -> frozenset[str]:
+    """The names of our files."""
+    return frozenset(each.name for each in files("quietshelf.service.pages").joinpath("static").iterdir())
+
+
+def static(name: str) -> Response:
+    """A file by name; it may be kept for good, since its address changes with its content."""
+    content, _ = asset(name)
+    kind = KINDS[name[name.rindex(".") :]]
+    return Response(content, media_type=kind, headers={"Cache-Control": "public, max-age=31536000, immutable"})

@@ -1,0 +1,129 @@
+"""What a shelf has learned, for people: computed from its settings, its items and its releases, and nothing else.
+
+A `View` holds nothing of a visitor who is not released, so nothing here can depend on one (docs/proofs.md, section 2).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection
+
+from quietshelf.choice.maps import feature_map
+from quietshelf.release import records
+from quietshelf.release.records import Record
+from quietshelf.service import learning
+from quietshelf.service.learning import Row
+from quietshelf.service.offers import moment
+from quietshelf.service.pages.shown import shown_most
+from quietshelf.service.views import View, look, versions
+from quietshelf.types import FloatArray
+
+NAMED = 2
+"""Coordinates by which a direction is told."""
+
+
+class Sights:
+    """The last sight of each shelf, kept until a release or a change of items makes it old."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, connection: Connection, row: Row) -> dict[str, Any]:
+        """Releases, tastes, health and what is shown most."""
+        stamp = (*versions(row), row["deleted"])
+        with self._lock:  # one thread works it out, the others wait for it
+            kept = self._kept.get(row["shelf"])
+            if kept is None or kept[0] != stamp:
+                kept = (stamp, sight(connection, row))
+                self._kept[row["shelf"]] = kept
+        return kept[1]
+
+
+def sight(connection: Connection, row: Row) -> dict[str, Any]:
+    """All of it, from one view."""
+    view, rows = look(connection, row), learning.release_rows(connection, row["shelf"])
+    names = coordinate_names(view)
+    return {
+        "items": {"total": len(view.ids), "on_offer": int(view.state.stock.offerable.sum())},
+        "releases": release_list(rows),
+        "tastes": tastes(view, names),
+        "health": health(view, names),
+        "shown": shown_most(view),
+    }
+
+
+def release_list(rows: list[Row]) -> list[dict[str, Any]]:
+    """Every release: when, of how many visitors, and how well tastes are known since."""
+    seen = np.cumsum([row["size"] for row in rows]).tolist()
+    return [
+        {
+            "release": row["number"],
+            "released": moment(row["released_at"]),
+            "visitors": row["size"],
+            "visitors_so_far": so_far,
+            "typical_standard_error": _typical_error(row),
+        }
+        for row, so_far in zip(rows, seen, strict=True)
+    ]
+
+
+def tastes(view: View, names: list[str]) -> list[dict[str, Any]]:
+    """The estimate of each coordinate and its standard error, noise included; the prior before the first release."""
+    release = view.release
+    if release is None:
+        return []
+    errors = np.sqrt(np.diagonal(release.covariance))
+    return [
+        {"name": name, "estimate": float(value), "standard_error": float(error)}
+        for name, value, error in zip(names, release.theta, errors, strict=True)
+    ]
+
+
+def health(view: View, names: list[str]) -> dict[str, Any]:
+    """Whether the last release stands above its noise, and in which directions it does not."""
+    learner = view.state.learner
+    if learner is None:
+        return {"words": "no visitor yet: nothing is released", "directions": [], "below": 0}
+    found = [] if not learner.records else directions(learner.records[-1], names)
+    below = sum(each["information"] < each["noise"] for each in found)
+    return {"words": learner.health, "directions": found, "below": below}
+
+
+def directions(latest: Record, names: list[str]) -> list[dict[str, Any]]:
+    """The directions in which a release measured information, weakest first, by the coordinates they mostly are."""
+    level = records.noise_level(latest)
+    return [
+        {"mostly": _mostly(latest.frame[:, place], names), "information": float(latest.values[place]), "noise": level}
+        for place in np.argsort(latest.values)
+    ]
+
+
+def coordinate_names(view: View) -> list[str]:
+    """What each coordinate of theta multiplies; a deleted shelf has forgotten its items but not how long theta is."""
+    learner = view.state.learner
+    if learner is None:
+        return []
+    dim, visitor_dim = learner.curvature.shape[-1], view.state.visitor_dim
+    shape = feature_map(view.body.feature_map, intercept=view.body.intercept)
+    item_dim = next((size for size in range(dim + 1) if shape.dim(visitor_dim, size) == dim), 0)
+    visitor = [f"visitor {number + 1}" for number in range(visitor_dim)]
+    item = [f"item {number + 1}" for number in range(item_dim)]
+    return [name.replace(":", " × ") for name in shape.names(visitor, item)]
+
+
+def _typical_error(row: Row) -> float:
+    """The root mean square of the standard errors."""
+    dim = len(row["theta"]) // 8
+    covariance: FloatArray = np.linalg.inv(learning.unpacked(row["precision"], dim, dim))
+    return float(np.sqrt(np.trace(covariance) / dim))
+
+
+def _mostly(direction: FloatArray, names: list[str]) -> list[str]:
+    """The coordinates that carry at least a quarter of what the largest does, two at most."""
+    size = np.abs(direction)
+    order = np.argsort(-size)[:NAMED]
+    return [names[place] for place in order if size[place] >= 0.25 * size[order[0]]]

@@ -1,0 +1,166 @@
+"""What each page says, as plain data: the page is drawn from it, and its JSON twin is it.
+
+Each function names what it reads. None reads the table of raw contributions; `counts` does, for ``admin``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.accounting.figures import round_up
+from quietshelf.service import learning, reading, schema
+from quietshelf.service.learning import Row
+from quietshelf.service.offers import moment
+from quietshelf.service.pages import promised, standing
+from quietshelf.service.pages.promised import Figure, Promises, published_since
+from quietshelf.service.pages.pulse import Pulse
+from quietshelf.service.pages.sight import Sights
+from quietshelf.service.service import Service
+
+SHOWN_SETTINGS = (
+    "rho", "visits", "window", "silence", "policy", "private", "capacity", "limits", "feature_map", "intercept",
+    "visitor_dim", "visitor_scale",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the pages share: the service, and what they keep so as not to work it out for everybody who looks."""
+
+    service: Service
+    pulse: Pulse
+    sights: Sights
+    promises: Promises
+
+    @classmethod
+    def of(cls, service: Service) -> Room:
+        """For one process."""
+        return cls(service, Pulse(service.store), Sights(), Promises())
+
+
+def overview(room: Room, connection: Connection, only: str | None) -> dict[str, Any]:
+    """All shelves, or the only one a key may see. Reads settings, ledgers, item counts, arrivals, open batches."""
+    now = room.service.store.now(connection)
+    batches, items = standing.open_batches(connection), standing.items_on_offer(connection)
+    rows = [row for row in reading.shelf_rows(connection) if only in (None, row["name"])]
+    shelves = [_line(room, connection, row, batches.get(row["shelf"], []), items, now) for row in rows]
+    total = added_up([each["promise"]["rho"] for each in shelves]) if len(rows) > 1 else None
+    return {
+        "page": "overview",
+        "now": moment(now),
+        "living": [each for each in shelves if each["deleted"] is None],
+        "deleted": [each for each in shelves if each["deleted"] is not None],
+        "together": total,
+        "late": sum(each["standing"]["state"] == "late" for each in shelves),
+    }
+
+
+def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
+    """One shelf. Reads settings, items, releases, ledger, arrivals, open batches."""
+    now = room.service.store.now(connection)
+    batches, items = standing.open_batches(connection), standing.items_on_offer(connection)
+    line = _line(room, connection, row, batches.get(row["shelf"], []), items, now)
+    settings = json.loads(row["config"])
+    since = published_since(connection, row)
+    return {
+        "page": "shelf",
+        "now": moment(now),
+        **line,
+        **room.sights.of(connection, row),
+        "per_minute": room.pulse.per_minute(row["shelf"], now),
+        "left_out": left_out(row, batches.get(row["shelf"], [])),
+        "notes": json.loads(row["notes"]),
+        "settings": {name: settings[name] for name in SHOWN_SETTINGS},
+        "statement_public_since": None if since is None else moment(since),
+    }
+
+
+def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
+    """The privacy statement. Reads the ledger, when releases were made, and the settings: nothing else."""
+    since = published_since(connection, row)
+    settings = json.loads(row["config"])
+    dated = {each["batch"]: each for each in learning.release_rows(connection, row["shelf"])}
+    ledger = reading.ledger_of(connection, row)
+    return {
+        "page": "statement",
+        "now": moment(room.service.store.now(connection)),
+        "shelf": row["name"],
+        "created": moment(row["created"]),
+        "deleted": None if row["deleted"] is None else moment(row["deleted"]),
+        "promise": room.promises.of(connection, row),
+        "window_seconds": settings["window"],
+        "silence": settings["silence"],
+        "events": [_event(event.to_dict(), dated) for event in ledger.events],
+        "notes": json.loads(row["notes"]),
+        "public_since": None if since is None else moment(since),
+    }
+
+
+def added_up(prices: list[Figure]) -> Figure:
+    """What is promised to somebody on all these shelves: promises add up."""
+    known = [Fraction(price) for price in prices if isinstance(price, float)]
+    return "infinity" if "infinity" in prices else round_up(sum(known, Fraction(0)))
+
+
+def left_out(row: Row, batches: list[Row]) -> int:
+    """Batches that were opened and are neither open nor released: refused by the ledger, or dropped by a restore."""
+    return 0 if row["deleted"] is not None else max(0, int(row["opened"]) + 1 - len(batches) - int(row["releases"]))
+
+
+def publish(room: Room, connection: Connection, name: str, public: bool) -> None:
+    """Let anybody read the privacy statement of a shelf, or nobody without a key."""
+    row = reading.latest_row(connection, name)
+    promised.publish(connection, row, room.service.store.now(connection) if public else None)
+
+
+def _line(
+    room: Room, connection: Connection, row: Row, batches: list[Row], items: dict[int, int], now: float
+) -> dict[str, Any]:
+    """A shelf in a few figures."""
+    promise = room.promises.of(connection, row)
+    settings = json.loads(row["config"])
+    state = standing.standing(
+        row, batches, refuses=promise["refuses"], items=items.get(row["shelf"], 0), now=now,
+        poll=room.service.settings.poll_seconds,
+    )  # fmt: skip
+    return {
+        "shelf": row["name"],
+        "created": moment(row["created"]),
+        "deleted": None if row["deleted"] is None else moment(row["deleted"]),
+        "policy": settings["policy"],
+        "standing": state,
+        "promise": promise,
+        "arrivals": row["arrivals"],
+        "arrivals_per_minute": None if row["deleted"] is not None else room.pulse.recent(row["shelf"], now),
+        "release_count": row["releases"],
+        "last_release": _last_release(connection, row),
+    }
+
+
+def _last_release(connection: Connection, row: Row) -> str | None:
+    table = schema.releases
+    query = sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == row["shelf"])
+    latest = connection.execute(query).scalar()
+    return None if latest is None else moment(latest)
+
+
+def _event(event: dict[str, Any], dated: dict[Any, Row]) -> dict[str, Any]:
+    """A line of the ledger, with the moment of its release and how many it was of, where that is known."""
+    of = dated.get(event["visitors"])
+    return {
+        "what": event["name"],
+        "batch": event["visitors"],
+        "released": None if of is None else moment(of["released_at"]),
+        "visitors": None if of is None else of["size"],
+        "sensitivity": event["sensitivity"],
+        "noise": event["noise"],
+        "rho": event["rho"],
+        "assumption": event["assumption"],
+        "detail": event["detail"],
+    }

@@ -1,0 +1,26 @@
+"""One furnished shop and one browser for all tests of the pages that only look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.pages.browser import browser, demand_browser
+from tests.pages.states import Shop, furnish, opened
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A real browser; the tests that need it are skipped where there is none, and fail in CI."""
+    demand_browser()
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A shop with a shelf in every state. Tests may look at it, not change it."""
+    with opened(tmp_path_factory.mktemp("pages")) as made:
+        furnish(made, releases=3)
+        yield made

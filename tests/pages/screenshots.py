@@ -1,0 +1,101 @@
+"""``python -m tests.pages.screenshots FOLDER``: every page, in both colour schemes, wide and as on a phone."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from PIL import Image
+from tests.pages.browser import DESKTOP, PHONE, browser, sign_in
+from tests.pages.states import LONG, crowd, furnish, opened, serving, spend, stall
+from tests.service.harness import free_port
+
+from quietshelf.service.demo import open_demo
+
+SHOTS = {
+    "overview": "/",
+    "shelf": "/shelves/teas",
+    "statement": "/shelves/teas/privacy",
+    "counts": "/shelves/teas/counts",
+    "operations": "/operations",
+    "members": "/shelves/members",
+    "comparison": "/shelves/random-teas",
+    "one-visitor": "/shelves/one-visitor",
+    "no-visitors": "/shelves/opening-soon",
+    "long-name": f"/shelves/{LONG}",
+    "deleted": "/shelves/closed-last-year",
+    "refusal": "/shelves/nowhere",
+}
+
+
+class Camera:
+    """Takes pages, four pictures each."""
+
+    def __init__(self, started: Any, folder: Path) -> None:
+        self._browser, self._folder = started, folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def take(self, url: str, key: str | None, shots: dict[str, str]) -> None:
+        """Sign in, if there is a key, and take each page."""
+        for scheme in ("light", "dark"):
+            for size, view in (("wide", DESKTOP), ("phone", PHONE)):
+                context = self._browser.new_context(viewport=view, color_scheme=scheme, reduced_motion="reduce")
+                page = context.new_page()
+                if key is not None:
+                    sign_in(page, url, key)
+                for name, path in shots.items():
+                    page.goto(url + path)
+                    _keep(page.screenshot(full_page=True), self._folder / f"{name}-{scheme}-{size}.png")
+                context.close()
+
+
+def _keep(picture: bytes, path: Path) -> None:
+    """In 128 colours: a page has few, and the file a third of its size."""
+    Image.open(BytesIO(picture)).convert("RGB").quantize(128).save(path, optimize=True)
+
+
+@contextmanager
+def _demo(folder: Path, seconds: float) -> Any:
+    port = free_port()
+    app, demo, api, _ = open_demo(folder, host="127.0.0.1", port=port)
+    with serving(app, port):
+        thread = threading.Thread(target=demo.run, args=(api,), daemon=True)
+        thread.start()
+        demo.stop.wait(seconds)
+        yield f"http://127.0.0.1:{port}", demo
+        demo.stop.set()
+        thread.join()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """All of them."""
+    folder, seconds = Path(arguments[0]), 60.0
+    with TemporaryDirectory() as text, browser() as started:
+        room, camera = Path(text), Camera(started, folder)
+        with opened(room / "shop") as shop:
+            camera.take(shop.url, None, {"sign-in": "/sign-in"})
+            camera.take(shop.url, shop.admin, {"empty": "/"})
+            furnish(shop, releases=7)
+            camera.take(shop.url, shop.admin, SHOTS)
+            shop.shelf("spent")
+            shop.learn("spent", 1)
+            spend(shop, "spent")
+            camera.take(shop.url, shop.admin, {"spent": "/shelves/spent"})
+            stall(shop)
+            camera.take(shop.url, shop.admin, {"stopped": "/shelves/teas", "stopped-operations": "/operations"})
+        with opened(room / "crowd") as shop:
+            crowd(shop)
+            camera.take(shop.url, shop.admin, {"many": "/"})
+        (room / "demo").mkdir()
+        with _demo(room / "demo", seconds) as (url, _):
+            camera.take(url, None, {"demo": "/demo"})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
