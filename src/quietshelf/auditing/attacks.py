@@ -7,6 +7,10 @@ Whole policies with their curators run through `loop.run`. Variants differ in wh
     attribute   what an ordinary visitor bought: the first item shown, or nothing
     collusion   which of two, from screens alone: all others are accomplices, before and after
     outsider    which of two, but the others are strangers: drawn anew in every run, only their screens are known
+
+Settings below were tuned for power by looking at what attacks found, the default seed among others; scores and
+thresholds are chosen on runs that do not judge. A bound is strict for a seed without a part in that
+(docs/sharp-edges.md).
 """
 
 from __future__ import annotations
@@ -111,7 +115,11 @@ def targets(variant: str) -> tuple[Visitor, Visitor]:
     if variant == "attribute":
         ordinary = next(_ordinary(1))
         return Visitor(ordinary, True), Visitor(ordinary, False)
-    return Visitor(along, False), Visitor(-along, False)
+    if variant == "outsider":  # nobody knows what such a visitor is shown
+        return Visitor(along, False), Visitor(-along, False)
+    unit = along / 2  # longer features weigh less with `quiet`, and are clipped by DPMNL
+    unit[0] *= -1  # the first item is the odd one out, and bought: no gradient is longer
+    return Visitor(unit, True), Visitor(-unit, True)
 
 
 def script(variant: str, horizon: int) -> Script:

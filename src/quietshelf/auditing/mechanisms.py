@@ -14,26 +14,32 @@ from quietshelf.auditing.auditable import Auditable, Claim, Exact
 from quietshelf.auditing.linear import Mechanism, exact_rho, sampled
 from quietshelf.auditing.neighbours import (
     Neighbours,
+    far_crowds,
     far_gradients,
     far_gram,
     far_information,
+    far_pairs,
     far_scores,
     gram_cost,
     pair_cost,
     search,
 )
+from quietshelf.auditing.newton import newton_subject
 from quietshelf.auditing.private_fits import fit_subject, worst_fit
 from quietshelf.auditing.shelves import shelf_subject
 from quietshelf.release import batch_pair, tree
-from quietshelf.release.epsilon_delta import calibrate_epsilon
+from quietshelf.release.epsilon_delta import calibrate_epsilon, printed_theorem
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.objective_perturbation import within
+from quietshelf.release.perturbation_paper import LIPSCHITZ, SMOOTHNESS
 from quietshelf.release.toeplitz import Toeplitz
 from quietshelf.release.tree import ContinualSum
 from quietshelf.types import require
 
 DELTA = 1e-6
 DIM, CAPACITY, HORIZON = 2, 3, 8
+EVEN = 4
+"""Items where the worst pair asks for an even number."""
 WORDS = ("sound", "repaired", "paper")
 """Calibrations of the (epsilon, delta) benchmark."""
 
@@ -60,7 +66,7 @@ def _epsilon(rho: float) -> Claim:
 def _batch_pairs(rho: float) -> list[Auditable]:
     cost = partial(pair_cost, share=batch_pair.SHARE)
     found = search(cost, capacity=CAPACITY, dim=3, tries=1000, rng=np.random.default_rng(releases.SEED))
-    pairs = far_scores(DIM), far_information(DIM), found
+    pairs = far_scores(DIM), far_information(DIM), far_pairs(EVEN, 3), found
     return [linear("batch pair", _gaussian(rho), pair, partial(releases.batch, pair, rho)) for pair in pairs]
 
 
@@ -72,6 +78,12 @@ def _learners(rho: float) -> list[Auditable]:
 
 def _shelves(rho: float) -> list[Auditable]:
     return [shelf_subject(rho, DELTA)]
+
+
+def _newtons(rho: float) -> list[Auditable]:
+    cost = partial(pair_cost, share=batch_pair.SHARE)
+    found = search(cost, capacity=EVEN, dim=DIM, tries=1000, rng=np.random.default_rng(releases.SEED))
+    return [newton_subject(pair, _gaussian(rho)) for pair in (far_crowds(EVEN, DIM), found)]
 
 
 def _grams(make: Callable[[float, NoiseSource], ContinualSum], name: str, rho: float) -> list[Auditable]:
@@ -120,15 +132,22 @@ def _fits(calibration: Literal["sound", "mean-width", "paper"], rho: float) -> l
 
 
 def _epsilon_fits(calibration: Literal["sound", "repaired", "paper"], rho: float) -> list[Auditable]:
-    claim, name = _epsilon(rho), f"private fit of the (ε, δ) benchmark, {calibration}"
+    claim = _epsilon(rho)
     found = calibrate_epsilon(claim.epsilon, DELTA, fits=1, dim=1, capacity=2, calibration=calibration)
-    return [fit_subject(name, claim, far_gradients(2, 1), found)]
+    return [fit_subject(f"private fit of the (ε, δ) benchmark, {calibration}", claim, far_gradients(2, 1), found)]
+
+
+def _theorem_fits(rho: float) -> list[Auditable]:
+    claim = _epsilon(rho)
+    found = printed_theorem(claim.epsilon, DELTA, lipschitz=LIPSCHITZ, smoothness=SMOOTHNESS, rank=1, dim=1)
+    return [fit_subject("private fit of the (ε, δ) benchmark, theorem", claim, far_gradients(2, 1), found)]
 
 
 MECHANISMS: Mapping[str, Callable[[float], list[Auditable]]] = {
     "batch-pair": _batch_pairs,
     "learner": _learners,
     "shelf": _shelves,
+    "private-newton": _newtons,
     "gram-tree": partial(_grams, partial(_tree, "sound"), "gram tree"),
     "gram-toeplitz": partial(_grams, _toeplitz, "gram toeplitz"),
     "private-fit": partial(_fits, "sound"),
@@ -137,9 +156,10 @@ MECHANISMS: Mapping[str, Callable[[float], list[Auditable]]] = {
     "gram-tree-paper": partial(_grams, partial(_tree, "paper"), "gram tree, as printed in the paper"),
     **{f"gram-tree-eps-delta-{word}": partial(_epsilon_grams, word) for word in WORDS},
     **{f"private-fit-eps-delta-{word}": partial(_epsilon_fits, word) for word in WORDS},  # type: ignore[arg-type]
+    "private-fit-eps-delta-theorem": _theorem_fits,
 }
 """By the names of the command line."""
-USUAL = ("batch-pair", "learner", "shelf", "gram-tree", "gram-toeplitz", "private-fit")
+USUAL = ("batch-pair", "learner", "shelf", "private-newton", "gram-tree", "gram-toeplitz", "private-fit")
 KNOWN_FALSE = ("gram-tree-paper",)
 """Shipped to reproduce the paper, and known to cost more than the paper claims (docs/proofs.md, section 8)."""
 

@@ -1,6 +1,6 @@
 """Two visitors of whom one may be exchanged for the other: the worst that the proofs know, and the worst that is found.
 
-docs/proofs.md, sections 4, 8 and 9 say which pairs attain each sensitivity. A search over random visitors, improved
+docs/proofs.md, sections 4, 8, 9 and 18 say which pairs attain each sensitivity. A search over random visitors, improved
 step by step, looks for worse ones; it must not find any.
 """
 
@@ -46,6 +46,23 @@ def far_information(dim: int) -> Neighbours:
     """Informations sqrt(2) B apart: items along two different axes (section 4); scores differ as well."""
     rows = [2.0 * axis(place, dim)[None] for place in (0, 1)]
     return Neighbours(visitor(rows[0]), visitor(rows[1]), "visitors with items along different axes")
+
+
+def far_crowds(capacity: int, dim: int) -> Neighbours:
+    """Scores 2 C apart wherever theta is, within reach: all items on one side or all opposite, none bought (18)."""
+    rows = np.tile(2.0 * axis(0, dim), (capacity, 1))
+    return Neighbours(visitor(rows), visitor(-rows), "visitors with opposite items, nothing bought")
+
+
+def far_pairs(capacity: int, dim: int) -> Neighbours:
+    """Scores 2 C and informations sqrt(2) (1 - 1/K) B apart at theta = 0, for K even and d >= 3 (section 18).
+
+    Everything lies on a unit sphere around xbar = e1 or -e1, spread along e2 or e3.
+    """
+    along = 1 + 1 / capacity
+    side = np.sqrt(1 - 1 / capacity**2) * np.where(np.arange(capacity) % 2, 1.0, -1.0)[:, None]
+    first, second = along * axis(0, dim) + side * axis(1, dim), -along * axis(0, dim) + side * axis(2, dim)
+    return Neighbours(visitor(first), visitor(second), "opposite visitors whose items spread along different axes")
 
 
 def far_gram(capacity: int, dim: int) -> Neighbours:

@@ -20,6 +20,7 @@ from quietshelf.types import whole
 POLICIES = ("quiet", "dpmnl", "greedy", "ucb-mnl")
 THOROUGH_POLICIES = (*POLICIES, "dpmnl-eps-delta", "ts-mnl", "ofu-mnl")
 RUNS, THOROUGH_RUNS = 8_000, 40_000
+LONGEST = ("shelf", "private-newton")
 Progress = Callable[[int, int], None]
 
 
@@ -107,7 +108,7 @@ def _together(
         return found
     # Spawned, not forked: a fork copies locks that other threads may hold. The longest go first.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        order = sorted(range(len(wanted)), key=lambda place: wanted[place].name != "shelf")
+        order = sorted(range(len(wanted)), key=lambda place: wanted[place].name not in LONGEST)
         futures: dict[Any, int] = {pool.submit(job, place, wanted[place]): place for place in order}
         answers: dict[int, Finding] = {}
         for future in as_completed(futures):

@@ -17,17 +17,24 @@ from quietshelf.auditing.measure import Finding
 from quietshelf.auditing.mechanisms import MECHANISMS
 from quietshelf.auditing.plan import RUNS, THOROUGH_POLICIES, THOROUGH_RUNS, Audit, Task, run_audit, tasks, usual
 from quietshelf.auditing.words import sentence, summary, verdict
-from quietshelf.cli.console import number, out, progress, talk
+from quietshelf.cli.console import listed, number, out, progress, talk
 from quietshelf.loop.named import MAKERS
 from quietshelf.types import positive, require
 
 
 def audit(
     policy: Annotated[
-        str | None, typer.Option(help=f"Attack only these, separated by commas: {', '.join(THOROUGH_POLICIES)}.")
+        list[str] | None,
+        typer.Option(
+            help=f"Attack only these, separated by commas or one by one: {', '.join(THOROUGH_POLICIES)}.",
+            autocompletion=lambda: list(MAKERS),
+        ),
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help=f"Audit only these, separated by commas: {', '.join(MECHANISMS)}.")
+        list[str] | None,
+        typer.Option(
+            help=f"Audit only these, likewise: {', '.join(MECHANISMS)}.", autocompletion=lambda: [*MECHANISMS]
+        ),
     ] = None,
     rho: Annotated[float, typer.Option(help="The budget that is claimed, in zCDP.")] = 1.0,
     runs: Annotated[int | None, typer.Option(help=f"In each of the two worlds of a test; {RUNS:,} by default.")] = None,
@@ -163,17 +170,13 @@ def worst(found: Audit) -> list[Finding]:
     return list(best.values())
 
 
-def _wanted(mechanism: str | None, policy: str | None, rho: float, thorough: bool) -> list[Task]:
-    if mechanism is None and policy is None:
+def _wanted(mechanism: list[str] | None, policy: list[str] | None, rho: float, thorough: bool) -> list[Task]:
+    if not mechanism and not policy:
         return usual(rho, thorough=thorough)
-    policies = _names(policy)
+    policies = listed(policy or [])
     for name in policies:
         require(name in MAKERS, f"policy must be one of {', '.join(MAKERS)}", policy=name)
-    return tasks(_names(mechanism), policies, rho)
-
-
-def _names(text: str | None) -> list[str]:
-    return [] if text is None else [name.strip() for name in text.split(",")]
+    return tasks(listed(mechanism or []), policies, rho)
 
 
 def _finite(values: dict[str, float]) -> dict[str, float | str]:
