@@ -7,6 +7,7 @@ The curator here learns without privacy, to stay short; those in ``quietshelf.re
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,8 @@ BOOKS, PLACES, GENRES = 40, 3, 4
 TASTES = (-1.0, 1.0, 1.5)  # price, quality, favourite genre
 IN_STOCK = 0.8
 COIN = 0.05
-HORIZON, REPLICATES, SEED = 1000, 10, 1
+REPLICATES, SEED = 10, 1
+HORIZON = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 
 
 @dataclass(frozen=True)

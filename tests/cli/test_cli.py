@@ -21,7 +21,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_version_and_help() -> None:
     """The version is printed; help lists the commands, and each command's help shows an example."""
     assert command("--version").stdout.strip() == f"quietshelf {__version__}"
-    for name in ("demo", "simulate"):
+    for name in ("demo", "doctor", "plan", "simulate"):
         assert name in command("--help").stdout
         assert "Example: quietshelf " + name in " ".join(command(name, "--help").stdout.split())
 
@@ -68,11 +68,3 @@ def test_mistakes_end_in_one_line(arguments: list[str], message: str) -> None:
     assert found.returncode == 2
     assert message in found.stderr
     assert "Traceback" not in found.stderr
-
-
-def test_demo_runs_and_leaves_its_figures(tmp_path: Path) -> None:
-    """The demo, made short, ends well and draws what it says."""
-    found = command("demo", "--out", str(tmp_path), "--horizon", "100", "--replicates", "2")
-    assert found.returncode == 0, found.stderr
-    assert "honey" in found.stdout
-    assert {path.name for path in tmp_path.iterdir()} == {"regret.png", "tastes.png"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from concurrent.futures import BrokenExecutor
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -11,10 +12,12 @@ from quietshelf.__about__ import __version__
 from quietshelf.cli.audit import audit
 from quietshelf.cli.bench import bench
 from quietshelf.cli.demo import demo
+from quietshelf.cli.doctor import doctor
 from quietshelf.cli.expedia import expedia
 from quietshelf.cli.fit import fit
 from quietshelf.cli.keys import keys
 from quietshelf.cli.ledger import ledger
+from quietshelf.cli.plan import plan
 from quietshelf.cli.replay import replay
 from quietshelf.cli.reproduce import reproduce
 from quietshelf.cli.serve import restore, serve
@@ -31,12 +34,14 @@ app = typer.Typer(
 app.command()(audit)
 app.command()(bench)
 app.command()(demo)
+app.command()(doctor)
 app.add_typer(keys)
 app.command()(ledger)
 app.command()(restore)
 app.command()(serve)
 app.add_typer(expedia, name="expedia")
 app.command()(fit)
+app.command()(plan)
 app.command()(replay)
 app.command()(reproduce)
 app.command()(simulate)
@@ -58,9 +63,26 @@ def _root(
 
 
 def main() -> None:
-    """The command; mistakes of the caller end in one line that says what to do, not in a traceback."""
+    """The command; mistakes of the caller end in a line that says what to do, not in a traceback."""
     try:
         app()
-    except (ValueError, ModuleNotFoundError) as error:
-        typer.echo(f"quietshelf: {error}", err=True)
-        sys.exit(2)
+    except ModuleNotFoundError as error:
+        _end(f"{error}", "`quietshelf doctor` lists what is missing and how to install it.")
+    except BrokenExecutor:
+        _end("a worker process died, most likely for want of memory", "Try again with --workers 1.")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _end(f"{where}{error.strerror or error}", "Check the path and its permissions.")
+    except ValueError as error:
+        _end(f"{error}", f"`quietshelf {_command()}--help` shows an example.")
+
+
+def _end(what: str, advice: str) -> NoReturn:
+    typer.echo(f"quietshelf: {what}", err=True)
+    typer.echo(advice, err=True)
+    sys.exit(2)
+
+
+def _command() -> str:
+    names = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    return next((f"{word} " for word in sys.argv[1:] if word in names), "")

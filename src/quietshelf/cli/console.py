@@ -1,24 +1,35 @@
-"""What commands share: a console for talk, a progress bar with the time left, tables."""
+"""What commands share: consoles, a progress bar with the time left, figures for tables, strict JSON, lists."""
 
 from __future__ import annotations
 
+import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
+
 talk = Console(stderr=True)
-"""Progress and remarks; results go to stdout."""
+"""Progress and remarks; results go to stdout. Colours only on a terminal, and never where NO_COLOR is set."""
 out = Console(width=None if sys.stdout.isatty() else 120)
 """Results; where nobody's terminal says how wide it is, tables have room."""
 
 
+class Move(Protocol):
+    """Moves a bar, with a note beside it."""
+
+    def __call__(self, done: int, total: int, note: str = "", /) -> None:
+        """So much is done."""
+
+
 @contextmanager
-def progress(title: str, *, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr; yields the function that moves it: (done, total)."""
+def progress(title: str, *, unit: str, kept: str = NOTHING_KEPT) -> Iterator[Move]:
+    """A bar on stderr; yields what moves it. Ctrl-C ends the work and says what is kept of it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -27,10 +38,20 @@ def progress(title: str, *, unit: str) -> Iterator[Callable[[int, int], None]]:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=talk, transient=not talk.is_terminal) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with stoppable(kept), Progress(*columns, console=talk, transient=not talk.is_terminal) as bar:
+        task = bar.add_task(title, total=None, note="")
+
+        def move(done: int, total: int, note: str = "", /) -> None:
+            bar.update(task, completed=done, total=total, note=note)
+
+        yield move
+
+
+def say(text: str) -> None:
+    """A remark on stderr, on one line however long: paths can be copied."""
+    talk.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -47,3 +68,31 @@ def number(value: float, digits: int = 3) -> str:
         return "0"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     return f"{value:,.{decimals}f}"
+
+
+def as_json(value: Any) -> str:
+    """Strict JSON: infinity is a word, what is unknown is null.
+
+    >>> as_json({"rho": math.inf, "error": math.nan})
+    '{"rho": "infinity", "error": null}'
+    """
+    return json.dumps(_plain(value), allow_nan=False)
+
+
+def listed(given: Sequence[str]) -> list[str]:
+    """The words of an option that takes commas and may be repeated.
+
+    >>> listed(["quiet, greedy", "uniform"])
+    ['quiet', 'greedy', 'uniform']
+    """
+    return [word.strip() for text in given for word in text.split(",")]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "infinity" if value > 0 else None
+    return value

@@ -1,87 +1,105 @@
-"""``quietshelf demo``: a shop, its best shelf, a fit, and learning in private."""
+"""``quietshelf demo``: the product in two minutes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+import time
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
+from rich.table import Table
 
-from quietshelf.assortment import best
-from quietshelf.choice import fit
-from quietshelf.cli.console import out, progress, talk
-from quietshelf.cli.simulate import lines, parse_contestants, table
-from quietshelf.environments import Synthetic
-from quietshelf.loop import simulate
-from quietshelf.report import regret_curves, taste_plot
-
-ITEMS = ("tea", "coffee", "honey", "jam", "bread", "cheese")
-UTILITY = np.array([0.4, 0.9, -0.3, 0.1, 0.7, -0.1])
-REVENUE = np.array([3.0, 2.0, 7.0, 5.0, 1.5, 6.0])
-TASTES = {"fresh": 1.0, "local": 0.6, "cheap": -0.8, "new": 0.3}
-SEED = 2026
+from quietshelf.cli.console import as_json as strict
+from quietshelf.cli.console import number, out, progress, say
+from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
+from quietshelf.experiments import demo as shop
+from quietshelf.experiments.demo_report import Demonstration, plain, story
+from quietshelf.experiments.revenue import best_revenue
+from quietshelf.loop import Result
+from quietshelf.loop import simulate as run
+from quietshelf.report.demo_page import demo_page
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where the figures go.")] = Path("out/demo"),
-    horizon: Annotated[int, typer.Option(help="Simulated visitors.")] = 3000,
-    replicates: Annotated[int, typer.Option(help="Independent shops.")] = 20,
+    folder: Annotated[Path, typer.Option("--out", help="Where the report goes.")] = Path("out/demo"),
+    horizon: Annotated[int, typer.Option(min=1, help="Visitors of each simulated shop.")] = 10_000,
+    replicates: Annotated[int, typer.Option(min=2, help="Independent simulated shops.")] = 20,
+    visitors: Annotated[int, typer.Option(min=1, help="Visitors of the shop that a real shelf serves.")] = 2_000,
+    runs: Annotated[int, typer.Option(help="Of the audit, in each of two worlds.")] = 1_000,
+    workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report where there is a browser.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Show in a minute what Quietshelf does.
+    """Show in two minutes what Quietshelf does: a shop, the price of privacy, the promise, an audit, a report.
 
     Example: quietshelf demo --out my-demo
     """
-    out.rule("1. The best shelf, exactly")
-    for places in (1, 2, 3):
-        shelf = best(utility=UTILITY, revenue=REVENUE, capacity=places)
-        shown = ", ".join(ITEMS[item] for item in shelf.chosen)
-        out.print(f"  {places} of {len(ITEMS)}: {shown}: {float(shelf.expected_revenue):.3f} expected a visitor")
-    out.rule("2. Tastes, from what was chosen")
-    figures = [_fitted(folder)]
-    out.rule("3. Learning without telling: rho = 1 against no privacy")
-    figures.append(_learned(folder, horizon, replicates))
-    out.print()
-    for path in figures:
-        talk.print(f"drawn: {path}" if path else "no figure: pip install 'quietshelf[report]' draws it")
+    begin = time.monotonic()
+    with stoppable(NOTHING_KEPT):
+        served = _serve(visitors)
+        result = _contest(horizon, replicates, workers or os.cpu_count() or 1)
+        worth = best_revenue(shop.WORLD, replicates=replicates, seed=shop.SEED)
+        with progress("3. attacking this very shop", unit="attacks") as moved:
+            findings = shop.audit_all(runs=runs, progress=moved)
+        seconds = time.monotonic() - begin
+        found = Demonstration(served=served, result=result, worth=worth, findings=findings, seconds=seconds)
+        page = demo_page(folder / "report.html", story(found))
+    if as_json:
+        typer.echo(strict({**plain(found), "report": str(page)}))
+    else:
+        _print(found)
+    _show(page, wanted=show and not as_json)
 
 
-def _fitted(folder: Path) -> Path | None:
-    rng, theta = np.random.default_rng(SEED), np.array(list(TASTES.values()))
-    x = rng.normal(size=(4000, 5, theta.size))
-    noisy = np.concatenate([x @ theta, np.zeros((4000, 1))], axis=1) + rng.gumbel(size=(4000, 6))
-    picked = noisy.argmax(axis=1)
-    result = fit(x, np.where(picked == 5, -1, picked))
-    for name, true, found, error in zip(TASTES, theta, result.theta, result.standard_errors, strict=True):
-        out.print(f"  {name:6} true {true:5.2f}   found {found:5.2f} ± {error:.2f}")
-    out.print(f"  gradient at the answer {float(result.gradient_norm):.1e}, {result.iterations} Newton steps")
-    return _drawn(
-        lambda: taste_plot(list(TASTES), result.theta, result.standard_errors, folder / "tastes.png", truth=theta)
-    )
+def _serve(visitors: int) -> shop.Served:
+    with progress("1. a shop opens", unit="visitors") as moved:
+
+        def watch(served: shop.Served) -> None:
+            lately = served.share(0, len(served.visits))
+            note = f"release {served.visits[-1].release}, {100 * lately:.1f} % of the best revenue lately"
+            moved(served.shelf.arrivals, visitors, note)
+
+        return shop.serve(visitors, watch=watch)
 
 
-def _drawn(draw: Callable[[], Path]) -> Path | None:
-    """The figure, or None where matplotlib is not installed: the demo goes on without it."""
-    try:
-        return draw()
-    except ModuleNotFoundError:
-        return None
-
-
-def _learned(folder: Path, horizon: int, replicates: int) -> Path | None:
-    policies, rho = "quiet,greedy,uniform", "1"
-    contestants = parse_contestants(policies, rho)
-    with progress("simulating", unit="visitors") as moved:
-        result = simulate(
-            Synthetic(contexts="clipped"),
-            contestants,
+def _contest(horizon: int, replicates: int, workers: int) -> Result:
+    with progress(f"2. {replicates} shops, five policies", unit="visitors") as moved:
+        return run(
+            shop.WORLD,
+            shop.contestants(),
             horizon=horizon,
             replicates=replicates,
-            seed=SEED,
+            seed=shop.SEED,
+            workers=workers,
             progress=moved,
         )
-    names = dict(zip((c.label for c in contestants), policies.split(","), strict=True))
-    out.print(table(lines(result, names), horizon=horizon))
-    title = "100 items, 10 shown: quiet at rho = 1 beside no privacy"
-    return _drawn(lambda: regret_curves(result, folder / "regret.png", title=title))
+
+
+def _print(found: Demonstration) -> None:
+    drawn = Table(title=f"{shop.WORLD.items} items, {shop.WORLD.capacity} shown, {found.result.horizon:,} visitors")
+    drawn.add_column("policy", no_wrap=True)
+    for heading in ("revenue lost", "± 95 %", "of the best", "proven ρ", f"ε at δ = {shop.DELTA:g}"):
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for line in found.lines:
+        lost = f"{100 * line.lost.mean:.2f} %"
+        figures = (number(value) for value in (line.regret.mean, line.regret.half))
+        drawn.add_row(line.label, *figures, lost, number(line.rho), number(line.epsilon))
+    out.print(drawn)
+    kept = found.kept
+    out.print(
+        f"The price of privacy: quiet earns {100 * kept.mean:.2f} ± {100 * kept.half:.2f} % of the revenue without it."
+    )
+    for row in story(found).attacks:
+        attacked, pair, recognised, allowed, word = row
+        out.print(f"Attack on {attacked} ({pair}): {recognised} recognised, {allowed} allowed: {word}.", markup=False)
+
+
+def _show(page: Path, *, wanted: bool) -> None:
+    """Open the page for somebody who sits in front of a screen; tell everybody where it is."""
+    say(f"report: {page.resolve()}")
+    screen = sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if wanted and screen and sys.stdout.isatty():
+        webbrowser.open(page.resolve().as_uri())

@@ -49,9 +49,10 @@ def reproduce(
     runner = Cluster(cluster) if cluster else Local(workers or None)
     results = []
     for study in studies:
-        with progress(study.name, unit="rounds") as moved:
-            again = f"quietshelf reproduce {study.name} {_options(size, seed)}".strip()
-            where = folder / _folder(study, size, seed)
+        again = f"quietshelf reproduce {study.name} {_options(size, seed)}".strip()
+        where = folder / _folder(study, size, seed)
+        kept = f"What is finished is kept in {where}: the same command goes on from there."
+        with progress(study.name, unit="rounds", kept=kept) as moved:
             results.append(run(study, where, runner=runner, progress=moved, command=again))
     _print(results, as_json=as_json)
     pages = [result.page for result in results]

@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
 
 from quietshelf.accounting import epsilon_of
-from quietshelf.cli.console import number, out, progress, talk
+from quietshelf.cli.console import as_json as strict
+from quietshelf.cli.console import listed, number, out, progress, say
 from quietshelf.environments import Synthetic
-from quietshelf.loop import Contestant, Result, summary
+from quietshelf.loop import Contestant, Result, World, summary
 from quietshelf.loop import simulate as run
-from quietshelf.loop.named import MAKERS, PRIVATE, contestant
+from quietshelf.loop.named import MAKERS, PRIVATE, MakeDpmnl, contestant
+from quietshelf.release.noise import Simulated
 from quietshelf.report import regret_curves
 from quietshelf.report.style import can_draw
 
 FLOOR = ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl")
 """Without privacy; the best of those that take part is the floor that others are measured against."""
+KEPT = (
+    "Nothing was kept: a simulation is not resumed. "
+    "`quietshelf reproduce STUDY.toml` keeps what is done and goes on from there."
+)
+USUAL = ("quiet", "greedy", "uniform")
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        help=f"Policies, separated by commas or given one by one: {', '.join(MAKERS)}.  [default: {','.join(USUAL)}]",
+        autocompletion=lambda: list(MAKERS),
+        show_default=False,
+    ),
+]
+Budgets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rho", help="Budgets of the private policies, likewise; each runs at each.  [default: 1]", show_default=False
+    ),
+]
 
 
 def simulate(
-    policy: Annotated[
-        str, typer.Option(help=f"Policies, separated by commas: {', '.join(MAKERS)}.")
-    ] = "quiet,greedy,uniform",
-    rho: Annotated[str, typer.Option(help="Budgets of the private policies, separated by commas.")] = "1",
+    policy: Policies = None,
+    rho: Budgets = None,
     items: Annotated[int, typer.Option(help="Items in the shop, N.")] = 100,
     capacity: Annotated[int, typer.Option(help="The most items shown at once, K.")] = 10,
     dim: Annotated[int, typer.Option(help="Length of theta, d.")] = 5,
@@ -63,13 +83,14 @@ def simulate(
         scale=scale,
         fixed=fixed,
         revenue=revenue,
-        theta=theta if theta == "uniform" else tuple(_numbers("theta", theta)),
+        theta=theta if theta == "uniform" else tuple(_numbers("theta", listed([theta]))),
         drift=drift,
     )
-    contestants = parse_contestants(policy, rho, geometry, calibration)
+    names, contestants = parse_contestants(policy, rho, geometry, calibration)
+    check_calibrations(world, contestants, horizon=horizon)
     if curve is not None:
         can_draw(curve)
-    with progress("simulating", unit="visitors") as moved:
+    with progress("simulating", unit="visitors", kept=KEPT) as moved:
         result = run(
             world,
             contestants,
@@ -79,31 +100,45 @@ def simulate(
             workers=workers or os.cpu_count() or 1,
             progress=moved,
         )
-    rows = lines(result, {c.label: name for c, name in zip(contestants, _names(policy, rho), strict=True)})
+    rows = lines(result, names)
     if as_json:
-        typer.echo(json.dumps(_plain({"horizon": horizon, "replicates": replicates, "seed": seed, "policies": rows})))
+        settings = {"horizon": horizon, "replicates": replicates, "seed": seed}
+        typer.echo(strict({**settings, "visitors": result.times, "policies": with_curves(rows, result)}))
     else:
         out.print(table(rows, horizon=horizon))
     if curve is not None:
-        talk.print(
-            f"drawn: {regret_curves(result, curve, title=f'{items} items, {capacity} shown, {contexts} contexts')}"
-        )
+        title = f"{items} items, {capacity} shown, {contexts} contexts"
+        say(f"drawn: {regret_curves(result, curve, title=title)}")
 
 
 def parse_contestants(
-    policy: str, rho: str, geometry: str = "declared", calibration: str = "sound"
-) -> list[Contestant]:
-    """Every policy named, private ones once for each rho."""
+    policies: list[str] | None, budgets: list[str] | None, geometry: str = "declared", calibration: str = "sound"
+) -> tuple[dict[str, str], list[Contestant]]:
+    """Every policy named, private ones once for each rho; first the policy's name behind each label."""
     quiet: dict[str, Any] = {} if geometry == "declared" else {"geometry": geometry}
     paper: dict[str, Any] = {} if calibration == "sound" else {"calibration": calibration}
-    budgets = _numbers("rho", rho)
+    rhos = _numbers("rho", listed(budgets or ["1"]))
     made = []
-    for name in (text.strip() for text in policy.split(",")):
+    for name in listed(policies or list(USUAL)):
         if name in PRIVATE:
-            made += [contestant(name, rho=budget, **(quiet if name == "quiet" else paper)) for budget in budgets]
+            options = quiet if name == "quiet" else paper
+            made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
         else:
-            made.append(contestant(name))
-    return made
+            made.append((name, contestant(name)))
+    return {entrant.label: name for name, entrant in made}, [entrant for _, entrant in made]
+
+
+def check_calibrations(world: World, contestants: list[Contestant], *, horizon: int) -> None:
+    """Refuse, before the work, a budget that a policy of the paper cannot be calibrated for."""
+    for entrant in contestants:
+        if isinstance(entrant.curator, MakeDpmnl):
+            source = Simulated(np.random.default_rng(0))
+            try:
+                entrant.curator.config.plan(dim=world.dim, capacity=world.capacity, horizon=horizon, source=source)
+            except ValueError as error:
+                shop = f"d={world.dim}, K={world.capacity}, T={horizon}"
+                advice = "a rho this large protects nobody: lower --rho, or leave the policy out"
+                raise ValueError(f"{entrant.label} cannot be calibrated for {shop}: {error}; {advice}") from error
 
 
 def lines(result: Result, names: dict[str, str]) -> list[dict[str, Any]]:
@@ -143,24 +178,21 @@ def table(rows: list[dict[str, Any]], *, horizon: int) -> Table:
     return drawn
 
 
-def _names(policy: str, rho: str) -> list[str]:
-    copies = len(rho.split(","))
-    return [name for text in policy.split(",") for name in [text.strip()] * (copies if text.strip() in PRIVATE else 1)]
+def with_curves(rows: list[dict[str, Any]], result: Result) -> list[dict[str, Any]]:
+    """The lines with regret over time, mean and standard error at each number of visitors."""
+    drawn = []
+    for row in rows:
+        regret = result.regret[row["policy"]]
+        count = len(regret)
+        error = regret.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.full(regret.shape[1], math.nan)
+        curve = {"regret": regret.mean(axis=0).tolist(), "standard_error": error.tolist()}
+        drawn.append({**row, "curve": curve})
+    return drawn
 
 
-def _numbers(name: str, text: str) -> list[float]:
+def _numbers(name: str, words: list[str]) -> list[float]:
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(word) for word in words]
     except ValueError:
+        text = ",".join(words)
         raise ValueError(f"{name} must be numbers separated by commas, got {name}={text!r}") from None
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinity and no NaN: the one becomes a word, the other null."""
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "infinity" if value > 0 else None
-    return value

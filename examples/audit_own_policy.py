@@ -1,0 +1,48 @@
+"""Audit a policy of your own: does it keep what it claims?
+
+The policy learns a click rate for each of five items and releases them once, with Gaussian noise. One visitor clicks at
+most one item, so replacing a visitor moves two of the counts by one: the counts move by sqrt(2), not by 1. The first
+version forgets that, and the audit says so; the second does not.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+
+import numpy as np
+
+from quietshelf.accounting import noise_for
+from quietshelf.auditing import Auditable, Claim, audit
+from quietshelf.auditing.words import sentence, verdict
+from quietshelf.types import FloatArray
+
+ITEMS, OTHERS, RHO = 5, 40, 1.0
+RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+SENSITIVITIES = {"sensitivity 1, a mistake": 1.0, "sensitivity sqrt(2)": math.sqrt(2)}
+
+
+def release(sensitivity: float, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
+    """What the policy lets out, (runs, ITEMS), with the target in one of two worlds: item 0 clicked, or item 1."""
+    clicks = np.bincount(np.arange(OTHERS) % ITEMS, minlength=ITEMS).astype(float)
+    clicks[0 if secret else 1] += 1
+    return clicks + noise_for(sensitivity, RHO) * rng.standard_normal((runs, ITEMS))
+
+
+def main() -> None:
+    """One line a version."""
+    for name, sensitivity in SENSITIVITIES.items():
+        subject = Auditable(
+            name=name,
+            pair="the target clicked item 0 or item 1",
+            claim=Claim(rho=RHO, gaussian=True),
+            run=partial(release, sensitivity),
+        )
+        found = audit(subject, runs=RUNS, rng=np.random.default_rng(0), tests=len(SENSITIVITIES))
+        print(f"{name}: claimed rho = {RHO:g}, measured at least {found.measured:.2f}: {verdict(found)}")
+        print(f"    {sentence(found)}")
+
+
+if __name__ == "__main__":
+    main()

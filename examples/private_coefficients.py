@@ -1,0 +1,69 @@
+"""Tastes from a log you already have, privately: coefficients with standard errors that count the noise.
+
+The log is a table in long format: one row a visit and item. Every person counts once, and the promise is to persons.
+The same as ``quietshelf fit log.csv --rho 1 --map item --scales ...``; needs ``pip install 'quietshelf[data]'``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from quietshelf.choice import fit
+from quietshelf.choice.maps import feature_map
+from quietshelf.logs.encoded import encoded, parse_scales, scaled
+from quietshelf.logs.reading import read_log
+from quietshelf.release.noise import DiscreteGaussian
+from quietshelf.release.private_newton import declared_curvature, first_rounds, private_newton
+from quietshelf.statistics import Shown
+
+RHO, SHOWN = 1.0, 5
+TASTES = {"price": -0.8, "rating": 0.6}  # per declared unit: 40 euros, half a star
+SCALES = "price=120:40,rating=4:0.5"  # declared from what everybody knows about the trade, not measured on this log
+VISITS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+
+
+def main() -> None:
+    """Fit, and set it beside the truth and the exact answer, which is not private: never publish that of a real log."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = scaled(read_log(made_up_log(Path(folder) / "log.csv")), parse_scales(SCALES))
+    ready = encoded(log, feature_map("item"))
+    assert ready.person is not None, "this log says who came"  # noqa: S101 - it was made so below
+    once, rounds = first_rounds(ready.person), ready.rounds
+    features, choice, available = rounds.features[once], rounds.choice[once], rounds.available[once]
+    guess = declared_curvature(
+        feature_map("item"), visitor_scale=np.ones(0), item_scale=np.ones(len(TASTES)), capacity=SHOWN
+    )
+    private = private_newton(
+        Shown(features, available, choice), rho=RHO, curvature=guess, source=DiscreteGaussian(), unit="person"
+    )
+    exact = fit(features, choice, available)
+    print(f"{'feature':10s} {'truth':>7s} {'exact':>7s} {'private':>7s}   ± s.e.")
+    for place, name in enumerate(ready.names):
+        truth = TASTES.get(name, 0.0)
+        figures = (truth, exact.theta[place], private.theta[place])
+        print(
+            f"{name:10s} " + " ".join(f"{value:7.2f}" for value in figures) + f"   {private.standard_errors[place]:.2f}"
+        )
+    print(private.ledger.promise(delta=1e-6).words)
+
+
+def made_up_log(path: Path) -> Path:
+    """Visits of persons, some of whom come twice."""
+    rng = np.random.default_rng(6)
+    lines = ["round,item,chosen,person,price,rating"]
+    for visit in range(VISITS):
+        price, rating = 120 + 40 * rng.normal(size=SHOWN), 4 + 0.5 * rng.normal(size=SHOWN)
+        utility = TASTES["price"] * (price - 120) / 40 + TASTES["rating"] * (rating - 4) / 0.5
+        place = int(np.append(utility + rng.gumbel(size=SHOWN), rng.gumbel()).argmax())
+        person = f"p{visit % max(1, int(0.9 * VISITS))}"
+        lines += [f"{visit},i{k},{int(k == place)},{person},{price[k]:.2f},{rating[k]:.2f}" for k in range(SHOWN)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+if __name__ == "__main__":
+    main()

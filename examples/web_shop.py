@@ -1,0 +1,96 @@
+"""A shop in FastAPI with a shelf inside: offers, purchases, the promise, and nothing lost at a restart.
+
+Run it as it stands: made-up visitors come through the very routes that a browser would use, the shop is closed, opened
+again, and goes on. To serve real ones: ``pip install 'quietshelf[service]'`` and ``uvicorn web_shop:app``. In Flask the
+three routes look the same; a shelf may be called from several threads, but belongs to one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import numpy as np
+from fastapi import Cookie, FastAPI, HTTPException, Response
+
+from quietshelf import Shelf
+from quietshelf.shelf import ShelfError
+
+BOOKS = ["Emma", "Dracula", "Dune", "Persuasion", "Frankenstein", "Ulysses", "Middlemarch", "Neuromancer"]
+ROMANCE, HORROR, FUTURE, LENGTH = np.eye(4)
+CATALOGUE = np.array([ROMANCE, HORROR, FUTURE, ROMANCE, HORROR + FUTURE, LENGTH, ROMANCE + LENGTH, FUTURE])
+PLACES, RHO = 3, 1.0
+SAVED = Path(tempfile.mkdtemp()) / "books.shelf"
+VISITORS = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+
+
+@asynccontextmanager
+async def open_hours(app: FastAPI) -> AsyncIterator[None]:
+    """Go on from the last save, or start; save at closing time."""
+    new: dict[str, Any] = {"catalogue": CATALOGUE, "feature_map": "item", "capacity": PLACES, "rho": RHO}
+    app.state.shelf = Shelf.load(SAVED) if SAVED.exists() else Shelf(**new)
+    yield
+    app.state.shelf.save(SAVED)
+
+
+app = FastAPI(lifespan=open_hours)
+
+
+@app.get("/offer")
+def offer(response: Response, reader: str | None = Cookie(default=None)) -> dict[str, object]:
+    """Three books for a reader; whoever comes again is known by a cookie, and counts once."""
+    reader = reader or uuid4().hex
+    response.set_cookie("reader", reader)
+    made = app.state.shelf.offer(person=reader)
+    return {"offer": made.id, "books": {item: BOOKS[item] for item in made.items}}
+
+
+@app.post("/answer/{offer_id}")
+def answer(offer_id: str, book: int | None = None) -> None:
+    """What was bought, or nothing. A second, different answer is refused."""
+    try:
+        app.state.shelf.observe(offer_id, book)
+    except (ShelfError, ValueError) as error:
+        raise HTTPException(409, str(error)) from error
+
+
+@app.get("/privacy")
+def privacy() -> dict[str, object]:
+    """What is promised to each reader, in words."""
+    return {"promise": app.state.shelf.privacy(delta=1e-6).words}
+
+
+async def visit(client: httpx.AsyncClient, rng: np.random.Generator) -> bool:
+    """A made-up reader, who loves the future and fears length; whether something was bought."""
+    client.cookies.clear()
+    shown = (await client.get("/offer")).json()
+    books = [int(item) for item in shown["books"]]
+    utility = np.append(CATALOGUE[books] @ [0.0, -1.0, 1.5, -2.0] - 1.0, 0.0) + rng.gumbel(size=len(books) + 1)
+    place = int(utility.argmax())
+    bought = place < len(books)
+    reply = await client.post(f"/answer/{shown['offer']}", params={"book": books[place]} if bought else {})
+    reply.raise_for_status()
+    return bought
+
+
+async def main() -> None:
+    """Two days of visitors with a closing time between them."""
+    rng = np.random.default_rng(1)
+    browser = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop")
+    for day in (1, 2):
+        async with open_hours(app):
+            sold = [await visit(browser, rng) for _ in range(VISITORS // 2)]
+            words = (await browser.get("/privacy")).json()["promise"]
+        print(f"day {day}: {100 * np.mean(sold):.0f} % of {len(sold)} readers bought a book")
+    print(words)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,91 @@
+"""``quietshelf plan``: what a shop can expect of a promise, before it opens."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from quietshelf.accounting import rho_of
+from quietshelf.cli.console import as_json as strict
+from quietshelf.cli.console import out, progress, say
+from quietshelf.experiments.plan_report import PlanTable, advice, level_curves, plain, tables
+from quietshelf.experiments.planning import Planned, Wish
+from quietshelf.experiments.planning import plan as run
+from quietshelf.report.plan_page import plan_page, plan_plot
+from quietshelf.report.style import can_draw
+from quietshelf.types import require
+
+
+def plan(
+    items: Annotated[int, typer.Option(help="Items in the shop, N.")] = 100,
+    capacity: Annotated[int, typer.Option(help="The most items shown at once, K.")] = 10,
+    dim: Annotated[int, typer.Option(help="Length of theta, d.")] = 5,
+    visitors: Annotated[int, typer.Option(help="Expected over the shelf's life.")] = 10_000,
+    epsilon: Annotated[float | None, typer.Option(help="The promise to one person, at --delta.")] = None,
+    rho: Annotated[float | None, typer.Option(help="The promise in zCDP instead.  [default: 1]")] = None,
+    delta: Annotated[float, typer.Option(help="Of the promise in epsilon.")] = 1e-6,
+    returns: Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")] = 1.0,
+    shelves: Annotated[int, typer.Option(help="Shelves that the same persons meet: their promises add up.")] = 1,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal plans.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the price at each budget (png, svg or pdf).")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the plan as one HTML page.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Say what to expect of a promise: noise, first useful release, revenue, the person cap, how to split the budget.
+
+    Example: quietshelf plan --items 500 --capacity 8 --dim 6 --visitors 20000 --epsilon 2 --report plan.html
+    """
+    require(epsilon is None or rho is None, "give epsilon or rho, not both", epsilon=epsilon, rho=rho)
+    wished = rho_of(epsilon, delta) if epsilon is not None else 1.0 if rho is None else rho
+    wish = Wish(
+        items=items,
+        capacity=capacity,
+        dim=dim,
+        visitors=visitors,
+        rho=wished,
+        delta=delta,
+        returns=returns,
+        shelves=shelves,
+        seed=seed,
+    )
+    if plot is not None:
+        can_draw(plot)
+    with progress("planning", unit="visitors") as moved:
+        found = run(wish, workers=workers or os.cpu_count() or 1, progress=moved)
+    if as_json:
+        typer.echo(strict(plain(found)))
+    else:
+        _print(found)
+    _write(found, plot, report)
+
+
+def _print(found: Planned) -> None:
+    for each in tables(found):
+        out.print(_table(each))
+    for line in advice(found):
+        out.print(f"• {line}", markup=False, highlight=False)
+
+
+def _table(given: PlanTable) -> Table:
+    drawn = Table(title=given.title, caption=given.note, title_justify="left", caption_justify="left")
+    for place, heading in enumerate(given.head):
+        drawn.add_column(heading, justify="left" if place == 0 else "right")
+    for row in given.rows:
+        drawn.add_row(*row)
+    return drawn
+
+
+def _write(found: Planned, plot: Path | None, report: Path | None) -> None:
+    wish = found.wish
+    shop = f"{wish.capacity} of {wish.items:,} items shown, d = {wish.dim}, {wish.visitors:,} visitors"
+    if plot is not None:
+        say(f"drawn: {plan_plot(level_curves(found), plot, title=shop)}")
+    if report is not None:
+        lead = f"{shop}, ρ = {wish.rho:.4g}. Simulated visitors; none of yours were needed."
+        page = plan_page(report, lead=lead, advice=advice(found), curves=level_curves(found), tables=tables(found))
+        say(f"written: {page}")

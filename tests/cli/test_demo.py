@@ -1,0 +1,93 @@
+"""The demonstration, made short: its page, its figures, its audit."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from quietshelf.auditing import Claim, audit
+from quietshelf.experiments import demo
+from quietshelf.statistics import svec
+
+SHORT = ["--horizon", "200", "--replicates", "2", "--visitors", "60", "--runs", "40", "--workers", "1", "--no-open"]
+
+
+class Links(HTMLParser):
+    """Everything a page would load from somewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value or "" for name, value in attrs if name in ("src", "href") and tag != "a"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], str, str]:
+    """The JSON, the page and the talk of one run."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "quietshelf", "demo", "--out", str(folder), *SHORT, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout), (folder / "report.html").read_text(encoding="utf-8"), done.stderr
+
+
+def test_demo_json_has_every_policy_with_its_curve_and_proven_rho(run: tuple[dict[str, object], str, str]) -> None:
+    """Five policies face the same visitors; the printed calibration states the proven cost beside the claimed one."""
+    found = run[0]
+    policies = {row["policy"]: row for row in found["policies"]}  # type: ignore[attr-defined]
+    assert list(policies) == list(demo.LABELS.values())
+    assert policies["no privacy"]["rho"] == "infinity"
+    printed = policies[demo.LABELS["printed"]]
+    assert printed["rho"] > printed["claimed_rho"] > 0
+    assert policies[demo.LABELS["quiet"]]["rho"] == pytest.approx(1.0)
+    visitors = found["visitors"]
+    assert all(len(row["curve"]["regret"]) == len(visitors) for row in policies.values())  # type: ignore[arg-type]
+
+
+def test_demo_page_needs_nothing_from_elsewhere_and_tells_the_story(run: tuple[dict[str, object], str, str]) -> None:
+    """One file: regret, price, promise, audit, what next; its path is printed, no browser is started."""
+    _, page, talk = run
+    links = Links()
+    links.feed(page)
+    assert links.found == []
+    assert "@import" not in page
+    assert "url(" not in page
+    for heading in ("Revenue lost while learning", "The price of privacy", "What is promised", "audit", "What next"):
+        assert heading in page
+    assert "joint differential privacy is promised with rho = 1" in page
+    assert re.search(r"report: .*report\.html", talk)
+
+
+def test_audited_worlds_differ_in_the_target_only() -> None:
+    """With the noise taken away the two worlds' sums differ by one visitor's contribution, within its bounds."""
+    means = [
+        np.mean(demo.shelf_runs(demo.SEED, True, secret, 400, np.random.default_rng(0)), axis=0)
+        for secret in (True, False)
+    ]
+    score = np.linalg.norm(means[0][: demo.WORLD.dim] - means[1][: demo.WORLD.dim])
+    # 400 runs each: the difference is known to 1.58 sqrt(2/400) = 0.11 a coordinate; six times that, off 2 C = 2
+    assert score == pytest.approx(2.0, abs=0.67)
+    exact = [demo.exact_runs(demo.SEED, secret, 3, np.random.default_rng(0)) for secret in (True, False)]
+    assert np.ptp(exact[0], axis=0).max() == 0
+    assert np.abs(exact[0] - exact[1]).max() > 1e-3
+    assert svec(np.eye(demo.WORLD.dim)).size + demo.WORLD.dim == means[0].size
+
+
+def test_audit_of_the_demo_would_notice_a_broken_promise() -> None:
+    """The attack on the worst visitor refutes a claim of rho = 0.005 and not that of rho = 1.
+
+    1,200 runs in each world. A sound claim is refuted with a chance below 0.001, here far below, since this pair costs
+    0.8; a bound below 0.005 would need 600 judged runs to deviate by more than six standard deviations.
+    """
+    subject = demo.subjects()[1]
+    found = audit(subject, runs=1200, rng=np.random.default_rng(1))
+    assert not found.refuted
+    assert replace(found, claim=Claim(rho=0.005, gaussian=True, delta=demo.DELTA)).refuted

@@ -1,0 +1,96 @@
+"""Plans: what is said before a shop opens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quietshelf.accounting import epsilon_of, rho_of
+from quietshelf.environments import Synthetic
+from quietshelf.experiments import planning
+from quietshelf.experiments.planning import Wish, plan, sizes
+from quietshelf.experiments.revenue import best_revenue
+from quietshelf.loop import contestant, simulate
+
+SHOP = ["--items", "12", "--capacity", "3", "--dim", "2", "--visitors", "400", "--workers", "1"]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "quietshelf", "plan", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_plan_prints_tables_and_writes_page_and_plot(tmp_path: Path) -> None:
+    """Every question of the plan has its table; the page and the picture are written where they were asked for."""
+    page, plot = tmp_path / "plan.html", tmp_path / "plan.svg"
+    done = command(*SHOP, "--epsilon", "2", "--returns", "3", "--report", str(page), "--plot", str(plot))
+    assert done.returncode == 0, done.stderr
+    for title in ("The promise", "What to expect", "More privacy, or less", "The person cap", "Splitting", "Noise"):
+        assert title in done.stdout
+        assert title in page.read_text(encoding="utf-8")
+    assert "ε = 2 at δ = 1e-06" in done.stdout
+    assert plot.read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_plan_json_divides_the_budget_as_the_ledger_adds_it_up() -> None:
+    """Two shelves get half of rho each; noise follows from it; a cap of v spends rho / v a release."""
+    found = json.loads(command(*SHOP, "--rho", "2", "--shelves", "2", "--json").stdout)
+    assert found["rho_of_shelf"] == 1.0
+    assert found["epsilon"] == pytest.approx(epsilon_of(2.0, 1e-6))
+    assert found["noise"]["quiet"]["score"] == pytest.approx(2 / (2 * 0.8) ** 0.5)
+    assert found["first_release"] == 14
+    assert found["expected"]["cap 5"]["visits"] == 5
+    assert {"quiet", "dpmnl", "no privacy", "random offers"} <= set(found["expected"])
+    assert all(one["regret"]["half"] >= 0 for one in found["expected"].values())
+
+
+def test_plan_refuses_two_wishes() -> None:
+    """Epsilon and rho together contradict each other."""
+    done = command("--epsilon", "1", "--rho", "1")
+    assert done.returncode == 2
+    assert "give epsilon or rho, not both" in done.stderr
+
+
+def test_wished_variant_is_the_simulation_anybody_could_run() -> None:
+    """The plan's figure for quiet is that of `simulate` at the same settings and seed."""
+    wish = Wish(items=12, capacity=3, dim=2, visitors=300, rho=rho_of(3.0, 1e-6))
+    found = plan(wish)
+    horizon, replicates = sizes(wish)
+    entrant = contestant("quiet", rho=wish.rho)
+    result = simulate(wish.world, [entrant], horizon=horizon, replicates=replicates, seed=wish.seed)
+    np.testing.assert_allclose(found.wished.final, result.regret[entrant.label][:, -1])
+    assert found.wished.lost.mean < found.expected["uniform"].lost.mean
+
+
+def test_capped_visits_count_for_nothing() -> None:
+    """A curator who counts no visit learns as little as one who sees nobody: its estimate stays noise."""
+    made = planning.Variant(label="none", policy="quiet", quiet=Wish(rho=1e6).quiet(), counted=0.0).contestant(1.0)
+    world = Synthetic(items=12, capacity=3, dim=2, contexts="clipped")
+    lost = simulate(world, [made, "uniform", "greedy"], horizon=400, replicates=6, seed=0)
+    final = {label: float(regret[:, -1].mean()) for label, regret in lost.regret.items()}
+    assert final["none"] > 10 * final["greedy"]
+
+
+def test_sizes_follow_the_shop_and_keep_the_work_bounded() -> None:
+    """Larger shops are simulated for fewer visitors, never for fewer than four replicates, whatever is asked for."""
+    small, large = sizes(Wish()), sizes(Wish(items=5000, dim=30, visitors=10**6))
+    assert small == (10_000, 8)
+    assert large[1] == planning.FEWEST
+    assert large[0] < small[0]
+    assert sizes(Wish(visitors=200)) == (200, planning.MOST)
+
+
+def test_best_revenue_is_what_the_oracle_earns() -> None:
+    """The worth of a visitor: with equal revenues 1 and one place it is the largest choice probability, by hand."""
+    world = Synthetic(items=3, capacity=1, dim=1, theta=(2.0,), fixed=True)
+    worth = best_revenue(world, replicates=2, seed=4)
+    seeds = [np.random.SeedSequence(4, spawn_key=(place, 0)) for place in range(2)]
+    features = world.open(seeds).context(0).features.rows(np.tile(np.arange(3), (2, 1)))[..., 0]
+    weight = np.exp(2.0 * features.max(axis=1))
+    np.testing.assert_allclose(worth, weight / (1 + weight))
