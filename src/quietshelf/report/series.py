@@ -98,6 +98,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "rho": lambda value: f"ρ = {value:g}",
     "share": lambda value: f"{100 * value:g} % to the MLE",
     "fits": lambda value: f"D_MLE = {value}",
+    "feature_map_name": lambda value: f"features {value}",
     "dim": lambda value: f"d = {value}",
     "capacity": lambda value: f"K = {value}",
     "policy": str,
