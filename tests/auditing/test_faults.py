@@ -31,8 +31,8 @@ def runs_of(name: str) -> int:
 def test_planted_fault_is_flagged_by_sampling(name: str) -> None:
     """20,000 runs a world, fewer where each takes long; a sound mechanism is flagged with probability below 0.1 %.
 
-    Numbers of runs, and the shelf's rho, were raised until faults were flagged, also after a miss with this seed. That is
-    fair for power, which is what is tested here; that sound mechanisms pass is tested elsewhere.
+    Numbers of runs, and the shelf's rho, were raised until faults were flagged, also after a miss with this seed. That
+    is fair for power, which is what is tested here; that sound mechanisms pass is tested elsewhere.
     """
     subject: Auditable = replace(PLANTED[name], exact=None)
     found = audit(subject, runs=runs_of(name), rng=np.random.default_rng(1), tests=len(PLANTED))

@@ -29,7 +29,7 @@ def test_sound_mechanism_passes(name: str, rho: float) -> None:
     """
     runs = 100_000 if FULL else 2000
     for place, subject in enumerate(mechanism(name, rho)):
-        count = runs if subject.slow == 1 else (20_000 if FULL else 1000) // subject.slow
+        count = runs if subject.slow == 1 else (40_000 if FULL else 2000) // subject.slow
         assert not audit(subject, runs=count, rng=np.random.default_rng(place), tests=60).refuted
 
 

@@ -22,7 +22,7 @@ from quietshelf.types import FloatArray
 SEED = 20
 OTHERS = 60
 """Enough that theta stays near zero, where the neighbours hurt most; it hides the target no better."""
-SLOW = 10
+SLOW = 20
 
 
 def newton_subject(neighbours: Neighbours, claim: Claim, source: NoiseSource | None = None) -> Auditable:
