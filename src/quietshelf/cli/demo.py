@@ -93,8 +93,9 @@ def _print(found: Demonstration) -> None:
         f"The price of privacy: quiet earns {100 * kept.mean:.2f} ± {100 * kept.half:.2f} % of the revenue without it."
     )
     for row in story(found).attacks:
-        attacked, pair, recognised, allowed, word = row
-        out.print(f"Attack on {attacked} ({pair}): {recognised} recognised, {allowed} allowed: {word}.", markup=False)
+        attacked, pair, alarms, recognised, allowed, word = row
+        found_out = f"{recognised} recognised at {alarms} false alarms, {allowed} allowed: {word}."
+        out.print(f"Attack on {attacked} ({pair}): {found_out}", markup=False, highlight=False)
 
 
 def _show(page: Path, *, wanted: bool) -> None:

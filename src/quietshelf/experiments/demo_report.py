@@ -202,9 +202,10 @@ def _printed(lines: list[Line]) -> str:
 def _attack(finding: Finding) -> list[str]:
     roc = finding.roc
     place = int(np.argmin(np.abs(roc.level - NEAR)))
-    limit = allowed(finding, np.array([max(float(roc.level[place]), 1e-6)]))
+    level, power = float(roc.level[place]), float(roc.power[place])
+    limit = allowed(finding, np.array([max(level, 1e-6)]))
     most = "everything" if limit is None else _percent(float(limit[0]))
-    return [finding.name, finding.pair, _percent(float(roc.power[place])), most, verdict(finding)]
+    return [finding.name, finding.pair, _percent(level), _percent(power), most, verdict(finding)]
 
 
 def _audited(findings: list[Finding]) -> str:
@@ -212,7 +213,7 @@ def _audited(findings: list[Finding]) -> str:
         f"The attacker knows everybody in the first batch but one visitor, sees all that was released, and must tell "
         f"what that visitor did: {findings[0].runs:,} runs in each of two worlds of the shelf as shipped, at the "
         f"settings of this run, noise from the operating system. Half of the runs taught the attacker, half judged. "
-        f"Recognised: true cases, at about {100 * NEAR:g} % false alarms; allowed: the most that the promise permits."
+        f"Recognised: true cases, at so many false alarms; allowed: the most that the promise permits at that rate."
     )
 
 

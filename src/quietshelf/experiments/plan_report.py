@@ -117,7 +117,7 @@ def _promise(found: Planned) -> PlanTable:
     second = first.batch_size(wish.dim, first.batch_size(wish.dim, None))
     rows = [
         ["promise to one person", f"ρ = {shown(wish.rho)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
-        ["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)} ({wish.shelves})"],
+        ["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)}, {wish.shelves} of them"],
         ["first release", f"after {first.batch_size(wish.dim, None):,} visitors, the next after {second:,} more"],
         ["simulated", f"{found.replicates} shops of {found.horizon:,} visitors"],
     ]

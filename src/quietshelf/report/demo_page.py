@@ -24,7 +24,7 @@ class DemoStory:
         shop: A row a release: release, visitors served from it, their share of the best revenue.
         promise: In words, as the shelf itself states it.
         printed: What is to be known about the paper's constants.
-        attacks: A row an attack: what, who, true cases recognised, what the promise allows, verdict.
+        attacks: A row an attack: what, who, false alarms, true cases recognised, what the promise allows, verdict.
         audited: How the audit was done.
         next: (command, why).
         facts: (name, value).
@@ -64,7 +64,7 @@ def demo_page(path: Path, story: DemoStory) -> Path:
             "An audit of this very run",
             text(story.audited),
             table(
-                ("attacked", "the attacker must tell whether", "recognised", "allowed", "verdict"),
+                ("attacked", "the attacker must tell whether", "false alarms", "recognised", "allowed", "verdict"),
                 story.attacks,
                 words=2,
             ),

@@ -101,7 +101,8 @@ text.y{text-anchor:end}text.x,text.name{text-anchor:middle}
 .bar .t3{background:var(--t3)}.bar .t4{background:var(--t4)}.bar .t5{background:var(--t5)}
 .wide{overflow-x:auto}.words{min-width:7.5rem}table{border-collapse:collapse;width:100%;font-size:.92rem;margin:.8rem 0}
 th,td{border-bottom:1px solid var(--line);padding:.35rem .6rem;text-align:left;vertical-align:top}
-th{color:var(--soft);font-weight:600}.figure{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+th{color:var(--soft);font-weight:600;vertical-align:bottom}
+.figure{text-align:right;font-variant-numeric:tabular-nums}td.figure{white-space:nowrap}
 blockquote{margin:1rem 0;padding:.8rem 1.1rem;border-left:.3rem solid var(--t0);background:var(--box)}
 .commands{list-style:none;padding:0}.commands li{margin:.7rem 0}.commands span{display:block;color:var(--soft)}
 code{background:var(--box);padding:.15rem .4rem;border-radius:.25rem;font-size:.9rem;overflow-wrap:anywhere}
