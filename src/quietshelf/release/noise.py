@@ -142,8 +142,10 @@ def entry(source: NoiseSource, name: str, *, sensitivity: float, scale: float, v
 
 
 def _integer_gaussian(scale: float) -> Any:
-    import opendp.prelude as dp  # a quarter of a second, spent only where noise is drawn
+    from opendp.domains import atom_domain, vector_domain  # imported only where noise is drawn; the package's prelude
+    from opendp.measurements import make_gaussian  # would bring scikit-learn along wherever that is installed
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    return dp.m.make_gaussian(*space, scale=scale)
+    enable_features("contrib")
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=scale)
