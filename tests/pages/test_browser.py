@@ -91,18 +91,20 @@ def test_a_release_arrives_by_itself(chromium: Any, tmp_path: Path) -> None:
     with opened(tmp_path) as shop, page_of(chromium) as (page, heard):
         shop.shelf("teas")
         shop.learn("teas", 1)
+        page.clock.install()
         sign_in(page, shop.url, shop.admin, "/shelves/teas")
         releases = page.locator("#facts [data-of=release_count]")
         assert releases.inner_text() == "1"
         assert page.locator("#live").is_visible()
         shop.learn_more("teas", 2)
-        page.locator("#facts [data-of=release_count][value='2']").wait_for(timeout=15_000)
+        page.clock.run_for(6_000)
+        page.locator("#facts [data-of=release_count][value='2']").wait_for()
         assert page.locator("#announce").inner_text() == "Release 2 has arrived."
         assert "After release 2" in page.locator("#tastes").inner_text()
         assert page.locator("#learned circle").count() == 4  # two releases, in two widths
         page.get_by_role("button", name="Pause updates").click()
         shop.visits("teas", 3)
-        page.wait_for_timeout(6_000)
+        page.clock.run_for(60_000)
         assert page.locator("#facts [data-of=arrivals]").get_attribute("value") == "105"
         assert heard == []
 

@@ -24,24 +24,34 @@ from quietshelf.service.demo_shop import TASTES, Shop
 
 def test_the_demo_learns_and_is_seen_learning(chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Visitors come, releases follow, all three contestants are drawn; one button lets a newcomer look around."""
-    monkeypatch.setattr(demo, "HORIZON", 260)
-    monkeypatch.setattr(demo, "PACE", 1000.0)
+    monkeypatch.setattr(demo, "HORIZON", 60)
+    monkeypatch.setattr(demo, "PACE", 100.0)
+    monkeypatch.setattr(demo, "WINDOW", 0.3)
     port = free_port()
     app, running, api, _ = demo.open_demo(tmp_path, host="127.0.0.1", port=port)
     url = f"http://127.0.0.1:{port}"
     with serving(app, port):
         thread = threading.Thread(target=running.run, args=(api,))
         thread.start()
-        thread.join(60)
-        assert running.contest.visitors == 260
+        thread.join(120)
+        assert running.contest.visitors == 60
         view = httpx.get(f"{url}/demo?format=json").json()
         assert [each["label"] for each in view["series"]] == [SERVICE, PAPER, FLOOR]
-        assert view["times"][-1] == 260
-        assert view["releases"] >= 1
+        assert view["times"][-1] == 60
+        _wait_for_release(url, running.key)
         for each in view["series"]:
             assert len(each["lost"]) == len(each["share"]) == len(view["times"])
             assert (np.diff(each["lost"]) >= 0).all()
         _look(chromium, url)
+
+
+def _wait_for_release(url: str, key: str) -> None:
+    for _ in range(200):
+        shelf = httpx.get(f"{url}/v1/shelves/teas", headers={"Authorization": f"Bearer {key}"}).json()
+        if shelf["releases"] >= 1:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the first batch of 42 was not released")
 
 
 def _look(chromium: Any, url: str) -> None:

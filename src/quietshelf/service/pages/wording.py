@@ -122,6 +122,15 @@ def ago(iso: str, now: str) -> str:
     return "just now" if passed < 1 else f"{lapse(passed)} ago"
 
 
+def sentence(words: str) -> str:
+    """Words that begin with a capital; the others stay as they are.
+
+    >>> sentence("shelf must exist, got shelf='Teas'")
+    "Shelf must exist, got shelf='Teas'"
+    """
+    return words[:1].upper() + words[1:]
+
+
 def tiny(value: float) -> str:
     """A delta.
 
@@ -136,5 +145,5 @@ def tiny(value: float) -> str:
 
 FILTERS: dict[str, Any] = {
     each.__name__: each
-    for each in (count, lapse, rho, signed, percent, percent_up, rate, milliseconds, day, ago, tiny, times)
+    for each in (count, lapse, rho, signed, percent, percent_up, rate, milliseconds, day, ago, sentence, tiny, times)
 }
