@@ -78,7 +78,7 @@ def test_a_small_study_of_hotels_judges_every_claim_on_its_rows(name: str, tmp_p
     found = reproduce(study, tmp_path / "out", runner=in_turn)
     said = {(outcome.says, outcome.group) for outcome in found.outcomes}
     judged = [claim["says"] for claim in study.claims if claim["kind"] != "reaches"]
-    assert said == {(says, f"feature_map_name {each}") for says in judged for each in ("concat", "full")}
+    assert said == {(says, f"features {each}") for says in judged for each in ("concat", "full")}
     assert all(outcome.verdict in ("holds", "fails", "undecided") for outcome in found.outcomes)
     page = unescape(found.page.read_text(encoding="utf-8"))
     assert all(says in page for says, _ in said)

@@ -41,6 +41,17 @@ def test_clip_keeps_directions_and_short_vectors() -> None:
     np.testing.assert_allclose(clip(x, radius=10.0), x / 10)
 
 
+@pytest.mark.parametrize("radius", [1e-300, 1e-150, 1.0, 1e150, 1e300])
+@pytest.mark.parametrize("size", [1e-300, 1e-165, 1.0, 1e149, 1e151, 1e300])
+def test_clipped_features_are_in_the_unit_ball_at_any_scale(radius: float, size: float) -> None:
+    """Squares may vanish or overflow: no clipped vector is longer than one but for rounding, and directions stay."""
+    x = size * np.random.default_rng(3).normal(size=(50, 4))
+    clipped = clip(x, radius)
+    assert np.isfinite(clipped).all()
+    assert np.linalg.norm(clipped, axis=-1).max() <= 1 + 1e-12
+    assert (np.sign(clipped) * np.sign(x) >= 0).all()
+
+
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_svec_is_an_isometry_and_invertible(seed: int, dim: int) -> None:

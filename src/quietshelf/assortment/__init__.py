@@ -4,7 +4,8 @@
 """
 
 from quietshelf.assortment.choose import best
-from quietshelf.assortment.solver import Assortment, solve
+from quietshelf.assortment.leaders import leaders
+from quietshelf.assortment.solver import Assortment, solve, solve_items
 from quietshelf.assortment.value import expected_revenue, taken
 
-__all__ = ["Assortment", "best", "expected_revenue", "solve", "taken"]
+__all__ = ["Assortment", "best", "expected_revenue", "leaders", "solve", "solve_items", "taken"]

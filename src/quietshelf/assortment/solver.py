@@ -8,7 +8,7 @@ import numpy as np
 
 from quietshelf.assortment.newton import maximise
 from quietshelf.assortment.rules import Rules, surplus_positions
-from quietshelf.assortment.uniform import by_utility, by_weight, common_revenue
+from quietshelf.assortment.uniform import by_utility, by_weight, chance, common_revenue
 from quietshelf.assortment.weights import from_utility, from_weight
 from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require
 
@@ -55,12 +55,47 @@ def solve(
         groups: Group of each item, (N,), -1 for none.
         limits: The most items shown of each group, (G,).
     """
+    constraints = (capacity, available, required, exactly, groups, limits)
+    shape, rules = _prepared(utility, revenue, *constraints)
+    return answer(utility, np.asarray(revenue, dtype=np.float64), rules, shape, logarithmic=True)
+
+
+def solve_items(
+    utility: FloatArray,
+    revenue: FloatArray | float,
+    *,
+    capacity: int,
+    available: BoolArray | None = None,
+    required: BoolArray | None = None,
+    exactly: bool = False,
+    groups: IntArray | None = None,
+    limits: IntArray | None = None,
+) -> IntArray:
+    """The items of `solve`, for those who do not ask what they are worth."""
+    constraints = (capacity, available, required, exactly, groups, limits)
+    shape, rules = _prepared(utility, revenue, *constraints)
+    given, earned = rows(utility, shape), np.asarray(revenue, dtype=np.float64)
+    if common_revenue(earned, shape[:-1]) is None:
+        return answer(utility, earned, rules, shape, logarithmic=True).items
+    return _items(*by_utility(given, rules), shape, rules)
+
+
+def _prepared(
+    utility: FloatArray,
+    revenue: FloatArray | float,
+    capacity: int,
+    available: BoolArray | None,
+    required: BoolArray | None,
+    exactly: bool,
+    groups: IntArray | None,
+    limits: IntArray | None,
+) -> tuple[tuple[int, ...], Rules]:
+    """The shape that everything broadcasts to, and the constraints."""
     parts = [np.asarray(part) for part in (utility, revenue, available, required) if part is not None]
     shape = parts[0].shape
     if any(part.shape != shape for part in parts):
         shape = np.broadcast_shapes(*(part.shape for part in parts))
-    rules = make_rules(shape, capacity, available, required, exactly, groups, limits)
-    return answer(utility, np.asarray(revenue, dtype=np.float64), rules, shape, logarithmic=True)
+    return shape, make_rules(shape, capacity, available, required, exactly, groups, limits)
 
 
 def rows(array: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:
@@ -94,14 +129,22 @@ def answer(
     """Solve every problem of the batch, given weights or (``logarithmic``) utilities."""
     given = rows(attraction, shape)
     common = common_revenue(revenue, shape[:-1])
-    if common is not None:
-        flat, kept, share = (by_utility if logarithmic else by_weight)(given, rules)
-        value: FloatArray = common * share
-    else:
+    if common is None:
         weights = (from_utility if logarithmic else from_weight)(given)
         flat, kept, (value, _, _) = maximise(weights, rows(revenue, shape), rules)
+    elif logarithmic:
+        flat, kept = by_utility(given, rules)
+        value = common * chance(given, flat, kept)
+    else:
+        flat, kept, share = by_weight(given, rules)
+        value = common * share
+    return Assortment(_items(flat, kept, shape, rules), value.reshape(shape[:-1])[()])
+
+
+def _items(flat: IntArray, kept: BoolArray, shape: tuple[int, ...], rules: Rules) -> IntArray:
+    """Item indices, ascending, -1 for empty places at the end, from flat places."""
     items = flat - np.arange(0, flat.shape[0] * shape[-1], shape[-1])[:, None]
     if not kept.all():
         items = np.sort(np.where(kept, items, shape[-1]), axis=-1)
         items[items == shape[-1]] = NOTHING
-    return Assortment(items.reshape(*shape[:-1], rules.capacity), value.reshape(shape[:-1])[()])
+    return items.reshape(*shape[:-1], rules.capacity)

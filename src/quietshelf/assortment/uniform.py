@@ -25,17 +25,22 @@ def common_revenue(revenue: FloatArray, batch: tuple[int, ...]) -> FloatArray | 
     return np.broadcast_to(first[..., 0], batch).reshape(-1)
 
 
-def by_utility(utility: FloatArray, rules: Rules) -> tuple[IntArray, BoolArray, FloatArray]:
-    """Flat places (B, K), which of them are shown, and the chance that some item is chosen, (B,)."""
-    flat, kept = rules.pick(rules.restrict(utility.copy() if rules.constrained else utility), floor=-np.inf)
+def by_utility(utility: FloatArray, rules: Rules) -> tuple[IntArray, BoolArray]:
+    """Flat places (B, K), and which of them are shown."""
+    return rules.pick(rules.restrict(utility.copy() if rules.constrained else utility), floor=-np.inf)
+
+
+def chance(utility: FloatArray, flat: IntArray, kept: BoolArray) -> FloatArray:
+    """The chance that some item is chosen, (B,)."""
     own = np.where(kept, utility.take(flat), -np.inf)
     largest = own.max(axis=-1, initial=0.0)
     sold = np.exp(own - largest[:, None]).sum(axis=-1)
-    return flat, kept, sold / (np.exp(-largest) + sold)
+    share: FloatArray = sold / (np.exp(-largest) + sold)
+    return share
 
 
 def by_weight(weight: FloatArray, rules: Rules) -> tuple[IntArray, BoolArray, FloatArray]:
-    """The same for weights, infinity included."""
+    """The same for weights, infinity included, and the chance that some item is chosen, (B,)."""
     flat, kept = rules.pick(rules.restrict(np.minimum(weight, LARGEST)))
     sold = np.where(kept, np.minimum(weight.take(flat), CERTAIN), 0.0).sum(axis=-1)
     return flat, kept, sold / (1.0 + sold)

@@ -11,13 +11,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from quietshelf.assortment import solve
+from quietshelf.assortment import leaders, solve_items
 from quietshelf.types import Context, FloatArray, IntArray, Random, Release
 
 LARGEST = 1e290
 """Utilities beyond are taken for this; nobody can tell such items apart anyway."""
 JITTER = 1e-12
 """Size of the random part of a utility, relative to the largest of the visitor: it decides ties and nothing else."""
+FEW = 1000
+"""Items of which the best are found by a look at all; the solver narrows larger choices down first."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,29 @@ class Uniform:
 def decide(context: Context, release: Release, utility: FloatArray, rng: Random) -> IntArray:
     """The best assortment at utilities (..., N), ties broken at random; a random one where ``release.explore``."""
     order = rng.random(utility.shape)
+    if not _plain(context) or release.explore.any():
+        return _by_chance(context, release, utility, order)
+    items, clear = leaders(utility, context.capacity, largest=LARGEST)
+    if clear.all():
+        return items
+    return np.where(clear[..., None], items, _by_chance(context, release, utility, order))
+
+
+def _plain(context: Context) -> bool:
+    """Whether the best assortment is surely that of the largest utilities: one revenue, broadcast, and nothing else."""
+    unconstrained = context.available is None and context.required is None and context.groups is None
+    revenue = context.revenue
+    small = revenue.shape[-1] <= FEW and revenue.strides[-1] == 0
+    return unconstrained and small and bool((revenue[..., 0] > 0).all())
+
+
+def _by_chance(context: Context, release: Release, utility: FloatArray, order: FloatArray) -> IntArray:
+    """The same in every case, with ``order``, uniform on [0, 1), for ties and for exploration."""
     size = np.maximum(np.abs(utility).max(axis=-1, keepdims=True), 1.0)
     if not (size <= LARGEST).all():  # features so large that utilities overflow: they are served all the same
         utility = np.nan_to_num(utility, nan=-LARGEST, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
         size = np.ones_like(size)
-    jittered = (JITTER * size) * order
-    jittered += utility
-    utility = jittered
+    utility = utility + (JITTER * size) * order
     revenue = context.revenue
     if release.explore.any():
         explore = release.explore[..., None]
@@ -56,7 +74,7 @@ def decide(context: Context, release: Release, utility: FloatArray, rng: Random)
 
 def pack(context: Context, utility: FloatArray, revenue: FloatArray) -> IntArray:
     """The best assortment that the context allows; at equal revenues simply the items of largest utility."""
-    return solve(
+    return solve_items(
         utility,
         revenue,
         capacity=context.capacity,
@@ -64,4 +82,4 @@ def pack(context: Context, utility: FloatArray, revenue: FloatArray) -> IntArray
         required=context.required,
         groups=context.groups,
         limits=context.limits,
-    ).items
+    )

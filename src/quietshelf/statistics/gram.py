@@ -15,6 +15,9 @@ import numpy as np
 
 from quietshelf.types import FloatArray, positive
 
+ORDINARY = 1e150
+"""Squares of smaller numbers do not overflow; where those of a length vanish, it is far below a radius above 1/this."""
+
 
 def clip(features: FloatArray, radius: float = 1.0) -> FloatArray:
     """``x min(1, radius/|x|) / radius``: features in the unit ball, for a public radius; (..., d).
@@ -24,6 +27,9 @@ def clip(features: FloatArray, radius: float = 1.0) -> FloatArray:
            [0.3, 0.4]])
     """
     positive("radius", radius)
+    if radius > 1 / ORDINARY and np.abs(features).max(initial=0.0) < ORDINARY:
+        length = np.sqrt(np.einsum("...d,...d->...", features, features))[..., None]
+        return np.asarray(features / np.maximum(length, radius))
     largest = np.abs(features).max(axis=-1, keepdims=True, initial=0.0)
     unit = features / np.where(largest > 0, largest, 1.0)  # so that squares cannot overflow
     length = np.linalg.norm(unit, axis=-1, keepdims=True)

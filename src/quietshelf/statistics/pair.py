@@ -30,7 +30,7 @@ SCORE_BOUND = 1.0
 INFORMATION_BOUND = 1.0
 """B: no weighted information has a larger trace."""
 MARGIN = 1.0 - 1e-12
-TOGETHER = 512
+TOGETHER = 2048
 """Visitors worked on at once: what they need then stays in the cache."""
 
 

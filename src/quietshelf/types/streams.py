@@ -70,10 +70,10 @@ class Streams:
         generators = self._generators.setdefault(key, [_generator(seed, key) for seed in self._seeds])
         numbers = len(generators) * int(np.prod(key[1:], dtype=np.int64))
         length = int(np.clip(BLOCK_NUMBERS // max(numbers, 1), 1, LONGEST_BLOCK))
-        block = np.empty((length, len(generators), *key[1:]))
-        for world, generator in enumerate(generators):
-            block[:, world] = getattr(generator, KINDS[key[0]])((length, *key[1:]))
-        return block
+        block = np.empty((len(generators), length, *key[1:]))
+        for numbers_of_one, generator in zip(block, generators, strict=True):
+            getattr(generator, KINDS[key[0]])(out=numbers_of_one)
+        return np.moveaxis(block, 1, 0)
 
 
 class _Some(Streams):
