@@ -35,7 +35,8 @@ class Tastes:
 
     Attributes:
         theta: Estimate, (d,).
-        standard_errors: Uncertainty of each coordinate, noise included, (d,).
+        standard_errors: Uncertainty of each coordinate, noise included, (d,). Early estimates also lean towards zero,
+            which this does not count.
         precision: Information matrix, (d, d).
         releases: How many releases it rests on.
         health: One line on whether the releases stand above their noise.
