@@ -10,9 +10,12 @@ from tests.pages.browser import browser, demand_browser
 from tests.pages.states import Shop, furnish, opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A real browser; the tests that need it are skipped where there is none, and fail in CI."""
+    """A real browser; the tests that need it are skipped where there is none, and fail in CI.
+
+    While it is open an event loop runs in this thread, where others could then start none: so it closes with its module.
+    """
     demand_browser()
     with browser() as started:
         yield started

@@ -7,21 +7,26 @@ import numpy as np
 from quietshelf.types import BoolArray, FloatArray, IntArray
 
 
-def leaders(utility: FloatArray, capacity: int, *, largest: float) -> tuple[IntArray, BoolArray]:
+def leaders(utility: FloatArray, capacity: int, *, largest: float, doubt: float) -> tuple[IntArray, BoolArray]:
     """The K items of largest utility, (..., K) ascending, and where they are beyond doubt, (...).
 
-    In doubt are ties for the last place, and numbers that are not within ±``largest``; the items then mean nothing.
+    In doubt are ties for the last place, to within ``doubt`` times the largest size of a utility (1 at least), and
+    numbers that are not within ±``largest``; the items then mean nothing.
 
-    >>> leaders(np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 0.0]]), 1, largest=1e9)
+    >>> leaders(np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 0.0]]), 1, largest=1e9, doubt=1e-12)
     (array([[0], [0]]), array([ True, False]))
     """
     *batch, count = utility.shape
     score = utility.reshape(-1, count)
-    split = np.partition(score, count - capacity, axis=-1)[:, count - capacity :]
-    last = split[:, :1]
-    mask = score >= last
-    within = (last[:, 0] >= -largest) & (split.max(axis=-1) <= largest)
-    clear: BoolArray = within & (np.count_nonzero(mask, axis=-1) == capacity)
+    first = count - capacity
+    split = np.partition(score, (max(first - 1, 0), first), axis=-1)
+    last, next_best = split[:, first], split[:, first - 1] if first else -np.inf
+    high, low = split[:, first:].max(axis=-1), split[:, : first + 1].min(axis=-1)
+    size = np.maximum(np.maximum(high, -low), 1.0)
+    with np.errstate(invalid="ignore", over="ignore"):  # numbers out of range are in doubt anyway
+        apart = last - next_best > doubt * size
+    clear: BoolArray = apart & (last >= -largest) & (size <= largest)
+    mask = score >= last[:, None]
     if not clear.all():
         mask[~clear] = False
         mask[~clear, :capacity] = True

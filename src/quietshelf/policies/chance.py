@@ -44,7 +44,7 @@ def decide(context: Context, release: Release, utility: FloatArray, rng: Random)
     order = rng.random(utility.shape)
     if not _plain(context) or release.explore.any():
         return _by_chance(context, release, utility, order)
-    items, clear = leaders(utility, context.capacity, largest=LARGEST)
+    items, clear = leaders(utility, context.capacity, largest=LARGEST, doubt=JITTER)
     if clear.all():
         return items
     return np.where(clear[..., None], items, _by_chance(context, release, utility, order))
