@@ -14,7 +14,7 @@ from tests.pages.states import Shop, furnish, opened
 def chromium() -> Iterator[Any]:
     """A real browser; the tests that need it are skipped where there is none, and fail in CI.
 
-    While it is open an event loop runs in this thread, where others could then start none: so it closes with its module.
+    While it is open an event loop runs in this thread, where others can start none: so it closes with its module.
     """
     demand_browser()
     with browser() as started:
