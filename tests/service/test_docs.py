@@ -73,6 +73,10 @@ def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:
         settings.read(path, {})
     with pytest.raises(ValueError, match="QUIETSHELF_PORT must be a number, got 'x'"):
         settings.read(None, {"QUIETSHELF_PORT": "x"})
+    assert settings.read(None, {}, settings.assigned(["retry_hours=2", "releaser=false"])).retry_hours == 2.0
+    for wrong in ("retry_hours", "nothing=1", "port=x", "releaser=perhaps"):
+        with pytest.raises(ValueError, match="must be"):
+            settings.assigned([wrong])
     with pytest.raises(ValueError, match="database must be a URL") as refused:
         Settings(database="mysql://me:hidden@host/db")
     assert "hidden" not in str(refused.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,10 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
     workers: Annotated[int | None, typer.Option(help="API processes on this machine.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    other: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting by its name in the table; may be repeated."),
+    ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="A shop with made-up visitors, kept nowhere.")] = False,
 ) -> None:
     """Run the service. The first start makes an admin key and shows it once.
@@ -35,10 +40,11 @@ def serve(
     Example: quietshelf serve --database sqlite:///shop.db --secrets shop-secrets --port 8080
     """
     if demo:
-        _demo(host, port, {"config": config, "database": database, "secrets": secrets, "workers": workers})
+        places = {"config": config, "database": database, "secrets": secrets}
+        _demo(host, port, {**places, "workers": workers, "set": other or None})
         return
     flags = {"database": database, "secrets": secrets, "host": host, "port": port, "workers": workers}
-    settings = settings_of(config, {**flags, "log_level": log_level})
+    settings = settings_of(config, {**flags, "log_level": log_level}, other or ())
     import uvicorn
 
     from quietshelf.service import keys
@@ -99,12 +105,13 @@ def restore(
         typer.echo(f"{dropped.visitors} visitors left out, {dropped.lost_releases} lost releases entered in the ledger")
 
 
-def settings_of(config: Path | None, flags: dict[str, str | int | None]) -> Settings:
+def settings_of(config: Path | None, flags: dict[str, str | int | None], other: Sequence[str] = ()) -> Settings:
     """The settings; the extra that the service needs is asked for by name if it is missing."""
     check_extra()
     from quietshelf.service import settings
 
-    found = settings.read(config, flags=flags)
+    named = {name: value for name, value in flags.items() if value is not None}
+    found = settings.read(config, flags={**settings.assigned(other), **named})
     talk.print(f"database {found.database.rpartition('@')[2]}, secrets in {found.secrets}", highlight=False)
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -81,20 +81,34 @@ def read(
     for name in names:
         value = (os.environ if environment is None else environment).get(PREFIX + name.upper())
         if value is not None:
-            given[name] = _parsed(name, value, names[name].default)
+            given[name] = _parsed(PREFIX + name.upper(), value, names[name].default)
     given |= {name: value for name, value in (flags or {}).items() if value is not None}
     return Settings(**given)
+
+
+def assigned(texts: Sequence[str]) -> dict[str, Any]:
+    """Settings written NAME=VALUE.
+
+    >>> assigned(["group_limit=64", "releaser=false"])
+    {'group_limit': 64, 'releaser': False}
+    """
+    defaults = {each.name: each.default for each in fields(Settings)}
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, _ in pairs:
+        require(bool(sign), "a setting must be written NAME=VALUE", setting=name)
+        require(name in defaults, f"settings must be among {', '.join(defaults)}", setting=name)
+    return {name: _parsed(name, value, defaults[name]) for name, _, value in pairs}
 
 
 def _parsed(name: str, text: str, default: Any) -> Any:
     if isinstance(default, bool):
         known = {"true": True, "false": False}
-        require(text.lower() in known, f"{PREFIX}{name.upper()} must be true or false", value=text)
+        require(text.lower() in known, f"{name} must be true or false", value=text)
         return known[text.lower()]
     try:
         return type(default)(text)
     except ValueError:
-        raise ValueError(f"{PREFIX}{name.upper()} must be a number, got {text!r}") from None
+        raise ValueError(f"{name} must be a number, got {text!r}") from None
 
 
 def _shown(url: str) -> str:
