@@ -8,8 +8,7 @@ import pytest
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Result, simulate
 from quietshelf.loop.named import contestant
-from quietshelf.loop.stack import Common
-from quietshelf.types import Streams
+from quietshelf.types import Common, Streams
 
 WORLD = Synthetic(items=30, capacity=4, dim=3, contexts="clipped")
 """Most features have length 1, to within rounding: before the first release such items are tied."""

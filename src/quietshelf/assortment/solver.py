@@ -67,12 +67,11 @@ def solve_items(
     capacity: int,
     available: BoolArray | None = None,
     required: BoolArray | None = None,
-    exactly: bool = False,
     groups: IntArray | None = None,
     limits: IntArray | None = None,
 ) -> IntArray:
     """The items of `solve`, for those who do not ask what they are worth."""
-    constraints = (capacity, available, required, exactly, groups, limits)
+    constraints = (capacity, available, required, False, groups, limits)
     shape, rules = _prepared(utility, revenue, *constraints)
     given, earned = rows(utility, shape), np.asarray(revenue, dtype=np.float64)
     if common_revenue(earned, shape[:-1]) is None:

@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 
 from quietshelf.auditing.auditable import Auditable, Claim
-from quietshelf.auditing.stage import SameForAll, Script, Stage, Visitor, Watched
+from quietshelf.auditing.stage import Script, Stage, Visitor, Watched
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Party, Setting, run
 from quietshelf.loop.named import PRIVATE, MakeDpmnl, contestant
 from quietshelf.release.dpmnl import DpmnlEpsilonDelta
 from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.statistics import svec
-from quietshelf.types import Curator, FloatArray, IntArray, Release, require
+from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, require
 
 VARIANTS = ("identity", "membership", "attribute", "collusion", "outsider")
 WORLD = Synthetic(items=8, capacity=4, dim=2, contexts="clipped")
@@ -100,7 +100,7 @@ def views(
     setting = Setting(world=WORLD, worlds=runs, horizon=horizon, tastes=partial(np.zeros, (runs, WORLD.dim)))
     notes = _Notes()
     curator = Watched(party.curator(setting, rng), notes)
-    chance = rng if variant == "outsider" else SameForAll(np.random.default_rng(SEED))
+    chance = rng if variant == "outsider" else Common(np.random.default_rng(SEED))  # the attacker holds these coins
     for step in run(stage, [Party(party.label, party.policy, curator, chance)], horizon=horizon):
         if step.t >= horizon - AFTER:
             notes.screens.append(_incidence(step.assortment))

@@ -82,21 +82,6 @@ class Stage:
         return np.zeros(self._runs)
 
 
-class SameForAll:
-    """Chance that all runs share: the attacker holds every coin but the noise."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-
-    def random(self, size: tuple[int, ...]) -> FloatArray:
-        """Uniform, the same in every run."""
-        return np.broadcast_to(self._rng.random(size[1:]), size)
-
-    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Normal, the same in every run."""
-        return np.broadcast_to(self._rng.standard_normal(size[1:]), size)
-
-
 class Watched:
     """A curator whose releases are written down, round after round."""
 

@@ -91,6 +91,41 @@ class LogitRound:
         return []
 
 
+@dataclass(frozen=True, eq=False)
+class KnownRound(LogitRound):
+    """A round whose best assortment was solved before.
+
+    Attributes:
+        known: Its expected revenue, (...).
+    """
+
+    known: FloatArray
+
+    @cached_property
+    def best(self) -> FloatArray:
+        """The largest expected revenue that the context allows, (...)."""
+        return self.known
+
+
+class OpenRound:
+    """The half of an environment that speaks of the round that is open; ``context`` of the other half opens it."""
+
+    _round: LogitRound | None = None
+
+    def choose(self, context: Context, assortment: IntArray) -> IntArray:
+        """The item that the visitor of the open round picks, (R,), or -1."""
+        return self._open(context).choose(assortment)
+
+    def regret(self, context: Context, assortment: IntArray) -> FloatArray:
+        """Expected revenue lost in the open round against the best assortment, (R,)."""
+        return self._open(context).regret(assortment)
+
+    def _open(self, context: Context) -> LogitRound:
+        if self._round is None or context is not self._round.context:
+            raise ValueError("context must be that of the open round")
+        return self._round
+
+
 def check_allowed(context: Context, items: IntArray) -> None:
     """Refuse items (..., K), sorted, that a policy had no right to show: regret against them would mean nothing."""
     count = context.revenue.shape[-1]

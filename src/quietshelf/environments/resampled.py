@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.random import SeedSequence
 
-from quietshelf.environments.logit import LogitRound
-from quietshelf.types import BoolArray, Context, Features, FloatArray, IntArray, Streams, require, whole
+from quietshelf.environments.logit import KnownRound, LogitRound, OpenRound
+from quietshelf.types import BoolArray, Context, Features, FloatArray, IntArray, Streams, child, require, whole
 
 ORDER, CHOICE = range(2)
 """The roles of a replicate's random streams."""
@@ -52,23 +52,7 @@ class Visitors:
         return Context(self.features(numbers), revenue, self.capacity, available)
 
 
-@dataclass(frozen=True, eq=False)
-class KnownRound(LogitRound):
-    """A round whose best assortment was solved before.
-
-    Attributes:
-        known: Its expected revenue, (...).
-    """
-
-    known: FloatArray
-
-    @cached_property
-    def best(self) -> FloatArray:
-        """The largest expected revenue that the context allows, (...)."""
-        return self.known
-
-
-class ResampledEnvironment:
+class ResampledEnvironment(OpenRound):
     """R replicates, side by side, each drawing visitors from the same log.
 
     Args:
@@ -82,9 +66,8 @@ class ResampledEnvironment:
         require(len(seeds) >= 1, "a world needs one seed a replicate", seeds=len(seeds))
         self._visitors, self._count, self._next = visitors, len(seeds), 0
         self._visits = None if visits is None else whole("visits", visits)
-        self._streams = [Streams([_child(seed, role) for seed in seeds]) for role in range(2)]
+        self._streams = [Streams([child(seed, role) for seed in seeds]) for role in range(2)]
         self._order = np.empty((len(seeds), 0), dtype=np.int64)
-        self._round: LogitRound | None = None
 
     @property
     def theta(self) -> FloatArray:
@@ -101,14 +84,6 @@ class ResampledEnvironment:
         self._round = KnownRound(context, self._visitors.utility[numbers], draw, self._visitors.best[numbers])
         return context
 
-    def choose(self, context: Context, assortment: IntArray) -> IntArray:
-        """The item that the visitor of the open round picks, (R,), or -1."""
-        return self._open(context).choose(assortment)
-
-    def regret(self, context: Context, assortment: IntArray) -> FloatArray:
-        """Expected revenue lost in the open round against the best assortment, (R,)."""
-        return self._open(context).regret(assortment)
-
     def _draw(self, t: int) -> IntArray:
         size = len(self._visitors)
         if self._visits is None:
@@ -118,12 +93,3 @@ class ResampledEnvironment:
         if t % size == 0:
             self._order = np.argsort(self._streams[ORDER].random((self._count, size)), axis=-1)
         return np.asarray(self._order[:, t % size])
-
-    def _open(self, context: Context) -> LogitRound:
-        if self._round is None or context is not self._round.context:
-            raise ValueError("context must be that of the open round")
-        return self._round
-
-
-def _child(seed: SeedSequence, role: int) -> SeedSequence:
-    return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, role))

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.choice.features import Dense
-from quietshelf.environments.logit import LogitRound
-from quietshelf.environments.resampled import KnownRound
-from quietshelf.types import Context, FloatArray, IntArray, Streams, finite, positive, require, whole
+from quietshelf.environments.logit import KnownRound, LogitRound, OpenRound
+from quietshelf.types import Context, FloatArray, Streams, child, finite, positive, require, whole
 
 CONTEXTS = ("normal", "clipped")
 REVENUES = ("equal", "uniform")
@@ -88,7 +87,7 @@ class Synthetic:
         return self.second_moment / self.items
 
 
-class SyntheticEnvironment:
+class SyntheticEnvironment(OpenRound):
     """R replicates of a synthetic world, side by side; assortments may have an axis of contestants before theirs."""
 
     stacks = True
@@ -96,14 +95,13 @@ class SyntheticEnvironment:
     def __init__(self, world: Synthetic, seeds: Sequence[SeedSequence]) -> None:
         require(len(seeds) >= 1, "a world needs one seed a replicate", seeds=len(seeds))
         self._world, self._count, self._next = world, len(seeds), 0
-        self._streams = [Streams([_child(seed, role) for seed in seeds]) for role in range(4)]
+        self._streams = [Streams([child(seed, role) for seed in seeds]) for role in range(4)]
         self._theta = self._first_theta()
         self._revenue: FloatArray = np.broadcast_to(1.0, (self._count, world.items))
         if world.revenue == "uniform":
             self._revenue = np.array(self._streams[REVENUE].random(self._revenue.shape))
         self._fixed = self._draw_features() if world.fixed else None
         self._ready: list[KnownRound] = []
-        self._round: KnownRound | None = None
 
     @property
     def theta(self) -> FloatArray:
@@ -132,19 +130,6 @@ class SyntheticEnvironment:
         best = LogitRound(contexts[0], utility, np.stack(draws)).best
         return [KnownRound(*parts) for parts in zip(contexts, utility, draws, best, strict=True)]
 
-    def choose(self, context: Context, assortment: IntArray) -> IntArray:
-        """The item that the visitor of the open round picks, (R,), or -1."""
-        return self._open(context).choose(assortment)
-
-    def regret(self, context: Context, assortment: IntArray) -> FloatArray:
-        """Expected revenue lost in the open round against the best assortment, (R,)."""
-        return self._open(context).regret(assortment)
-
-    def _open(self, context: Context) -> KnownRound:
-        if self._round is None or context is not self._round.context:
-            raise ValueError("context must be that of the open round")
-        return self._round
-
     def _first_theta(self) -> FloatArray:
         shape = (self._count, self._world.dim)
         if self._world.theta == "uniform":
@@ -168,7 +153,3 @@ def _clipped_square(dim: int) -> float:
 
     inside = dim * gammainc(dim / 2 + 1, 0.5)
     return float((inside + 1.0 - gammainc(dim / 2, 0.5)) / dim)
-
-
-def _child(seed: SeedSequence, role: int) -> SeedSequence:
-    return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, role))

@@ -133,7 +133,7 @@ def _slows(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
         middle = int(np.searchsorted(one.times, (one.times[begin] + one.times[-1]) / 2))
         early = (one.regret[:, middle] - one.regret[:, begin]) / (one.times[middle] - one.times[begin])
         late = (one.regret[:, -1] - one.regret[:, middle]) / (one.times[-1] - one.times[middle])
-        pairs.append((f"early above late{_beside(_varying(group, [one], set()))}", early, late))
+        pairs.append((f"early above late{_of(one, group)}", early, late))
     return pairs
 
 
@@ -144,7 +144,7 @@ def _always(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
         if claim["measure"] in one.measures:
             true = one.measures[claim["measure"]][:, one.times > claim.get("after", 0)].mean(axis=-1)
             goal = np.full(true.shape, claim["least"] - _STRICT)
-            pairs.append((f"share of rounds{_beside(_varying(group, [one], set()))}", true, goal))
+            pairs.append((f"share of rounds{_of(one, group)}", true, goal))
     return pairs
 
 
@@ -155,7 +155,7 @@ def _within(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
         if claim["bound"] in one.measures:
             measured = one.final if claim["measure"] == "regret" else one.measures[claim["measure"]][:, -1]
             limit = one.measures[claim["bound"]][:, -1]
-            pairs.append((f"bound above measured{_beside(_varying(group, [one], set()))}", limit, measured))
+            pairs.append((f"bound above measured{_of(one, group)}", limit, measured))
     return pairs
 
 
@@ -166,7 +166,7 @@ def _exceeds(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
         if claim["measure"] in one.measures:
             measured = one.measures[claim["measure"]][:, -1]
             level = np.full(measured.shape, float(claim["level"]))
-            pairs.append((f"measured above level{_beside(_varying(group, [one], set()))}", measured, level))
+            pairs.append((f"measured above level{_of(one, group)}", measured, level))
     return pairs
 
 
@@ -253,6 +253,11 @@ def _varying(group: Sequence[Series], members: Sequence[Series], apart: set[str]
 def _sides(worse: Series, better: Series, keys: list[str], group: Sequence[Series]) -> str:
     rest = _varying(group, [better], set(keys))
     return f"{described(worse, keys)} above {described(better, keys)}{_beside(rest)}"
+
+
+def _of(one: Series, group: Sequence[Series]) -> str:
+    """What tells one contestant from the others of its group."""
+    return _beside(_varying(group, [one], set()))
 
 
 def _beside(rest: str) -> str:

@@ -14,8 +14,8 @@ from quietshelf.accounting import Ledger
 from quietshelf.loop.arrow import Party
 from quietshelf.loop.clock import Clock, TimedCurator, TimedPolicy
 from quietshelf.loop.contest import Contestant
-from quietshelf.loop.stack import Common, Seat, Stack
-from quietshelf.types import Curator, Environment, Policy, Random, Release, Round
+from quietshelf.loop.stack import Seat, Stack
+from quietshelf.types import Common, Curator, Environment, Policy, Random, Release, Round
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietshelf.statistics import CutRound, Shown, shown
-from quietshelf.types import Curator, FloatArray, Random, Release, Round
+from quietshelf.types import Curator, FloatArray, Release, Round
 
 FIELDS = ("theta", "precision", "radius", "explore", "count")
 
@@ -24,21 +24,6 @@ class Seat(NamedTuple):
 
     curator: Curator
     place: int | slice
-
-
-class Common:
-    """The draws that every contestant would make alone, made once: equal along the first axis."""
-
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
-
-    def random(self, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1), (contestants, worlds, ...)."""
-        return np.broadcast_to(self._rng.random(size[1:]), size)
-
-    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Standard normal, (contestants, worlds, ...)."""
-        return np.broadcast_to(self._rng.standard_normal(size[1:]), size)
 
 
 @dataclass(frozen=True)

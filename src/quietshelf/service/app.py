@@ -18,7 +18,7 @@ from fastapi.security import HTTPBearer
 from quietshelf.__about__ import __version__
 from quietshelf.release.noise import DiscreteGaussian
 from quietshelf.service import logs, models, reading, settings
-from quietshelf.service.direct import Direct
+from quietshelf.service.direct import LONGEST_RETRY, Direct
 from quietshelf.service.guard import Guard
 from quietshelf.service.keys import Key
 from quietshelf.service.pages.routes import add_pages
@@ -35,7 +35,7 @@ routes = APIRouter(prefix="/v1", responses=PROBLEMS)
 bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshelf keys create`.")
 Shelf = Annotated[models.Name, Path(description="Name of the shelf.")]
 Delta = Annotated[float, Query(ge=1e-300, lt=1, description="The delta that epsilon is stated for.")]
-Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200,
+Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=LONGEST_RETRY,
                                      description="The same key and request again return the same offer.")]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from quietshelf.types.nouns import NOTHING, Context, Features, Offer, Release, Round
 from quietshelf.types.protocols import Curator, Environment, Policy
-from quietshelf.types.streams import Random, Streams
+from quietshelf.types.streams import Common, Random, Streams, child
 from quietshelf.types.validation import (
     BoolArray,
     FloatArray,
@@ -19,6 +19,7 @@ from quietshelf.types.validation import (
 __all__ = [
     "NOTHING",
     "BoolArray",
+    "Common",
     "Context",
     "Curator",
     "Environment",
@@ -34,6 +35,7 @@ __all__ = [
     "as_array",
     "as_float",
     "check_shape",
+    "child",
     "finite",
     "positive",
     "require",

@@ -54,7 +54,7 @@ class Streams:
     def only(self, worlds: IntArray) -> Streams:
         """The streams of some worlds, for draws that happen in them alone; the common draws are not disturbed."""
         if not self._alone:
-            self._alone.extend(Streams([_child(seed, (ALONE,))]) for seed in self._seeds)
+            self._alone.extend(Streams([child(seed, ALONE)]) for seed in self._seeds)
         return _Some([self._alone[int(world)] for world in worlds])
 
     def _next(self, kind: int, size: tuple[int, ...]) -> FloatArray:
@@ -76,6 +76,21 @@ class Streams:
         return np.moveaxis(block, 1, 0)
 
 
+class Common:
+    """Draws that all along the first axis share: made once, with the shape of the other axes."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1), equal along the first axis."""
+        return np.broadcast_to(self._rng.random(size[1:]), size)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal, equal along the first axis."""
+        return np.broadcast_to(self._rng.standard_normal(size[1:]), size)
+
+
 class _Some(Streams):
     """Streams of single worlds, side by side."""
 
@@ -87,9 +102,10 @@ class _Some(Streams):
         return np.concatenate([part._next(kind, (1, *size[1:])) for part in self._parts])
 
 
-def _child(seed: np.random.SeedSequence, key: tuple[int, ...]) -> np.random.SeedSequence:
+def child(seed: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:
+    """The seed of one role under another; equal keys give equal seeds."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key))
 
 
 def _generator(seed: np.random.SeedSequence, key: tuple[int, ...]) -> np.random.Generator:
-    return np.random.default_rng(_child(seed, (len(key), *key)))
+    return np.random.default_rng(child(seed, len(key), *key))
