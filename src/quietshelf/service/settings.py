@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from quietshelf.service.logs import LEVELS
 from quietshelf.types import positive, require, whole
 
 PREFIX = "QUIETSHELF_"
@@ -46,8 +47,7 @@ class Settings:
             whole(name, getattr(self, name))
         for name in ("request_seconds", "poll_seconds", "retry_hours"):
             positive(name, getattr(self, name))
-        levels = ("debug", "info", "warning", "error")
-        require(self.log_level in levels, f"log_level must be one of {', '.join(levels)}", log_level=self.log_level)
+        require(self.log_level in LEVELS, f"log_level must be one of {', '.join(LEVELS)}", log_level=self.log_level)
         known = self.database.startswith(("sqlite:///", "postgresql"))
         require(
             known, "database must be a URL that starts with sqlite:/// or postgresql", database=_shown(self.database)

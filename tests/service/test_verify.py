@@ -1,0 +1,78 @@
+"""What `verified` means: whoever alters the ledger or a release in the database is found out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from tests.service.harness import WINDOW, FakeClock, inline, stocked
+from tests.service.test_releases import figures, fill
+
+from quietshelf.service import schema
+from quietshelf.service.reading import latest_row
+from quietshelf.service.verify import verify
+
+
+def altered_event(connection: Connection, name: str, change: Callable[[float], float]) -> None:
+    """Change a figure of the first entry."""
+    where = schema.events.c.number == 0
+    found = json.loads(connection.execute(sa.select(schema.events.c.event).where(where)).scalar_one())
+    found[name] = change(found[name])
+    connection.execute(sa.update(schema.events).where(where).values(event=json.dumps(found)))
+
+
+def altered_release(connection: Connection, **changes: Any) -> None:
+    """Change the first release."""
+    connection.execute(sa.update(schema.releases).where(schema.releases.c.number == 1).values(**changes))
+
+
+def moved(connection: Connection, column: str) -> None:
+    """Change the first number of something that was released, a little."""
+    content = connection.execute(sa.select(schema.releases.c[column]).where(schema.releases.c.number == 1)).scalar_one()
+    numbers = np.frombuffer(content).copy()
+    numbers[0] += 1e-3
+    altered_release(connection, **{column: numbers.tobytes()})
+
+
+TAMPERING: dict[str, Callable[[Connection], Any]] = {
+    "a cost one bit too low": lambda c: altered_event(c, "rho", lambda rho: math.nextafter(rho, 0)),
+    "noise that was not drawn": lambda c: altered_event(c, "noise", lambda noise: 2 * noise),
+    "a smaller sensitivity": lambda c: altered_event(c, "sensitivity", lambda sensitivity: sensitivity / 2),
+    "an entry of another batch": lambda c: altered_event(c, "visitors", lambda batch: batch + 1),
+    "an entry struck out": lambda c: c.execute(sa.delete(schema.events).where(schema.events.c.number == 0)),
+    "a release struck out": lambda c: c.execute(sa.delete(schema.releases).where(schema.releases.c.number == 1)),
+    "a release with less noise": lambda c: altered_release(c, score_scale=1e-3),
+    "another score": lambda c: moved(c, "score"),
+    "another estimate": lambda c: moved(c, "theta"),
+    "another precision": lambda c: moved(c, "precision"),
+}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with two releases, whose service has stopped."""
+    folder, clock = tmp_path_factory.mktemp("shop"), FakeClock()
+    url = f"sqlite:///{folder}/shop.db"
+    with inline(url, folder, clock=clock) as client:
+        stocked(client)
+        while figures(client)[1] < 2:
+            fill(client)
+            clock.time += 2 * WINDOW
+    return url
+
+
+@pytest.mark.parametrize("tampering", TAMPERING)
+def test_what_was_altered_is_found(tampering: str, shop: str) -> None:
+    """The shelf is in order; each alteration is told; undone, all is in order again."""
+    with sa.create_engine(shop).connect() as connection:
+        assert verify(connection, latest_row(connection, "teas")) == []
+        TAMPERING[tampering](connection)
+        assert verify(connection, latest_row(connection, "teas")) != []
+        connection.rollback()
+        assert verify(connection, latest_row(connection, "teas")) == []
