@@ -41,7 +41,7 @@ def test_shipped_fit_has_the_density_that_is_integrated() -> None:
     crowd = Crowd(x, np.array([[0, 0]]), np.zeros(1))
     for sigma, fits in ((4.0, True), (4.0 * 2 / 3, False), (6.0, False)):
         grid = crowd.on_grid(ridge, sigma, 1.0, finer=4.0)
-        density = np.exp(grid.log_densities(sigma)[0][0])
+        density = np.exp(grid.densities(sigma).first[0])
         reach = (10 * sigma + 4 + 2 * 2) / ridge
         points = np.linspace(-reach, reach, density.size)
         reached = np.cumsum(density) * float(grid.spacing[0])

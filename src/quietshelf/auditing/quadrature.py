@@ -60,18 +60,9 @@ class Pair(NamedTuple):
             both.append(gaussian + np.log(curvature))
         return Densities(both[0], both[1], self.spacing)
 
-    def log_densities(self, sigma: float) -> tuple[FloatArray, FloatArray]:
-        """Of the two releases."""
-        found = self.densities(sigma)
-        return found.first, found.second
-
     def divergence(self, sigma: float, order: float) -> FloatArray:
         """The larger of the two Rényi divergences."""
         return self.densities(sigma).divergence(order)
-
-    def excess(self, sigma: float, epsilon: float) -> FloatArray:
-        """The larger of the two smallest deltas at this epsilon."""
-        return self.densities(sigma).excess(epsilon)
 
 
 class Crowd(NamedTuple):

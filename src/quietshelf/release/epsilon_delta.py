@@ -74,8 +74,7 @@ def printed_algorithm(
 def repaired_theorem(epsilon: float, delta: float, loss: Loss, *, dim: int, q: float = 0.5) -> Perturbation:
     """The smallest sigma and ridge of the repaired theorem: (epsilon, delta)-private for any loss as described.
 
-    >>> from quietshelf.release.perturbation_curves import smooth_loss
-    >>> repaired_theorem(1.0, 1e-6, smooth_loss(lipschitz=2.0, smoothness=4.0, rank=5, dim=5), dim=5)
+    >>> repaired_theorem(1.0, 1e-6, Loss(difference=4.0, trace=20.0, rank=5, width=8.5108), dim=5)
     Perturbation(sigma=56.42..., ridge=40.0)
     """
     _check(epsilon, delta, q)
@@ -124,7 +123,6 @@ def calibrate_epsilon(
     dim: int,
     capacity: int,
     calibration: Calibration = "sound",
-    distance: float = 1.0,
 ) -> Perturbation:
     """The sigma and ridge of each of D fits that together are to be (epsilon, delta)-private.
 
@@ -134,8 +132,8 @@ def calibrate_epsilon(
         fits: D, the most fits.
         dim: d.
         capacity: K.
-        calibration: "sound" inverts ``epsilon_cost``; "repaired" and "paper" split first. The paper's q is 1/2.
-        distance: How far from the centre theta is thought to be; "sound" minimises d sigma² + ridge² distance².
+        calibration: "sound" inverts ``epsilon_cost`` at the least d sigma² + ridge²; "repaired" and "paper" split
+            first. The paper's q is 1/2.
 
     >>> calibrate_epsilon(1.0, 1e-8, fits=1, dim=5, capacity=10)
     Perturbation(sigma=23.3..., ridge=29.4...)
@@ -155,7 +153,6 @@ def calibrate_epsilon(
         lambda sigma, ridge: epsilon_cost(sigma, ridge, delta=delta, fits=fits, dim=dim, capacity=capacity),
         epsilon,
         dim=dim,
-        distance=distance,
         sigma_floor=floor,
         ridge_floor=RIDGE_FLOOR * loss.trace,
     )

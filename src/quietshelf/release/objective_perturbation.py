@@ -170,14 +170,7 @@ def solver_cost(ridge: float, *, tol: float = TOL, output_noise: float = OUTPUT_
 
 
 def within(
-    rho: float,
-    dim: int,
-    capacity: int,
-    calibration: Calibration = "sound",
-    *,
-    distance: float = 1.0,
-    tol: float = TOL,
-    output_noise: float = OUTPUT_NOISE,
+    rho: float, dim: int, capacity: int, calibration: Calibration = "sound", *, output_noise: float = OUTPUT_NOISE
 ) -> Perturbation:
     """``calibrate``, less what the solver costs: the whole event then stays within rho. Unchanged for "paper".
 
@@ -185,13 +178,13 @@ def within(
     >>> 0.9999 < cost(sigma, ridge, 5, 10) + solver_cost(ridge) < 1
     True
     """
-    found = calibrate(rho, dim, capacity, calibration, distance=distance)
+    found = calibrate(rho, dim, capacity, calibration)
     if calibration == "paper":
         return found
     # with less to spend the ridge is larger, or as large up to the search's tolerance: a hundredth covers that
-    solver = 1.01 * solver_cost(found.ridge, tol=tol, output_noise=output_noise)
-    require(solver < rho, "the solver alone must cost less than rho: more output_noise or less tol", solver=solver)
-    return calibrate(rho - solver, dim, capacity, calibration, distance=distance)
+    solver = 1.01 * solver_cost(found.ridge, output_noise=output_noise)
+    require(solver < rho, "the solver alone must cost less than rho: more output_noise", solver=solver)
+    return calibrate(rho - solver, dim, capacity, calibration)
 
 
 def _minimiser(objective: Objective, start: ArrayLike, tol: float) -> tuple[FloatArray, Certificate]:

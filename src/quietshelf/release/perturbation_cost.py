@@ -66,20 +66,17 @@ def cost(sigma: float, ridge: float, dim: int, capacity: int, calibration: Calib
     return price(sigma, ridge, choice_loss(dim, capacity))
 
 
-def calibrate(
-    rho: float, dim: int, capacity: int, calibration: Calibration = "sound", *, distance: float = 1.0
-) -> Perturbation:
+def calibrate(rho: float, dim: int, capacity: int, calibration: Calibration = "sound") -> Perturbation:
     """The sigma and ridge of a fit that costs rho: never more, and less by rounding only.
 
-    Except for "paper", they minimise ``d sigma² + ridge² distance²``, the squared error they put into the first-order
-    condition.
+    Except for "paper", they minimise ``d sigma² + ridge²``, the squared error they put into the first-order condition
+    where theta is 1 away from the centre.
 
     Args:
         rho: Budget of this fit.
         dim: d.
         capacity: K.
         calibration: By which theorem.
-        distance: How far from the centre the true theta is thought to be.
 
     >>> calibrate(1.0, 5, 10)
     Perturbation(sigma=3.3..., ridge=3.1...)
@@ -94,9 +91,9 @@ def calibrate(
         return not_above(price, rho, printed_perturbation(rho, dim, capacity))
     loss = choice_loss(dim, capacity)
     if calibration == "mean-width":
-        return not_above(price, rho, _by_mean_width(rho, loss, dim=dim, distance=distance))
+        return not_above(price, rho, _by_mean_width(rho, loss, dim=dim))
     floors = {"sigma_floor": loss.difference / math.sqrt(2 * rho), "ridge_floor": RIDGE_FLOOR * loss.trace}
-    return least_error(price, rho, dim=dim, distance=distance, **floors)
+    return least_error(price, rho, dim=dim, **floors)
 
 
 def renyi_curve(orders: ArrayLike, sigma: float, ridge: float, dim: int, capacity: int) -> FloatArray:
@@ -110,11 +107,11 @@ def renyi_curve(orders: ArrayLike, sigma: float, ridge: float, dim: int, capacit
     return renyi_bound(orders, sigma, ridge, choice_loss(dim, capacity))
 
 
-def _by_mean_width(rho: float, loss: Loss, *, dim: int, distance: float) -> Perturbation:
+def _by_mean_width(rho: float, loss: Loss, *, dim: int) -> Perturbation:
     from scipy.optimize import minimize_scalar
 
     def weight(q: float) -> float:
-        return log_error(theorem_one_repaired(rho, loss, q=q), dim=dim, distance=distance)
+        return log_error(theorem_one_repaired(rho, loss, q=q), dim=dim)
 
     best = minimize_scalar(weight, bounds=SHARES, method="bounded", options={"xatol": 1e-6})
     return theorem_one_repaired(rho, loss, q=float(best.x))

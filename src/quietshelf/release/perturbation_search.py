@@ -1,7 +1,7 @@
 """The noise and ridge of least error among all that cost the same.
 
 A price that falls in sigma and in the ridge leaves a choice between them. Both put an error into the first-order
-condition of the fit: d sigma² in the mean from the noise, ridge² distance² from the pull towards the centre.
+condition of the fit: d sigma² in the mean from the noise, ridge² from the pull towards a centre that is 1 away.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from quietshelf.release.perturbation_curves import Perturbation
-from quietshelf.types import positive, require
+from quietshelf.types import require
 
 Price = Callable[[float, float], float]
 """What a sigma and a ridge cost."""
@@ -19,16 +19,13 @@ SHARES = (1e-6, 1 - 1e-6)
 LARGEST = 1e30
 
 
-def least_error(
-    price: Price, budget: float, *, dim: int, distance: float, sigma_floor: float, ridge_floor: float
-) -> Perturbation:
-    """The pair of least ``d sigma² + ridge² distance²`` among those that cost the budget.
+def least_error(price: Price, budget: float, *, dim: int, sigma_floor: float, ridge_floor: float) -> Perturbation:
+    """The pair of least ``d sigma² + ridge²`` among those that cost the budget.
 
     Args:
         price: Falls in both arguments.
         budget: What may be spent.
         dim: d.
-        distance: How far from the centre the true theta is thought to be.
         sigma_floor: The sigma that an infinite ridge would need; every larger one must be allowed with some ridge.
         ridge_floor: The smallest ridge to consider.
     """
@@ -39,7 +36,7 @@ def least_error(
         return Perturbation(sigma, _least_ridge(lambda ridge: price(sigma, ridge), budget, ridge_floor))
 
     def weight(share: float) -> float:
-        return log_error(at(share), dim=dim, distance=distance)
+        return log_error(at(share), dim=dim)
 
     best = minimize_scalar(weight, bounds=SHARES, method="bounded", options={"xatol": 1e-5})
     sigma, ridge = at(float(best.x))
@@ -48,9 +45,9 @@ def least_error(
     return not_above(price, budget, Perturbation(exact, ridge))
 
 
-def log_error(found: Perturbation, *, dim: int, distance: float) -> float:
-    """``log(d sigma² + ridge² distance²)``."""
-    return math.log(dim * found.sigma**2 + (found.ridge * positive("distance", distance)) ** 2)
+def log_error(found: Perturbation, *, dim: int) -> float:
+    """``log(d sigma² + ridge²)``."""
+    return math.log(dim * found.sigma**2 + found.ridge**2)
 
 
 def not_above(price: Price, budget: float, found: Perturbation) -> Perturbation:
