@@ -6,7 +6,6 @@ from quietshelf.accounting.conversions import (
     epsilon_of_gaussian,
     epsilon_of_renyi,
     epsilon_text,
-    rho_classic,
     rho_of,
 )
 from quietshelf.accounting.events import HISTORY, Assumption, Event, Visitors, gaussian, noise_for
@@ -28,7 +27,6 @@ __all__ = [
     "epsilon_text",
     "gaussian",
     "noise_for",
-    "rho_classic",
     "rho_of",
     "together",
 ]

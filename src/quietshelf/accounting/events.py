@@ -109,8 +109,6 @@ def gaussian(
     noise: float,
     visitors: Visitors,
     assumption: Assumption,
-    nominal_rho: float | None = None,
-    detail: str = "",
 ) -> Event:
     """A release with Gaussian noise: rho = sensitivity² / (2 noise²), computed exactly and rounded upwards.
 
@@ -124,8 +122,6 @@ def gaussian(
         noise=noise,
         rho=_gaussian_rho(at_least_zero("sensitivity", sensitivity), positive("noise", noise, zero=True)),
         assumption=assumption,
-        nominal_rho=nominal_rho,
-        detail=detail,
     )
 
 
