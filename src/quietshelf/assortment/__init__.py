@@ -5,7 +5,6 @@
 
 from quietshelf.assortment.choose import best
 from quietshelf.assortment.leaders import leaders
-from quietshelf.assortment.solver import Assortment, solve, solve_items
-from quietshelf.assortment.value import expected_revenue, taken
+from quietshelf.assortment.solver import Assortment, items_for, solve
 
-__all__ = ["Assortment", "best", "expected_revenue", "leaders", "solve", "solve_items", "taken"]
+__all__ = ["Assortment", "best", "items_for", "leaders", "solve"]

@@ -10,7 +10,7 @@ from quietshelf.assortment.newton import maximise
 from quietshelf.assortment.rules import Rules, surplus_positions
 from quietshelf.assortment.uniform import by_utility, by_weight, chance, common_revenue
 from quietshelf.assortment.weights import from_utility, from_weight
-from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require
+from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,6 @@ def solve(
     capacity: int,
     available: BoolArray | None = None,
     required: BoolArray | None = None,
-    exactly: bool = False,
     groups: IntArray | None = None,
     limits: IntArray | None = None,
 ) -> Assortment:
@@ -51,32 +50,20 @@ def solve(
         capacity: K, from 1 to N.
         available: Mask, broadcast against ``utility``.
         required: Mask, broadcast against ``utility``; feasible.
-        exactly: Whether exactly K items are shown; feasible.
         groups: Group of each item, (N,), -1 for none.
         limits: The most items shown of each group, (G,).
     """
-    constraints = (capacity, available, required, exactly, groups, limits)
-    shape, rules = _prepared(utility, revenue, *constraints)
+    shape, rules = _prepared(utility, revenue, capacity, available, required, groups, limits)
     return answer(utility, np.asarray(revenue, dtype=np.float64), rules, shape, logarithmic=True)
 
 
-def solve_items(
-    utility: FloatArray,
-    revenue: FloatArray | float,
-    *,
-    capacity: int,
-    available: BoolArray | None = None,
-    required: BoolArray | None = None,
-    groups: IntArray | None = None,
-    limits: IntArray | None = None,
-) -> IntArray:
-    """The items of `solve`, for those who do not ask what they are worth."""
-    constraints = (capacity, available, required, False, groups, limits)
-    shape, rules = _prepared(utility, revenue, *constraints)
-    given, earned = rows(utility, shape), np.asarray(revenue, dtype=np.float64)
-    if common_revenue(earned, shape[:-1]) is None:
-        return answer(utility, earned, rules, shape, logarithmic=True).items
-    return _items(*by_utility(given, rules), shape, rules)
+def items_for(context: Context, utility: FloatArray, revenue: FloatArray) -> IntArray:
+    """The items of `solve` under the constraints of a context, for those who do not ask what they are worth."""
+    constraints = (context.available, context.required, context.groups, context.limits)
+    shape, rules = _prepared(utility, revenue, context.capacity, *constraints)
+    if common_revenue(revenue, shape[:-1]) is None:
+        return answer(utility, revenue, rules, shape, logarithmic=True).items
+    return _items(*by_utility(rows(utility, shape), rules), shape, rules)
 
 
 def _prepared(
@@ -85,7 +72,6 @@ def _prepared(
     capacity: int,
     available: BoolArray | None,
     required: BoolArray | None,
-    exactly: bool,
     groups: IntArray | None,
     limits: IntArray | None,
 ) -> tuple[tuple[int, ...], Rules]:
@@ -94,7 +80,7 @@ def _prepared(
     shape = parts[0].shape
     if any(part.shape != shape for part in parts):
         shape = np.broadcast_shapes(*(part.shape for part in parts))
-    return shape, make_rules(shape, capacity, available, required, exactly, groups, limits)
+    return shape, make_rules(shape, capacity, available, required, False, groups, limits)
 
 
 def rows(array: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:

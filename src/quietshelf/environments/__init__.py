@@ -2,6 +2,6 @@
 
 from quietshelf.environments.expedia import Hotels
 from quietshelf.environments.logit import LogitRound
-from quietshelf.environments.synthetic import Synthetic, SyntheticEnvironment
+from quietshelf.environments.synthetic import Synthetic
 
-__all__ = ["Hotels", "LogitRound", "Synthetic", "SyntheticEnvironment"]
+__all__ = ["Hotels", "LogitRound", "Synthetic"]

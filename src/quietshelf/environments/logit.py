@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quietshelf.assortment import solve, taken
+from quietshelf.assortment import items_for
 from quietshelf.types import NOTHING, Context, FloatArray, IntArray, require
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 class Weighed(NamedTuple):
@@ -53,17 +56,7 @@ class LogitRound:
     @cached_property
     def best(self) -> FloatArray:
         """The largest expected revenue that the context allows, (...); computed once for all contestants."""
-        given = self.context
-        shown = solve(
-            self.utility,
-            given.revenue,
-            capacity=given.capacity,
-            available=given.available,
-            required=given.required,
-            groups=given.groups,
-            limits=given.limits,
-        ).items
-        return self._value(shown)
+        return self._value(items_for(self.context, self.utility, self.context.revenue))
 
     def _value(self, assortment: IntArray) -> FloatArray:
         items, weight, total = self._weighed(assortment)
@@ -124,6 +117,19 @@ class OpenRound:
         if self._round is None or context is not self._round.context:
             raise ValueError("context must be that of the open round")
         return self._round
+
+
+def taken(values: NDArray[Number], items: IntArray) -> NDArray[Number]:
+    """``values`` (..., N) of the items (..., K), leading axes broadcast; whatever stands there for empty places.
+
+    >>> taken(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1]))
+    array([[2.],
+           [4.]])
+    """
+    if values.ndim < 2:
+        return values.take(items)
+    first = np.arange(0, values.size, values.shape[-1]).reshape(*values.shape[:-1], 1)
+    return values.reshape(-1).take(first + items)
 
 
 def check_allowed(context: Context, items: IntArray) -> None:

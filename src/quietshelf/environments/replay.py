@@ -27,7 +27,6 @@ class Logged:
         revenue: What each earns, (n, J).
         theta: True tastes, (d,).
         capacity: K.
-        curvature: Declared Γ0, (d, d); None if nothing is declared.
     """
 
     x: FloatArray
@@ -35,7 +34,6 @@ class Logged:
     revenue: FloatArray
     theta: FloatArray
     capacity: int
-    curvature: FloatArray | None = None
 
     def __post_init__(self) -> None:
         finite("x", self.x, shape=(*self.available.shape, None))

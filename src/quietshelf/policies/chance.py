@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from quietshelf.assortment import leaders, solve_items
+from quietshelf.assortment import items_for, leaders
 from quietshelf.types import Context, FloatArray, IntArray, Random, Release
 
 LARGEST = 1e290
@@ -36,7 +36,7 @@ class Uniform:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
         batch = np.broadcast_shapes(release.explore.shape, context.revenue.shape[:-1])
         order = rng.random((*batch, context.revenue.shape[-1]))
-        return pack(context, order, np.ones_like(order))
+        return items_for(context, order, np.ones_like(order))
 
 
 def decide(context: Context, release: Release, utility: FloatArray, rng: Random) -> IntArray:
@@ -69,17 +69,4 @@ def _by_chance(context: Context, release: Release, utility: FloatArray, order: F
     if release.explore.any():
         explore = release.explore[..., None]
         utility, revenue = np.where(explore, order, utility), np.where(explore, 1.0, revenue)
-    return pack(context, utility, revenue)
-
-
-def pack(context: Context, utility: FloatArray, revenue: FloatArray) -> IntArray:
-    """The best assortment that the context allows; at equal revenues simply the items of largest utility."""
-    return solve_items(
-        utility,
-        revenue,
-        capacity=context.capacity,
-        available=context.available,
-        required=context.required,
-        groups=context.groups,
-        limits=context.limits,
-    )
+    return items_for(context, utility, revenue)
