@@ -2,8 +2,7 @@
 
 A visitor offered items with features x_1..x_J picks j with probability exp(x_j . theta) / (1 + sum_k exp(x_k . theta)),
 and nothing with probability 1 / (1 + sum_k exp(x_k . theta)): the outside option, x_0 = 0. Without an outside option
-the 1 is dropped. Everything is computed from differences to the largest utility, so +-1e4 never
-overflow or give NaN.
+the 1 is dropped. Everything is computed from differences to the largest utility, so ±1e4 never overflow or give NaN.
 Arrays carry leading batch axes ``...``; places that are not ``available`` have probability zero.
 """
 
@@ -102,16 +101,12 @@ class Moments(NamedTuple):
 def moments(
     features: FloatArray, utility: FloatArray, available: BoolArray | None = None, *, outside: bool = True
 ) -> Moments:
-    """Mean and spread of x over the choice of one visitor who has these utilities (..., J)."""
-    return moments_of(features, shares(utility, available, outside=outside))
-
-
-def moments_of(features: FloatArray, share: Shares) -> Moments:
-    """The same from probabilities that are at hand.
+    """Mean and spread of x over the choice of one visitor who has these utilities (..., J).
 
     The spread is centred before it is squared: ``spread' spread`` is then positive semidefinite in floating point too,
-    and nothing cancels when features share a large offset. The sensitivity of private sums rests on this.
+    and nothing cancels when features share a large offset.
     """
+    share = shares(utility, available, outside=outside)
     mean = np.einsum("...j,...jd->...d", share.items, features)
     spread = np.empty((*features.shape[:-2], features.shape[-2] + 1, features.shape[-1]))
     np.subtract(features, mean[..., None, :], out=spread[..., :-1, :])

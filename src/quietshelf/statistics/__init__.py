@@ -2,8 +2,6 @@
 
 from quietshelf.statistics.gram import clip, gram, gram_sensitivity
 from quietshelf.statistics.pair import (
-    INFORMATION_BOUND,
-    SCORE_BOUND,
     Pair,
     Total,
     contribution,
@@ -17,8 +15,6 @@ from quietshelf.statistics.rows import CutRound, Shown, shown
 from quietshelf.statistics.symmetric import from_svec, svec, svec_dim
 
 __all__ = [
-    "INFORMATION_BOUND",
-    "SCORE_BOUND",
     "CutRound",
     "Pair",
     "Shown",
