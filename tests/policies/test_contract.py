@@ -57,8 +57,7 @@ def world(context: Context, k: int) -> Context:
 
 
 def part(whole: Release, k: int) -> Release:
-    names = ("theta", "precision", "radius", "explore", "count")
-    return Release(**{name: getattr(whole, name)[k : k + 1] for name in names})
+    return Release(**{name: getattr(whole, name)[k : k + 1] for name in Release.arrays})
 
 
 def check_constraints(context: Context, items: IntArray) -> None:

@@ -15,7 +15,7 @@ from quietshelf.choice import chosen_features, information, moments, utilities
 from quietshelf.choice.features import Dense
 from quietshelf.release.mirror_descent import MirrorDescent, OnlineWidth, moved, project
 from quietshelf.statistics import Shown
-from quietshelf.types import Context, FloatArray, Round
+from quietshelf.types import Context, FloatArray, Release, Round
 
 ITEMS, PLACES, DIM = 8, 3, 2
 
@@ -138,7 +138,7 @@ def test_parallel_worlds_equal_single_worlds() -> None:
         for world, curator in enumerate(alone):
             context = replace(each.context, features=Dense(x[world]))
             one = curator.observe(Round(context, each.assortment[world], each.choice[world]))
-            for name in ("theta", "precision", "radius", "explore", "count"):
+            for name in Release.arrays:
                 np.testing.assert_array_equal(getattr(release, name)[world], getattr(one, name), err_msg=name)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from quietshelf.accounting.figures import at_least_zero, round_up
-from quietshelf.types import positive, require
+from quietshelf.types import one_of, positive, require
 
 HISTORY: Final = "history"
 """Everybody up to now, and everybody a continual release will see later."""
@@ -94,9 +94,8 @@ class Event:
         names = [field.name for field in fields(cls)]
         require(isinstance(record, Mapping), "an event must be a mapping", event=record)
         require(set(record) == set(names), f"an event must have the fields {', '.join(names)}", fields=list(record))
-        codes = [assumption.value for assumption in Assumption]
         code = record["assumption"]
-        require(code in codes, f"assumption must be one of {', '.join(codes)}", assumption=code)
+        one_of("assumption", code, [assumption.value for assumption in Assumption])
         numbers = {name: record[name] for name in ("sensitivity", "noise", "rho", "nominal_rho")}
         values = {name: math.inf if value == "infinity" else value for name, value in numbers.items()}
         return cls(**{**record, **values, "assumption": Assumption(code)})

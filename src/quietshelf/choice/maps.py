@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.types import FloatArray, IntArray, require
+from quietshelf.types import FloatArray, IntArray, one_of
 
 
 class Block(NamedTuple):
@@ -46,7 +46,7 @@ def feature_map(name: str, *, intercept: bool = True) -> FeatureMap:
     ...
     ValueError: feature_map must be one of item, concat, outer, full, got feature_map='cross'
     """
-    require(name in MAPS, f"feature_map must be one of {', '.join(MAPS)}", feature_map=name)
+    one_of("feature_map", name, MAPS)
     return FeatureMap(name, tuple(block for block in MAPS[name] if intercept or block != _ONE))
 
 

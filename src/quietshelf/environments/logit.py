@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from quietshelf.assortment import items_for
-from quietshelf.types import NOTHING, Context, FloatArray, IntArray, require
+from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Streams, child, require
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -101,9 +103,18 @@ class KnownRound(LogitRound):
 
 
 class OpenRound:
-    """The half of an environment that speaks of the round that is open; ``context`` of the other half opens it."""
+    """The half of an environment that speaks of the round that is open; ``context`` of the other half opens it.
 
-    _round: LogitRound | None = None
+    Args:
+        seeds: One a replicate.
+        roles: How many random streams each replicate has.
+    """
+
+    def __init__(self, seeds: Sequence[SeedSequence], roles: int) -> None:
+        require(len(seeds) >= 1, "a world needs one seed a replicate", seeds=len(seeds))
+        self._count, self._next = len(seeds), 0
+        self._streams = [Streams([child(seed, role) for seed in seeds]) for role in range(roles)]
+        self._round: LogitRound | None = None
 
     def choose(self, context: Context, assortment: IntArray) -> IntArray:
         """The item that the visitor of the open round picks, (R,), or -1."""
@@ -112,6 +123,13 @@ class OpenRound:
     def regret(self, context: Context, assortment: IntArray) -> FloatArray:
         """Expected revenue lost in the open round against the best assortment, (R,)."""
         return self._open(context).regret(assortment)
+
+    def _expect(self, t: int) -> None:
+        require(t == self._next, f"rounds must come one after the other: {self._next} is next", t=t)
+
+    def _begin(self, opened: LogitRound) -> Context:
+        self._round, self._next = opened, self._next + 1
+        return opened.context
 
     def _open(self, context: Context) -> LogitRound:
         if self._round is None or context is not self._round.context:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.environments.logit import KnownRound, LogitRound, OpenRound
-from quietshelf.types import BoolArray, Context, Features, FloatArray, IntArray, Streams, child, require, whole
+from quietshelf.types import BoolArray, Context, Features, FloatArray, IntArray, require, whole
 
 ORDER, CHOICE = range(2)
 """The roles of a replicate's random streams."""
@@ -63,10 +63,8 @@ class ResampledEnvironment(OpenRound):
     """
 
     def __init__(self, visitors: Visitors, seeds: Sequence[SeedSequence], *, visits: int | None = None) -> None:
-        require(len(seeds) >= 1, "a world needs one seed a replicate", seeds=len(seeds))
-        self._visitors, self._count, self._next = visitors, len(seeds), 0
-        self._visits = None if visits is None else whole("visits", visits)
-        self._streams = [Streams([child(seed, role) for seed in seeds]) for role in range(2)]
+        super().__init__(seeds, roles=2)
+        self._visitors, self._visits = visitors, None if visits is None else whole("visits", visits)
         self._order = np.empty((len(seeds), 0), dtype=np.int64)
 
     @property
@@ -76,13 +74,11 @@ class ResampledEnvironment(OpenRound):
 
     def context(self, t: int) -> Context:
         """The visitor of round t in every world; rounds come one after the other, from 0."""
-        require(t == self._next, f"rounds must come one after the other: {self._next} is next", t=t)
+        self._expect(t)
         numbers = self._draw(t)
-        self._next = t + 1
-        context = self._visitors.context(numbers)
-        draw = self._streams[CHOICE].random((self._count,))
-        self._round = KnownRound(context, self._visitors.utility[numbers], draw, self._visitors.best[numbers])
-        return context
+        visitors, draw = self._visitors, self._streams[CHOICE].random((self._count,))
+        known = visitors.utility[numbers], draw, visitors.best[numbers]
+        return self._begin(KnownRound(visitors.context(numbers), *known))
 
     def _draw(self, t: int) -> IntArray:
         size = len(self._visitors)

@@ -10,7 +10,7 @@ from numpy.random import SeedSequence
 
 from quietshelf.choice.features import Dense
 from quietshelf.environments.logit import KnownRound, LogitRound, OpenRound
-from quietshelf.types import Context, FloatArray, Streams, child, finite, positive, require, whole
+from quietshelf.types import Context, FloatArray, finite, one_of, positive, require, whole
 
 CONTEXTS = ("normal", "clipped")
 REVENUES = ("equal", "uniform")
@@ -60,10 +60,10 @@ class Synthetic:
         whole("items", self.items)
         whole("capacity", self.capacity, high=self.items, high_name="items")
         whole("dim", self.dim)
-        require(self.contexts in CONTEXTS, f"contexts must be one of {', '.join(CONTEXTS)}", contexts=self.contexts)
+        one_of("contexts", self.contexts, CONTEXTS)
         positive("scale", self.scale)
         require(isinstance(self.fixed, bool), "fixed must be True or False", fixed=self.fixed)
-        require(self.revenue in REVENUES, f"revenue must be one of {', '.join(REVENUES)}", revenue=self.revenue)
+        one_of("revenue", self.revenue, REVENUES)
         positive("drift", self.drift, zero=True)
         if isinstance(self.theta, str):
             require(self.theta == "uniform", f"theta must be uniform or {self.dim} numbers", theta=self.theta)
@@ -93,9 +93,8 @@ class SyntheticEnvironment(OpenRound):
     stacks = True
 
     def __init__(self, world: Synthetic, seeds: Sequence[SeedSequence]) -> None:
-        require(len(seeds) >= 1, "a world needs one seed a replicate", seeds=len(seeds))
-        self._world, self._count, self._next = world, len(seeds), 0
-        self._streams = [Streams([child(seed, role) for seed in seeds]) for role in range(4)]
+        super().__init__(seeds, roles=4)
+        self._world = world
         self._theta = self._first_theta()
         self._revenue: FloatArray = np.broadcast_to(1.0, (self._count, world.items))
         if world.revenue == "uniform":
@@ -110,15 +109,13 @@ class SyntheticEnvironment(OpenRound):
 
     def context(self, t: int) -> Context:
         """The visitor of round t in every world; rounds come one after the other, from 0."""
-        require(t == self._next, f"rounds must come one after the other: {self._next} is next", t=t)
-        self._next = t + 1
+        self._expect(t)
         if not self._ready:
             self._ready = self._prepared()
-        self._round = self._ready.pop(0)
         if self._world.drift:
             step = self._streams[THETA].standard_normal(self._theta.shape)
             self._theta = self._theta + self._world.drift * step
-        return self._round.context
+        return self._begin(self._ready.pop(0))
 
     def _prepared(self) -> list[KnownRound]:
         """The next rounds, as many as are worth solving together; where tastes drift, just one."""

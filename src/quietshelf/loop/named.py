@@ -21,7 +21,7 @@ from quietshelf.release.mirror_descent import MirrorDescent
 from quietshelf.release.noise import Simulated
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.release.quiet_curator import QuietCurator
-from quietshelf.types import Curator, FloatArray, Random, Release, Round, require
+from quietshelf.types import Curator, FloatArray, Random, Release, Round, one_of, require
 
 
 def contestant(name: str, *, rho: float | None = None, label: str | None = None, **options: Any) -> Contestant:
@@ -40,7 +40,7 @@ def contestant(name: str, *, rho: float | None = None, label: str | None = None,
     ...
     ValueError: quiet needs rho, got rho=None
     """
-    require(name in MAKERS, f"policy must be one of {', '.join(MAKERS)}", policy=name)
+    one_of("policy", name, MAKERS)
     private = name in PRIVATE
     require((rho is not None) == private, f"{name} {'needs' if private else 'takes no'} rho", rho=rho)
     if rho is not None:

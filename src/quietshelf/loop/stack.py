@@ -16,8 +16,6 @@ import numpy as np
 from quietshelf.statistics import CutRound, Shown, shown
 from quietshelf.types import Curator, FloatArray, Release, Round
 
-FIELDS = ("theta", "precision", "radius", "explore", "count")
-
 
 class Seat(NamedTuple):
     """A curator, and the contestants of the stack it works for: one by its number, or a slice of several."""
@@ -67,7 +65,7 @@ def _part(round: Round, seen: Shown, place: int | slice) -> Round:  # noqa: A002
 
 
 def _joined(parts: tuple[Release, ...]) -> Joined:
-    return Joined(**{name: _beside(parts, name) for name in FIELDS}, parts=parts)
+    return Joined(**{name: _beside(parts, name) for name in Release.arrays}, parts=parts)
 
 
 def _beside(parts: Sequence[Release], name: str) -> Any:

@@ -21,7 +21,7 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.objective_perturbation import event as fit_event
 from quietshelf.release.objective_perturbation import within
 from quietshelf.release.perturbation_curves import Perturbation
-from quietshelf.types import positive, require, whole
+from quietshelf.types import one_of, positive, require, whole
 
 Trigger = Literal["since-last", "literal", "doubling"]
 
@@ -111,8 +111,7 @@ class Shared(ABC):
         require(self.fits == "auto" or whole("fits", self.fits) > 0, "fits must be auto or a number", fits=self.fits)
         positive("clip", self.clip)
         whole("explore", self.explore)
-        triggers = get_args(Trigger)
-        require(self.trigger in triggers, f"trigger must be one of {', '.join(triggers)}", trigger=self.trigger)
+        one_of("trigger", self.trigger, get_args(Trigger))
         positive("scale", self.scale, zero=True)
         positive("kappa", self.kappa)
 

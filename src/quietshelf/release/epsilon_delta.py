@@ -30,7 +30,7 @@ from quietshelf.release.perturbation_cost import choice_loss, renyi_curve
 from quietshelf.release.perturbation_curves import RIDGE_FLOOR, Loss, Perturbation
 from quietshelf.release.perturbation_paper import LIPSCHITZ, positive_rank, printed_rank
 from quietshelf.release.perturbation_search import least_error
-from quietshelf.types import positive, require, whole
+from quietshelf.types import one_of, positive, require, whole
 
 Calibration = Literal["sound", "repaired", "paper"]
 ORDERS = 1.0 + np.geomspace(1e-2, 1e7, 600)
@@ -138,8 +138,7 @@ def calibrate_epsilon(
     >>> calibrate_epsilon(1.0, 1e-8, fits=1, dim=5, capacity=10)
     Perturbation(sigma=23.3..., ridge=29.4...)
     """
-    words = get_args(Calibration)
-    require(calibration in words, f"calibration must be one of {', '.join(words)}", calibration=calibration)
+    one_of("calibration", calibration, get_args(Calibration))
     if calibration == "paper":
         rank = printed_rank(dim, capacity)
         return printed_algorithm(*printed_share(epsilon, delta, fits), lipschitz=LIPSCHITZ, rank=rank, dim=dim)

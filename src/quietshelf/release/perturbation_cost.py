@@ -31,7 +31,7 @@ from quietshelf.release.perturbation_curves import (
 )
 from quietshelf.release.perturbation_paper import printed_perturbation, printed_rho, theorem_one_repaired
 from quietshelf.release.perturbation_search import SHARES, least_error, log_error, not_above
-from quietshelf.types import FloatArray, positive, require, whole
+from quietshelf.types import FloatArray, one_of, positive, whole
 
 Calibration = Literal["sound", "mean-width", "paper"]
 RADIUS = 1 + 2e-12
@@ -59,7 +59,7 @@ def cost(sigma: float, ridge: float, dim: int, capacity: int, calibration: Calib
     >>> round(cost(sigma, ridge, 5, 10, "paper"), 4), f"{cost(sigma, ridge, 5, 10):.2e}"
     (0.0158, '7.45e-06')
     """
-    _check(calibration)
+    one_of("calibration", calibration, get_args(Calibration))
     if calibration == "paper":
         return printed_rho(sigma, ridge, dim, capacity) if sigma > 0 and ridge > 0 else math.inf
     price = proven_rho if calibration == "sound" else repaired_rho
@@ -81,7 +81,7 @@ def calibrate(rho: float, dim: int, capacity: int, calibration: Calibration = "s
     >>> calibrate(1.0, 5, 10)
     Perturbation(sigma=3.3..., ridge=3.1...)
     """
-    _check(calibration)
+    one_of("calibration", calibration, get_args(Calibration))
     positive("rho", rho)
 
     def price(sigma: float, ridge: float) -> float:
@@ -115,8 +115,3 @@ def _by_mean_width(rho: float, loss: Loss, *, dim: int) -> Perturbation:
 
     best = minimize_scalar(weight, bounds=SHARES, method="bounded", options={"xatol": 1e-6})
     return theorem_one_repaired(rho, loss, q=float(best.x))
-
-
-def _check(calibration: str) -> None:
-    words = get_args(Calibration)
-    require(calibration in words, f"calibration must be one of {', '.join(words)}", calibration=calibration)

@@ -16,7 +16,6 @@ from quietshelf.types import BoolArray, FloatArray, Release, Round, require
 T = TypeVar("T")
 WAITING = 16
 """Rounds that wait to be summed together; their raw features are dropped as soon as they are."""
-FIELDS = ("theta", "precision", "radius", "explore", "count")
 
 
 class QuietCurator:
@@ -133,7 +132,9 @@ class QuietCurator:
         self._theta = self._beside([batch.theta for batch in self._batches])
         self._coordinates = self._beside([batch.coordinates for batch in self._batches])
         releases = [learner.release for learner in self._learners]
-        fields: dict[str, Any] = {name: self._beside([getattr(one, name) for one in releases]) for name in FIELDS}
+        fields: dict[str, Any] = {
+            name: self._beside([getattr(one, name) for one in releases]) for name in Release.arrays
+        }
         self._release = Release(**fields)
 
     def _beside(self, arrays: list[FloatArray]) -> FloatArray:

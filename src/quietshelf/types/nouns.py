@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from quietshelf.types.inverse import symmetric_inverse
 from quietshelf.types.validation import BoolArray, FloatArray, IntArray
@@ -94,6 +94,9 @@ class Release:
         count: How many releases came before this one, (...).
         version: Schema version of this record.
     """
+
+    arrays: ClassVar[tuple[str, ...]] = ("theta", "precision", "radius", "explore", "count")
+    """The fields that have batch axes."""
 
     theta: FloatArray
     precision: FloatArray

@@ -1,7 +1,8 @@
-"""One helper that turns a keyword into an error message: the rule, then the value."""
+"""The one way to refuse: the rule, then the value."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,18 @@ def require(rule: bool | np.bool_, message: str, **values: Any) -> None:
     if not rule:
         got = ", ".join(f"{name}={value!r}" for name, value in values.items())
         raise ValueError(f"{message}, got {got}" if got else message)
+
+
+def one_of(name: str, value: str, words: Iterable[str]) -> None:
+    """Refuse what is not one of the words.
+
+    >>> one_of("calibration", "tight", ("sound", "paper"))
+    Traceback (most recent call last):
+    ...
+    ValueError: calibration must be one of sound, paper, got calibration='tight'
+    """
+    known = tuple(words)
+    require(value in known, f"{name} must be one of {', '.join(known)}", **{name: value})
 
 
 def finite(name: str, value: ArrayLike, *, shape: tuple[int | None, ...] | None = None) -> FloatArray:
