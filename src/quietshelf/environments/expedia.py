@@ -45,10 +45,8 @@ class Hotels:
     revenue: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        finite("visitors", self.visitors, shape=(None, None))
-        finite("catalogue", self.catalogue, shape=(None, None))
-        finite("theta", self.theta, shape=(self.dim,))
         positive("feature_scale", self.feature_scale)
+        finite("theta", self.theta, shape=(self.dim,))
         scale = finite("visitor_scale", np.broadcast_to(self.visitor_scale, self.visitors.shape[1:]))
         require(bool((scale > 0).all()), "visitor_scale must be positive", visitor_scale=self.visitor_scale)
         object.__setattr__(self, "visitor_scale", scale)
@@ -61,12 +59,12 @@ class Hotels:
     @property
     def items(self) -> int:
         """The number of hotels, N."""
-        return len(self.catalogue)
+        return self.table.items
 
     @property
     def dim(self) -> int:
         """The length of theta, d."""
-        return self.feature_map.dim(self.visitors.shape[1], self.catalogue.shape[1])
+        return self.table.dim
 
     def open(self, seeds: Sequence[SeedSequence]) -> ResampledEnvironment:
         """The world, once for each seed."""
