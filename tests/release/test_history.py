@@ -10,7 +10,8 @@ import pytest
 
 from quietshelf.choice import fit
 from quietshelf.choice.features import Dense
-from quietshelf.release.history import FIRST, History, Rounds, contributing, exact_ledger
+from quietshelf.release.exact import exact_ledger
+from quietshelf.release.history import FIRST, History, Rounds, contributing
 from quietshelf.statistics import Shown
 from quietshelf.types import Context, Round
 

@@ -147,7 +147,11 @@ def test_explore_lasts_for_the_first_rounds_only(precision: Literal["gram", "inf
 @pytest.mark.parametrize("precision", ["gram", "information"])
 def test_parallel_worlds_equal_single_worlds(schedule: Schedule, precision: Literal["gram", "information"]) -> None:
     """Each of three worlds run together releases, bit for bit, what it releases when run alone."""
-    options: dict[str, Any] = {"schedule": schedule, "precision": precision, "radius": ConfidenceWidth(dim=DIM)}
+    options: dict[str, Any] = {
+        "schedule": schedule,
+        "precision": precision,
+        "radius": ConfidenceWidth(dim=DIM, scale=0.5),
+    }
     many = rounds(60, (3,), seed=5)
     together = MaximumLikelihood(DIM, PLACES, worlds=(3,), growth=0.6, **options)
     alone = [MaximumLikelihood(DIM, PLACES, growth=0.6, **options) for _ in range(3)]
@@ -159,7 +163,7 @@ def test_parallel_worlds_equal_single_worlds(schedule: Schedule, precision: Lite
 
 
 def same(many: Release, one: Release, world: int) -> None:
-    for name in ("theta", "precision", "radius", "explore", "count"):
+    for name in Release.arrays:
         np.testing.assert_array_equal(getattr(many, name)[world], getattr(one, name), err_msg=name)
 
 
@@ -184,11 +188,11 @@ def test_radius_is_for_the_next_visitor() -> None:
     assert MaximumLikelihood(DIM, PLACES, radius=0.25).release.radius == 0.25
 
 
-def test_confidence_width_is_the_published_one_at_scale_one() -> None:
+def test_confidence_width_is_the_published_one_at_its_scale() -> None:
     """alpha_t = sqrt(2 d log(1 + t/d) + 2 log t) / (2 kappa), at d = 5, t = 100, kappa = 0.1."""
-    width = ConfidenceWidth(dim=5, scale=1.0, kappa=0.1)
-    assert width(100) == pytest.approx(5 * math.sqrt(10 * math.log(21) + 2 * math.log(100)))
-    assert ConfidenceWidth(dim=5, scale=0.3, kappa=0.1)(100) == pytest.approx(0.3 * width(100))
+    width = ConfidenceWidth(dim=5, scale=1 / 0.2)(100)
+    assert width == pytest.approx(5 * math.sqrt(10 * math.log(21) + 2 * math.log(100)))
+    assert ConfidenceWidth(dim=5, scale=0.3 / 0.2)(100) == pytest.approx(0.3 * width)
 
 
 def test_visits_that_do_not_count_change_nothing() -> None:
@@ -276,8 +280,8 @@ def test_a_bad_round_changes_no_state() -> None:
         ({"growth": -1.0}, "growth must be positive and finite, got growth=-1.0"),
         ({"explore": -1}, "explore must be a whole number from 0 on, got explore=-1"),
         ({"fits": 0}, "fits must be a whole number from 1 on, got fits=0"),
-        ({"schedule": "daily"}, "schedule must be determinant or intervals, got schedule='daily'"),
-        ({"precision": "none"}, "precision must be gram or information, got precision='none'"),
+        ({"schedule": "daily"}, "schedule must be one of determinant, intervals, got schedule='daily'"),
+        ({"precision": "none"}, "precision must be one of gram, information, got precision='none'"),
         ({"radius": -0.5}, "radius must be at least zero and finite, got radius=-0.5"),
     ],
 )

@@ -7,7 +7,7 @@ from quietshelf.types import Release, Round
 
 
 class Constant:
-    """A fixed release of public knowledge, such as nothing at all (`uniform`) or a simulated world's theta (`oracle`).
+    """A fixed release of public knowledge, such as none at all (`uniform`).
 
     Rounds are not read, so no release says anything about a visitor: its ledger stays empty, rho = 0.
     """

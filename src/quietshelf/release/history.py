@@ -1,7 +1,6 @@
-"""What exact curators keep of raw rounds, and what that promises: nothing.
+"""What curators keep of raw rounds whose estimates read all of them again.
 
-The store is for estimates that read all rounds again. It holds what was shown and chosen, (worlds, rounds, K, d), and
-hands it to `fit` without a copy.
+The store holds what was shown and chosen, (worlds, rounds, K, d), and hands it to `fit` without a copy.
 """
 
 from __future__ import annotations
@@ -13,36 +12,15 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quietshelf.accounting import HISTORY, Assumption, Event, Ledger
 from quietshelf.choice.dense import CHUNK
 from quietshelf.statistics import Shown, shown
 from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, Round, finite, require, whole
 
 Number = TypeVar("Number", bound=np.generic)
-LARGEST = 1e6
-"""Exact curators refuse features beyond this: beside their squares float64 would lose the ridge, and the inverse."""
 FIRST = 256
 """Rounds there is room for at first; room doubles when it is used up."""
 WAITING = 64
 """Rounds that wait to be stored together."""
-
-
-def exact_ledger(name: str) -> Ledger:
-    """The ledger of a curator that releases estimates of raw data without noise: rho is infinite.
-
-    >>> exact_ledger("estimate").rho
-    inf
-    """
-    return Ledger().spend(
-        Event(
-            name=name,
-            visitors=HISTORY,
-            sensitivity=math.inf,
-            noise=0.0,
-            rho=math.inf,
-            assumption=Assumption.REAL_ARITHMETIC,
-        )
-    )
 
 
 def contributing(

@@ -13,46 +13,38 @@ have an estimate too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from quietshelf.accounting import Ledger
-from quietshelf.release.exact import Exact
-from quietshelf.release.history import exact_ledger
+from quietshelf.release.exact import Exact, Radius, exact_ledger
 from quietshelf.release.indexed_history import Memory, fit_rounds
 from quietshelf.statistics import gram
-from quietshelf.types import BoolArray, FloatArray, Release, Round, positive, require, whole
-
-Radius = float | Callable[[int], float]
-"""The optimism of a release: a number, or a function of the number of the visitor it is for, from 1 on."""
+from quietshelf.types import BoolArray, FloatArray, Release, Round, one_of, positive, whole
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidenceWidth:
-    """``scale / (2 kappa) sqrt(2 d log(1 + t/d) + 2 log t)``: alpha_t of Oh & Iyengar (2021) for scale = 1.
+    """``scale sqrt(2 d log(1 + t/d) + 2 log t)``: alpha_t of Oh & Iyengar (2021) for scale = 1/(2 kappa).
 
     Attributes:
         dim: d.
-        scale: How much of the proven width to use; all of it explores far longer than needed.
-        kappa: In the analysis the least p_j p_0 that can occur; it only rescales, and 1/2 leaves the scale alone.
+        scale: Far below the proven one, with kappa the least p_j p_0 that can occur: that explores longer than needed.
     """
 
     dim: int
-    scale: float = 0.5
-    kappa: float = 0.5
+    scale: float
 
     def __post_init__(self) -> None:
         whole("dim", self.dim)
         positive("scale", self.scale, zero=True)
-        positive("kappa", self.kappa)
 
     def __call__(self, t: int) -> float:
         """The width for visitor t, from 1 on."""
         inside = 2 * self.dim * math.log1p(t / self.dim) + 2 * math.log(t)
-        return self.scale / (2 * self.kappa) * math.sqrt(inside)
+        return self.scale * math.sqrt(inside)
 
 
 class MaximumLikelihood(Exact):
@@ -90,14 +82,13 @@ class MaximumLikelihood(Exact):
         fits: int | None = None,
         horizon: int | None = None,
     ) -> None:
-        super().__init__(worlds, capacity, dim)
-        _one_of("schedule", schedule, ("determinant", "intervals"))
-        _one_of("precision", precision, ("gram", "information"))
+        super().__init__(worlds, capacity, dim, radius)
+        one_of("schedule", schedule, ("determinant", "intervals"))
+        one_of("precision", precision, ("gram", "information"))
         self._explore = whole("explore", explore, low=0)
         self._ridge = positive("ridge", ridge)
         self._growth = positive("growth", growth)
         self._schedule, self._precision = schedule, precision
-        self._radius = radius if callable(radius) else positive("radius", radius, zero=True)
         self._fits = math.inf if fits is None else whole("fits", fits)
         self._history = Memory(*self._shape, horizon=horizon)
         self._gram = np.broadcast_to(self._ridge * np.eye(dim), (*worlds, dim, dim))
@@ -105,7 +96,7 @@ class MaximumLikelihood(Exact):
         self._release = Release(
             theta=np.zeros((*worlds, dim)),
             precision=self._gram,
-            radius=np.full(worlds, self._width()),
+            radius=np.full(worlds, self._width(0)),
             explore=np.full(worlds, self._explore > 0),
             count=np.zeros(worlds, dtype=np.int64),
         )
@@ -120,7 +111,7 @@ class MaximumLikelihood(Exact):
         if due.any():
             self._refit(due)
         if self._precision == "gram":
-            radius = np.full(worlds, self._width())
+            radius = np.full(worlds, self._width(len(self._history)))
             explore = np.full(worlds, len(self._history) < self._explore)
             self._release = replace(self._release, precision=self._gram, radius=radius, explore=explore)
         return self._release
@@ -136,7 +127,7 @@ class MaximumLikelihood(Exact):
         self._release = Release(
             theta=theta.reshape(last.theta.shape),
             precision=precision.reshape(last.precision.shape),
-            radius=np.where(due, self._width(), last.radius),
+            radius=np.where(due, self._width(len(self._history)), last.radius),
             explore=np.zeros_like(last.explore),
             count=np.asarray(last.count + due),
         )
@@ -157,11 +148,3 @@ class MaximumLikelihood(Exact):
         if self._schedule == "determinant":
             return np.asarray(np.linalg.slogdet(self._gram)[1])
         return np.full(self._shape[0], float(len(self._history)))
-
-    def _width(self) -> float:
-        """The radius for the next visitor."""
-        return self._radius(len(self._history) + 1) if callable(self._radius) else self._radius
-
-
-def _one_of(name: str, value: str, words: tuple[str, ...]) -> None:
-    require(value in words, f"{name} must be {' or '.join(words)}", **{name: value})

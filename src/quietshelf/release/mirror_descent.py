@@ -19,9 +19,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.choice import chosen_features, moments, utilities
-from quietshelf.release.exact import Exact
-from quietshelf.release.history import exact_ledger
-from quietshelf.release.maximum_likelihood import Radius
+from quietshelf.release.exact import Exact, Radius, exact_ledger
 from quietshelf.statistics import Shown
 from quietshelf.types import FloatArray, Release, Round, positive, whole
 
@@ -82,11 +80,9 @@ class MirrorDescent(Exact):
         step: float | None = None,
         radius: Radius | None = None,
     ) -> None:
-        super().__init__(worlds, capacity, dim)
+        super().__init__(worlds, capacity, dim, OnlineWidth(dim=dim, capacity=capacity) if radius is None else radius)
         self._bound = math.sqrt(dim) if bound is None else positive("bound", bound)
         self._step = math.log1p(capacity) / 2 + self._bound + 1 if step is None else positive("step", step)
-        chosen = OnlineWidth(dim=dim, capacity=capacity) if radius is None else radius
-        self._radius = chosen if callable(chosen) else positive("radius", chosen, zero=True)
         self._rounds = 0
         first = dim * self._step if ridge is None else positive("ridge", ridge)
         precision = np.broadcast_to(first * np.eye(dim), (*worlds, dim, dim))
@@ -102,9 +98,8 @@ class MirrorDescent(Exact):
 
     def _made(self, theta: FloatArray, precision: FloatArray) -> Release:
         worlds = theta.shape[:-1]
-        radius = self._radius(self._rounds + 1) if callable(self._radius) else self._radius
-        count = np.full(worlds, self._rounds, dtype=np.int64)
-        return Release(theta, precision, np.full(worlds, radius), np.zeros(worlds, dtype=bool), count)
+        count, explore = np.full(worlds, self._rounds, dtype=np.int64), np.zeros(worlds, dtype=bool)
+        return Release(theta, precision, np.full(worlds, self._width(self._rounds)), explore, count)
 
 
 def moved(
