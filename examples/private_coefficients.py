@@ -16,8 +16,9 @@ from quietshelf.choice import fit
 from quietshelf.choice.maps import feature_map
 from quietshelf.logs.encoded import encoded, parse_scales, scaled
 from quietshelf.logs.reading import read_log
+from quietshelf.release.geometry import scaled_curvature
 from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.release.private_newton import declared_curvature, first_rounds, private_newton
+from quietshelf.release.private_newton import first_rounds, private_newton
 from quietshelf.statistics import Shown
 
 RHO, SHOWN = 1.0, 5
@@ -34,7 +35,7 @@ def main() -> None:
     assert ready.person is not None, "this log says who came"  # noqa: S101 - it was made so below
     once, rounds = first_rounds(ready.person), ready.rounds
     features, choice, available = rounds.features[once], rounds.choice[once], rounds.available[once]
-    guess = declared_curvature(
+    guess = scaled_curvature(
         feature_map("item"), visitor_scale=np.ones(0), item_scale=np.ones(len(TASTES)), capacity=SHOWN
     )
     private = private_newton(

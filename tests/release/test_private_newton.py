@@ -9,14 +9,14 @@ from quietshelf.accounting import Assumption
 from quietshelf.choice import fit
 from quietshelf.choice.maps import feature_map
 from quietshelf.release.batch_pair import scales
-from quietshelf.release.geometry import catalogue_curvature, unknown_curvature
+from quietshelf.release.geometry import catalogue_curvature, scaled_curvature, unknown_curvature
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
-from quietshelf.release.private_newton import LAST, SQUARES, STEPS, declared_curvature, first_rounds, private_newton
+from quietshelf.release.private_newton import LAST, SQUARES, STEPS, first_rounds, private_newton
 from quietshelf.statistics import Shown
 from quietshelf.types import FloatArray
 
 THETA = np.array([-2.0, 1.5, -1.0, 0.5])
-CURVATURE = declared_curvature(feature_map("item"), visitor_scale=np.zeros(0), item_scale=np.ones(3), capacity=8)
+CURVATURE = scaled_curvature(feature_map("item"), visitor_scale=np.zeros(0), item_scale=np.ones(3), capacity=8)
 
 
 def log(count: int, rng: np.random.Generator) -> Shown:
@@ -86,12 +86,12 @@ def test_standard_errors_count_sampling_and_noise(rho: float, declared: bool) ->
     assert not honest(z / 1.5)
 
 
-def test_declared_curvature_is_that_of_a_large_catalogue_of_such_items() -> None:
+def test_scaled_curvature_is_that_of_a_large_catalogue_of_such_items() -> None:
     """100,000 items drawn with the declared scales agree to 3 %."""
     rng = np.random.default_rng(5)
     u, v = np.array([2.0, 0.5]), np.array([0.3, 1.0, 3.0])
     made = feature_map("full")
-    exact = declared_curvature(made, visitor_scale=u, item_scale=v, capacity=5)
+    exact = scaled_curvature(made, visitor_scale=u, item_scale=v, capacity=5)
     drawn = catalogue_curvature(v * rng.normal(size=(100_000, 3)), made, visitor_scale=u, capacity=5)
     size = np.sqrt(np.outer(np.diagonal(exact), np.diagonal(exact)))
     assert np.abs((exact - drawn) / size).max() < 0.03

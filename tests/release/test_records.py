@@ -83,10 +83,10 @@ def test_geometry_stays_at_the_first_guess_until_information_rises_above_the_noi
     """Drowned records leave only the anchor, scaled; clear ones move the shape."""
     first = np.diag([1.0, 2.0, 3.0])
     drowned_item = made(4, Scales(1e4, 1e4))
-    shape = geometry([drowned_item], first, anchor=50, caution=2)
+    shape = geometry([drowned_item], first, declared=True)
     np.testing.assert_allclose(shape, first * 150 / (150 + 400))
     clear = made(5, QUIET)
-    moved = geometry([clear], first, anchor=50, caution=2)
+    moved = geometry([clear], first, declared=True)
     frame = np.linalg.inv(clear.coordinates) @ clear.vectors
     np.testing.assert_allclose(moved, (frame @ np.diag(clear.values) @ frame.T + 150 * first) / 550, rtol=1e-6)
 

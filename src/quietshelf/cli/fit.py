@@ -77,9 +77,9 @@ def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: flo
     import numpy as np
 
     from quietshelf.logs.encoded import encoded
-    from quietshelf.release.geometry import unknown_curvature
+    from quietshelf.release.geometry import scaled_curvature, unknown_curvature
     from quietshelf.release.noise import DiscreteGaussian
-    from quietshelf.release.private_newton import declared_curvature, first_rounds, private_newton
+    from quietshelf.release.private_newton import first_rounds, private_newton
     from quietshelf.statistics import Shown
 
     ready = encoded(log, chosen_map)
@@ -89,7 +89,7 @@ def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: flo
         features, choice, available = features[counted], choice[counted], available[counted]
     sides = {"visitor_scale": np.ones(len(log.visitor_names)), "item_scale": np.ones(len(log.item_names))}
     guess = (
-        declared_curvature(chosen_map, **sides, capacity=capacity) if declared else unknown_curvature(len(ready.names))
+        scaled_curvature(chosen_map, **sides, capacity=capacity) if declared else unknown_curvature(len(ready.names))
     )
     found = private_newton(
         Shown(features, available, choice),

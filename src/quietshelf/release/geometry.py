@@ -15,6 +15,8 @@ from quietshelf.types import FloatArray, finite, require, whole
 
 FLOOR = 0.01
 """Eigenvalues of a curvature are floored at this share of the largest before any use."""
+MANY = 10**6
+"""Items of a shop whose catalogue is not declared: subsets then hardly share any."""
 
 
 def curvature_at_zero(second: FloatArray, mean_outer: FloatArray, *, items: int, capacity: int) -> FloatArray:
@@ -46,13 +48,19 @@ def catalogue_curvature(
     items = finite("catalogue", catalogue, shape=(None, None))
     scale = np.atleast_1d(finite("visitor_scale", visitor_scale))
     require(bool((scale > 0).all()), "visitor_scale must be positive", visitor_scale=visitor_scale)
-    count, item_dim = items.shape
-    item = np.concatenate([np.ones((count, 1)), items], axis=1)
+    item = np.concatenate([np.ones((len(items), 1)), items], axis=1)
     mean = item.mean(axis=0)
-    inner = curvature_at_zero(item.T @ item / count, np.outer(mean, mean), items=count, capacity=capacity)
-    outer = np.kron(np.diag(np.concatenate([[1.0], scale**2])), inner)
-    index = feature_map.in_product(scale.size, item_dim)
-    return np.asarray(outer[np.ix_(index, index)])
+    inner = curvature_at_zero(item.T @ item / len(items), np.outer(mean, mean), items=len(items), capacity=capacity)
+    return _selected(inner, feature_map, scale)
+
+
+def scaled_curvature(
+    feature_map: FeatureMap, *, visitor_scale: FloatArray, item_scale: FloatArray, capacity: int
+) -> FloatArray:
+    """Γ0 of features declared independent, mean zero, of these standard deviations, (d, d)."""
+    u, v = finite("visitor_scale", visitor_scale), finite("item_scale", item_scale)
+    second, mean_outer = np.diag(np.append(1.0, v**2)), np.diag(np.append(1.0, np.zeros_like(v)))
+    return _selected(curvature_at_zero(second, mean_outer, items=MANY, capacity=capacity), feature_map, u)
 
 
 def unknown_curvature(dim: int) -> FloatArray:
@@ -73,6 +81,13 @@ def coordinates(curvature: FloatArray) -> FloatArray:
     scale = 1.0 / np.sqrt(curvature.shape[-1] * values)
     result: FloatArray = scale[..., :, None] * np.swapaxes(vectors, -1, -2)
     return result
+
+
+def _selected(inner: FloatArray, feature_map: FeatureMap, visitor_scale: FloatArray) -> FloatArray:
+    """What a map selects of E[(1,u)(1,u)'] ⊗ (curvature of (1, v)), (d, d)."""
+    outer = np.kron(np.diag(np.append(1.0, visitor_scale**2)), inner)
+    index = feature_map.in_product(visitor_scale.size, len(inner) - 1)
+    return np.asarray(outer[np.ix_(index, index)])
 
 
 def _eigen(curvature: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -24,9 +24,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from quietshelf.accounting import Ledger, noise_for
-from quietshelf.choice.maps import FeatureMap
 from quietshelf.release import batch_pair, records
-from quietshelf.release.geometry import coordinates, curvature_at_zero, floored
+from quietshelf.release.geometry import coordinates, floored
 from quietshelf.release.noise import NoiseSource, entry
 from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Shown, Total, contribution, nothing, on_grid, summed
@@ -45,8 +44,6 @@ CHUNK = 1 << 12
 CAUTION = 2.0
 """Standard deviations of its noise that are added to the sum of squares: errors are rather too large than too small."""
 MARGIN = 1 - 1e-12
-MANY = 10**6
-"""Items of a shop whose catalogue is not declared: subsets then hardly share any."""
 
 
 class Sums(NamedTuple):
@@ -116,7 +113,7 @@ def private_newton(
         noisy = batch_pair.release(total, scales=scales, source=source)
         released.append(Sums(theta, frame, scales, noisy))
         latest = records.record(noisy, theta=theta, coordinates=frame, scales=scales, size=len(shown.position))
-        shape = records.geometry([latest], first, anchor=50.0 if declared else 5.0, caution=2.0 if declared else 1.0)
+        shape = records.geometry([latest], first, declared=declared)
         full = records.rebuild([latest], prior, Estimate(theta, full.precision))
     scale = noise_for(1.0, SQUARES * MARGIN * rho)
     ledger = ledger.spend(entry(source, "squared scores", sensitivity=1.0, scale=scale, visitors=0))
@@ -125,17 +122,6 @@ def private_newton(
     covariance = _covariance(latest, prior, full, variation)
     below = int(np.max(records.drowned(latest)))
     return PrivateTastes(full.theta, covariance, ledger, below, tuple(released), squares)
-
-
-def declared_curvature(
-    feature_map: FeatureMap, *, visitor_scale: FloatArray, item_scale: FloatArray, capacity: int
-) -> FloatArray:
-    """Γ0 of features declared independent, mean zero, of these standard deviations, (d, d)."""
-    u, v = finite("visitor_scale", visitor_scale), finite("item_scale", item_scale)
-    second, mean_outer = np.diag(np.append(1.0, v**2)), np.diag(np.append(1.0, np.zeros_like(v)))
-    inner = curvature_at_zero(second, mean_outer, items=MANY, capacity=capacity)
-    index = feature_map.in_product(u.size, v.size)
-    return np.asarray(np.kron(np.diag(np.append(1.0, u**2)), inner)[np.ix_(index, index)])
 
 
 def first_rounds(person: IntArray) -> IntArray:

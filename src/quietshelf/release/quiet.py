@@ -73,16 +73,6 @@ class Quiet:
         """What one batch may cost."""
         return self.rho / self.visits
 
-    @property
-    def anchor(self) -> float:
-        """Visitors, over d, that Γ0 counts for in later geometry."""
-        return 50.0 if self.declared else 5.0
-
-    @property
-    def caution(self) -> float:
-        """Multiples of the noise by which noisy curvature is reduced before it shapes later geometry."""
-        return 2.0 if self.declared else 1.0
-
     def ledger(self, source: NoiseSource) -> Ledger:
         """An empty ledger with this budget; without limit where the source is noiseless and all is lost anyway."""
         return Ledger(budget=None if source.noiseless else self.rho, visits=self.visits, unit=self.unit)
@@ -189,7 +179,7 @@ class Learner:
         ``size`` stands in for the schedule where a batch was dropped and its successor is to be no larger.
         """
         config, dim = self.config, self.curvature.shape[-1]
-        shape = records.geometry(self.records, self.curvature, anchor=config.anchor, caution=config.caution)
+        shape = records.geometry(self.records, self.curvature, declared=config.declared)
         return OpenBatch(
             number=0 if after is None else after.number + 1,
             size=size or config.batch_size(dim, None if after is None else after.size),

@@ -23,6 +23,21 @@ REBUILDS = 2
 """How often the estimate is rebuilt after a release; the weights depend on it, and settle at once."""
 
 
+class Trust(NamedTuple):
+    """How firmly a first guess Γ0 is held.
+
+    Attributes:
+        anchor: Visitors that it counts for, over d.
+        caution: Multiples of the noise's spectral norm, sH sqrt(2 d), by which what was seen is reduced.
+    """
+
+    anchor: float
+    caution: float
+
+
+DECLARED, BLIND = Trust(50.0, 2.0), Trust(5.0, 1.0)
+
+
 class Record(NamedTuple):
     """What one release left behind, in the coordinates of its batch.
 
@@ -127,16 +142,15 @@ def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> Flo
     return result
 
 
-def geometry(records: Sequence[Record], first: FloatArray, *, anchor: float, caution: float) -> FloatArray:
+def geometry(records: Sequence[Record], first: FloatArray, *, declared: bool) -> FloatArray:
     """Γ for the next batch: what the records saw of curvature, less its noise, held by the first guess, (..., d, d).
 
     Args:
         records: All releases so far.
         first: Γ0.
-        anchor: Visitors that Γ0 counts for, over d.
-        caution: Multiples of the noise's spectral norm, sH sqrt(2 d), by which eigenvalues are reduced.
+        declared: Whether Γ0 was declared, and is trusted longer, or is the blind guess I/d.
     """
-    dim = first.shape[-1]
+    dim, (anchor, caution) = first.shape[-1], DECLARED if declared else BLIND
     total = anchor * dim * first
     for item in records:
         above = np.maximum(item.values - caution * item.scales.information * np.sqrt(2 * dim), 0.0)
