@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quietshelf.experiments.contestants import FAMILY, config_of, plan_of
+from quietshelf.experiments.contestants import config_of
 from quietshelf.loop import Setting
 from quietshelf.release import theory
 from quietshelf.release.noise import ContinuousGaussian
@@ -34,11 +34,11 @@ class Bounds:
 
 def bounds(settings: Mapping[str, Any], setting: Setting) -> Bounds | None:
     """The numbers, or None for a policy that the theorems do not speak of."""
-    if settings["policy"] not in FAMILY:
+    config = config_of(settings)
+    if config is None:
         return None
     dim, capacity, horizon = setting.dim, setting.capacity, setting.horizon
-    config = config_of(settings)
-    plan = plan_of(settings, dim=dim, capacity=capacity, horizon=horizon, source=ContinuousGaussian())
+    plan = config.plan(dim=dim, capacity=capacity, horizon=horizon, source=ContinuousGaussian())
     refits = theory.refit_bound(dim=dim, capacity=capacity, horizon=horizon, shift=plan.shift, information=0.0)
     alpha = plan.radius(horizon) / config.scale
     regret = theory.regret_bound(

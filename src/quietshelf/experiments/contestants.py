@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from quietshelf.loop import Contestant
-from quietshelf.loop.named import contestant
-from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta, Plan
-from quietshelf.release.noise import NoiseSource
-from quietshelf.types import require
+from quietshelf.loop.named import MAKERS, MakeDpmnl, contestant
+from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
+from quietshelf.types import one_of
 
-FAMILY: Mapping[str, Callable[..., Dpmnl | DpmnlEpsilonDelta]] = {"dpmnl": Dpmnl, "dpmnl-eps-delta": DpmnlEpsilonDelta}
-"""The paper's policy and its benchmark."""
 NOT_OPTIONS = ("policy", "worlds", "schedule")
 SCHEDULES = ("own", "equal")
 
@@ -31,17 +28,12 @@ def make(label: str, settings: Mapping[str, Any]) -> Contestant:
 def options_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What the curator is given."""
     schedule = settings.get("schedule", "own")
-    require(schedule in SCHEDULES, f"schedule must be one of {', '.join(SCHEDULES)}", schedule=schedule)
+    one_of("schedule", schedule, SCHEDULES)
     options = {key: value for key, value in settings.items() if key not in NOT_OPTIONS}
     return options if schedule == "own" else {**options, "trigger": "doubling"}
 
 
-def config_of(settings: Mapping[str, Any]) -> Dpmnl | DpmnlEpsilonDelta:
-    """The settings of DPMNL or its benchmark."""
-    require(settings["policy"] in FAMILY, f"policy must be one of {', '.join(FAMILY)}", policy=settings["policy"])
-    return FAMILY[settings["policy"]](**options_of(settings))
-
-
-def plan_of(settings: Mapping[str, Any], *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Plan:
-    """The numbers of DPMNL or its benchmark in one world."""
-    return config_of(settings).plan(dim=dim, capacity=capacity, horizon=horizon, source=source)
+def config_of(settings: Mapping[str, Any]) -> Dpmnl | DpmnlEpsilonDelta | None:
+    """The settings of DPMNL or its benchmark; None for other policies."""
+    made = MAKERS[settings["policy"]](**options_of(settings))
+    return made.config if isinstance(made, MakeDpmnl) else None
