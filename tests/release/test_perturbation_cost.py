@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.release.bounds import mean_width_bound, smooth_loss
 
 from quietshelf.release.perturbation_cost import Calibration, calibrate, choice_loss, cost, renyi_curve
 from quietshelf.release.perturbation_curves import (
@@ -17,7 +16,9 @@ from quietshelf.release.perturbation_curves import (
     mean_length,
     proven_rho,
     renyi_bound,
+    repaired_bound,
     repaired_rho,
+    smooth_loss,
 )
 from quietshelf.release.perturbation_paper import theorem_one, theorem_one_repaired, theorem_one_rho
 
@@ -31,13 +32,16 @@ log_scales = st.floats(-3, 6).map(lambda power: 10**power)
     dim=st.integers(1, 60),
     capacity=st.integers(1, 30),
     calibration=calibrations,
+    distance=st.floats(0.05, 20),
 )
 @settings(max_examples=150)
-def test_calibrate_and_cost_are_inverse(log_rho: float, dim: int, capacity: int, calibration: Calibration) -> None:
+def test_calibrate_and_cost_are_inverse(
+    log_rho: float, dim: int, capacity: int, calibration: Calibration, distance: float
+) -> None:
     """What is calibrated costs rho, to a relative 1e-6, and never more."""
     assume(calibration != "paper" or capacity > 1)
     rho = 10**log_rho
-    spent = cost(*calibrate(rho, dim, capacity, calibration), dim, capacity, calibration)
+    spent = cost(*calibrate(rho, dim, capacity, calibration, distance=distance), dim, capacity, calibration)
     assert rho * (1 - 1e-6) <= spent <= rho
 
 
@@ -145,7 +149,7 @@ def test_proven_cost_lies_between_the_gaussian_floor_and_closed_forms(
     orders = 1 + np.geomspace(1e-3, 1e6, 200)
     curve = renyi_bound(orders, sigma, ridge, loss)
     assert (curve <= orders * rho * (1 + 1e-9)).all()
-    assert (curve <= mean_width_bound(orders, sigma, ridge, loss) * (1 + 1e-9)).all()
+    assert (curve <= repaired_bound(orders, sigma, ridge, loss) * (1 + 1e-9)).all()
     assert (np.diff(curve) >= -1e-9 * curve[1:]).all()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.release.bounds import mean_width_bound, smooth_loss
 
 from quietshelf.auditing.quadrature import Crowd, Pair, in_plane, log_integral
 from quietshelf.release.epsilon_delta import calibrate_epsilon, repaired_theorem
@@ -18,6 +17,8 @@ from quietshelf.release.perturbation_curves import (
     Perturbation,
     proven_rho,
     renyi_bound,
+    repaired_bound,
+    smooth_loss,
 )
 from quietshelf.release.perturbation_paper import theorem_one
 
@@ -49,7 +50,7 @@ def test_quadrature_is_exact_where_the_divergence_is_known() -> None:
     for order in (1.05, 2.0, 64.0):
         pair = known.on_grid(ridge, sigma, order)
         np.testing.assert_allclose(pair.divergence(sigma, order), 2 * order / sigma**2, rtol=EXACT)
-        np.testing.assert_allclose(np.exp(pair.densities(sigma).first).sum(-1) * pair.spacing, 1.0, rtol=EXACT)
+        np.testing.assert_allclose(np.exp(pair.log_densities(sigma)[0]).sum(-1) * pair.spacing, 1.0, rtol=EXACT)
 
 
 def test_quadrature_is_converged() -> None:
@@ -70,7 +71,7 @@ def test_curve_bounds_the_exact_divergence_of_random_neighbours(capacity: int) -
     for sigma, ridge in perturbations(rng, 12):
         people = crowd(rng, instances=16, others=int(rng.integers(0, 3)), capacity=capacity)
         curve = renyi_curve(ORDERS, sigma, ridge, 1, capacity)
-        assert (curve <= mean_width_bound(ORDERS, sigma, ridge, loss) * (1 + EXACT)).all()
+        assert (curve <= repaired_bound(ORDERS, sigma, ridge, loss) * (1 + EXACT)).all()
         rho = cost(sigma, ridge, 1, capacity)
         for order, claimed in zip(ORDERS, curve, strict=True):
             exact = people.on_grid(ridge, sigma, order).divergence(sigma, order)
@@ -106,7 +107,7 @@ def test_general_bound_holds_for_a_loss_of_another_kind() -> None:
     rng = np.random.default_rng(8)
     z = rng.normal(scale=5, size=(40, 4, 1))
     for sigma, ridge in [*perturbations(rng, 8), theorem_one(1.0, lipschitz=1.0, smoothness=1.0, rank=1, dim=1)]:
-        curve, repaired = renyi_bound(ORDERS, sigma, ridge, loss), mean_width_bound(ORDERS, sigma, ridge, loss)
+        curve, repaired = renyi_bound(ORDERS, sigma, ridge, loss), repaired_bound(ORDERS, sigma, ridge, loss)
         for order, *claimed in zip(ORDERS, curve, repaired, order_times(ORDERS, sigma, ridge, loss), strict=True):
             reach = (10 * sigma + 2 * order + 8) / ridge
             a = np.linspace(-reach, reach, 3000)
@@ -130,7 +131,7 @@ def test_epsilon_delta_calibrations_keep_their_delta(epsilon: float) -> None:
     fair = calibrate_epsilon(epsilon, 1e-3, fits=1, dim=1, capacity=3)
     repaired = repaired_theorem(epsilon, 1e-3, choice_loss(1, 3), dim=1)
     for sigma, ridge in (fair, repaired):
-        assert people.on_grid(ridge, sigma, 1.0, finer=4.0).densities(sigma).excess(epsilon).max() <= 1e-3
+        assert people.on_grid(ridge, sigma, 1.0, finer=4.0).excess(sigma, epsilon).max() <= 1e-3
 
 
 def test_curve_bounds_the_exact_divergence_in_the_plane() -> None:

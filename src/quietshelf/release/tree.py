@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -107,14 +107,17 @@ def sound_law(rho: float, *, sensitivity: float, horizon: int) -> Law:
     return Law(scale, scale)
 
 
-def printed_law(epsilon: float, delta: float, *, capacity: int, horizon: int) -> Law:
-    """The supplement's N = (N' + N'^T) / sqrt(2), N' of variance sigma_cov², as its text has it.
+def printed_law(
+    epsilon: float, delta: float, *, capacity: int, horizon: int, reading: Literal["text", "pseudo-code"] = "text"
+) -> Law:
+    """The supplement's N = (N' + N'^T) / sqrt(2), N' of variance sigma_cov².
 
-    All entries of N' are independent: variance 2 sigma_cov² on the diagonal, sigma_cov² off it. (The pseudo-code has
-    N'_ij = N'_ji, so 2 sigma_cov² everywhere; that costs the same.)
+    The text has all entries of N' independent: variance 2 sigma_cov² on the diagonal, sigma_cov² off it. The
+    pseudo-code has N'_ij = N'_ji, so that N = sqrt(2) N': 2 sigma_cov² everywhere. Both cost the same.
     """
+    require(reading in ("text", "pseudo-code"), "reading must be text or pseudo-code", reading=reading)
     scale = math.sqrt(2.0 * printed_variance(epsilon, delta, capacity=capacity, horizon=horizon))
-    return Law(scale, scale)
+    return Law(scale, scale if reading == "text" else math.sqrt(2.0) * scale)
 
 
 def repaired_law(epsilon: float, delta: float, *, capacity: int, horizon: int) -> Law:
