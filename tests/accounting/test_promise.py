@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -12,8 +11,12 @@ from quietshelf.accounting import HISTORY, Assumption, Event, Ledger, epsilon_of
 from quietshelf.accounting.figures import shown
 
 SCORE = gaussian("score", sensitivity=2.0, noise=2.0, visitors=0, assumption=Assumption.EXACT_GRID)
-TREE = replace(
-    gaussian("gram tree", sensitivity=2.0, noise=2.0, visitors=HISTORY, assumption=Assumption.REAL_ARITHMETIC),
+TREE = gaussian(
+    "gram tree",
+    sensitivity=2.0,
+    noise=2.0,
+    visitors=HISTORY,
+    assumption=Assumption.REAL_ARITHMETIC,
     nominal_rho=0.0625,
 )
 UNBOUNDED = Event(

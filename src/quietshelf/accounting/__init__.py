@@ -6,6 +6,7 @@ from quietshelf.accounting.conversions import (
     epsilon_of_gaussian,
     epsilon_of_renyi,
     epsilon_text,
+    rho_classic,
     rho_of,
 )
 from quietshelf.accounting.events import HISTORY, Assumption, Event, Visitors, gaussian, noise_for
@@ -27,6 +28,7 @@ __all__ = [
     "epsilon_text",
     "gaussian",
     "noise_for",
+    "rho_classic",
     "rho_of",
     "together",
 ]

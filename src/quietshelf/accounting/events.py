@@ -108,6 +108,8 @@ def gaussian(
     noise: float,
     visitors: Visitors,
     assumption: Assumption,
+    nominal_rho: float | None = None,
+    detail: str = "",
 ) -> Event:
     """A release with Gaussian noise: rho = sensitivity² / (2 noise²), computed exactly and rounded upwards.
 
@@ -121,6 +123,8 @@ def gaussian(
         noise=noise,
         rho=_gaussian_rho(at_least_zero("sensitivity", sensitivity), positive("noise", noise, zero=True)),
         assumption=assumption,
+        nominal_rho=nominal_rho,
+        detail=detail,
     )
 
 
