@@ -32,16 +32,13 @@ log_scales = st.floats(-3, 6).map(lambda power: 10**power)
     dim=st.integers(1, 60),
     capacity=st.integers(1, 30),
     calibration=calibrations,
-    distance=st.floats(0.05, 20),
 )
 @settings(max_examples=150)
-def test_calibrate_and_cost_are_inverse(
-    log_rho: float, dim: int, capacity: int, calibration: Calibration, distance: float
-) -> None:
+def test_calibrate_and_cost_are_inverse(log_rho: float, dim: int, capacity: int, calibration: Calibration) -> None:
     """What is calibrated costs rho, to a relative 1e-6, and never more."""
     assume(calibration != "paper" or capacity > 1)
     rho = 10**log_rho
-    spent = cost(*calibrate(rho, dim, capacity, calibration, distance=distance), dim, capacity, calibration)
+    spent = cost(*calibrate(rho, dim, capacity, calibration), dim, capacity, calibration)
     assert rho * (1 - 1e-6) <= spent <= rho
 
 
