@@ -52,6 +52,9 @@ def test_a_restored_backup_drops_its_open_batches_and_says_so(tmp_path: Path) ->
     for leftover in tmp_path.glob("shop.db*"):
         leftover.unlink()
     shutil.copy(tmp_path / "backup.db", tmp_path / "shop.db")
+    early = CliRunner().invoke(app, ["ledger", *where(tmp_path)])  # it agrees with itself: not enough
+    assert early.exit_code == 1
+    assert f"not verified: shelf teas: {lost} releases are missing, so this is a backup" in early.stdout
     with inline(database, tmp_path, clock=clock) as client:
         found = client.get("/v1/shelves/teas/privacy").json()
         assert found["releases"] == 0
@@ -80,8 +83,12 @@ def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
     assert report.exit_code == 0
     assert "joint differential privacy is promised with rho = 4" in report.stdout
     assert "batch 0: score, sensitivity 2.0" in report.stdout
-    assert "verified" in report.stdout
+    assert "to one visit the dearest batch counts: rho" in report.stdout
+    assert "\n  verified\n" in report.stdout
     (tmp_path / "secrets" / "epoch.json").unlink()
+    unknown = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
+    assert unknown.exit_code == 1
+    assert "not verified: the epoch file must be the one of this database" in unknown.stdout
     service = Service(Settings(database=database, secrets=str(tmp_path / "secrets")))
     with pytest.raises(ValueError, match="if this is a backup, run quietshelf restore"):
         service.start()
@@ -95,6 +102,18 @@ def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, ["ledger", *where(tmp_path), "--json"])
     assert wrong.exit_code == 1
     assert json.loads(wrong.stdout)["verified"] is False
+
+
+def test_the_ledger_command_makes_nothing_that_it_could_then_find_clean(tmp_path: Path) -> None:
+    """A mistyped path is refused; a database made on the spot would have promised nothing, and be verified."""
+    missing = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
+    assert isinstance(missing.exception, ValueError)
+    assert list(tmp_path.iterdir()) == []
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path):
+        pass
+    empty = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
+    assert empty.exit_code == 0
+    assert "no shelf was ever made here" in empty.stdout
 
 
 def test_another_key_file_is_refused(tmp_path: Path) -> None:

@@ -1,25 +1,31 @@
-"""Is the ledger equal to what was published? Every release is computed again from its public record, every cost too."""
+"""Is the ledger equal to what was published? Every release is computed again from its public record, every cost too.
+
+A backup that was put back agrees with itself; that releases are missing from it the epoch file alone can tell.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
+import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import BudgetExceeded, Event, gaussian
 from quietshelf.release import records
 from quietshelf.release.batch_pair import Scales
-from quietshelf.service import learning, reading
+from quietshelf.service import epochs, learning, reading, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
-from quietshelf.service.restore import LOST, UNSURE
+from quietshelf.service.restore import LOST, NOWHERE, UNSURE
 from quietshelf.service.views import settings_of
 from quietshelf.statistics import information_sensitivity, score_sensitivity
 from quietshelf.types import FloatArray
 
 TOLERANCE = 1e-9
 """Another machine's linear algebra may round the estimate differently; costs are compared to the last bit."""
+
+BEHIND = "shelf {name}: {count} releases are missing, so this is a backup; start the service, which enters their cost"
 
 
 def verify(connection: Connection, row: Row) -> list[str]:
@@ -29,6 +35,19 @@ def verify(connection: Connection, row: Row) -> list[str]:
         return [*wrong, *_estimates(connection, row)]
     except BudgetExceeded as error:  # no learner can be made of such a ledger
         return wrong or [str(error)]
+
+
+def forgotten(connection: Connection, known: dict[str, Any]) -> list[str]:
+    """What the epoch file knows of (``Vault.marks``, read before) and this database does not."""
+    found, identity = epochs.marks(connection), connection.execute(sa.select(schema.store.c.identity)).scalar_one()
+    if known.get("identity") != identity:
+        either = epochs.used(found) or epochs.used(known.get("shelves", {}))
+        return [epochs.OTHER] if either else []
+    return [
+        BEHIND.format(name=mark["name"], count=mark["released"] - found.get(shelf, NOWHERE)["released"])
+        for shelf, mark in known["shelves"].items()
+        if mark["opened"] >= 0 and (shelf not in found or mark["released"] > found[shelf]["released"])
+    ]
 
 
 def _events(connection: Connection, row: Row) -> Iterator[str]:
