@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from quietshelf.accounting import noise_for
+from quietshelf.accounting.figures import shown_below
 from quietshelf.auditing import Auditable, Claim, audit
 from quietshelf.auditing.words import sentence, verdict
 from quietshelf.types import FloatArray
@@ -40,7 +41,7 @@ def main() -> None:
             run=partial(release, sensitivity),
         )
         found = audit(subject, runs=RUNS, rng=np.random.default_rng(0), tests=len(SENSITIVITIES))
-        print(f"{name}: claimed rho = {RHO:g}, measured at least {found.measured:.2f}: {verdict(found)}")
+        print(f"{name}: claimed rho = {RHO:g}, measured at least {shown_below(found.measured)}: {verdict(found)}")
         print(f"    {sentence(found)}")
 
 

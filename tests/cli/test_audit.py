@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from quietshelf import __version__
+
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     call = [sys.executable, "-m", "quietshelf", "audit", *arguments]
@@ -26,10 +28,12 @@ def test_sound_mechanism_ends_well_and_leaves_a_page(tmp_path: Path) -> None:
     assert "No promise was refuted" in " ".join(found.stdout.split())
     page = path.read_text()
     assert page.startswith("<!doctype html>")
-    assert "<svg" in page
+    assert page.count('src="data:image/svg+xml;base64,') == page.count("src=") == 1
     assert "guessing" in page
-    assert 'src="' not in page
+    assert "prefers-color-scheme:dark" in page
+    assert f"<td class=words>{__version__}</td>" in page  # whoever files it knows what was audited
     assert "@import" not in page
+    assert "http" not in page
 
 
 def test_refuted_claim_ends_with_status_one(tmp_path: Path) -> None:
@@ -47,7 +51,9 @@ def test_refuted_claim_ends_with_status_one(tmp_path: Path) -> None:
     assert finding["computed"]["rho"] == pytest.approx(3.0)
     assert finding["measured"]["gaussian"] > 1.0
     assert len(finding["roc"]["level"]) == len(finding["roc"]["power"])
-    assert 'class="refuted"' in path.read_text()
+    page = path.read_text()
+    assert '<blockquote class="refuted">✘ Refuted: gram tree, as printed in the paper.' in page
+    assert page.index("blockquote class") < page.index("How it was tested")
 
 
 def test_infinite_claims_are_words_in_json() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -50,7 +50,17 @@ def shown(value: float) -> str:
     >>> shown(8.97912), shown(1.0), shown(1.0 + 1e-15), shown(1e-12), shown(math.inf)
     ('8.98', '1', '1', '1e-12', 'infinite')
     """
-    if math.isinf(value):
-        return "infinite"
-    figure = Decimal(value * (1 - TOLERANCE))
-    return f"{float(Context(prec=4, rounding=ROUND_CEILING).plus(figure)):.4g}"
+    return _shown(value * (1 - TOLERANCE), ROUND_CEILING)
+
+
+def shown_below(value: float) -> str:
+    """The same downwards, for what helps a promise if it is large: noise, and what an attack has shown at least.
+
+    >>> shown_below(2.23608), shown_below(0.8 - 1e-16), shown_below(0.0), shown_below(math.inf)
+    ('2.236', '0.8', '0', 'infinite')
+    """
+    return _shown(value * (1 + TOLERANCE), ROUND_FLOOR)
+
+
+def _shown(value: float, rounding: str) -> str:
+    return "infinite" if math.isinf(value) else f"{float(Context(prec=4, rounding=rounding).plus(Decimal(value))):.4g}"

@@ -43,29 +43,36 @@ def sentence(finding: Finding) -> str:
         found += f"; the promise allows up to {_share(float(limit[0]))}"
     if finding.refuted:
         return f"{found}. The promise cannot be true: more is lost than it says."
+    if limit is not None and power > limit[0]:
+        return f"{found}. So few runs may exceed that by chance: this is compatible with the promise."
     return f"{found}. This is compatible with the promise."
 
 
-def summary(audit: Audit) -> list[str]:
-    """The whole audit in a few sentences."""
-    claims = [finding for finding in audit.findings if not finding.claim.nothing]
-    broken = sorted({finding.name for finding in claims if finding.refuted})
+def conclusion(audit: Audit) -> str:
+    """What came of the whole audit."""
+    if broken := sorted({finding.name for finding in audit.findings if finding.refuted}):
+        return f"Refuted: {', '.join(broken)}. Do not rely on what it promises."
+    return "No promise was refuted. An audit can refute a promise, it cannot prove one: for that see the proofs."
+
+
+def method(audit: Audit) -> list[str]:
+    """How it was done, with what certainty, and what it finds where nothing is promised."""
+    open_ones = [finding for finding in audit.findings if finding.claim.nothing]
     lines = [
-        f"{len(claims)} promises were put to the test, each by up to {audit.runs:,} runs in each of two worlds that "
-        f"differ in one visitor only. Half of the runs taught the attacker, the other half judged.",
+        f"{len(audit.findings) - len(open_ones)} promises were put to the test, each by up to {audit.runs:,} runs in "
+        f"each of two worlds that differ in one visitor only. Half of the runs taught the attacker, the other half "
+        f"judged.",
         f"With a confidence of {100 * audit.confidence:g} % for all tests together, no lower bound is too large.",
     ]
-    if broken:
-        lines.append(f"Refuted: {', '.join(broken)}. Do not rely on what it promises.")
-    else:
-        lines.append(
-            "No promise was refuted. An audit can refute a promise, it cannot prove one: for that see the proofs."
-        )
-    open_ones = [finding for finding in audit.findings if finding.claim.nothing]
     if open_ones:
         best = max(open_ones, key=lambda finding: finding.rho)
         lines.append(f"Without privacy, for comparison ({best.name}): {sentence(best)}")
     return lines
+
+
+def summary(audit: Audit) -> list[str]:
+    """The whole audit in a few sentences, the conclusion first."""
+    return [conclusion(audit), *method(audit)]
 
 
 def _share(value: float) -> str:

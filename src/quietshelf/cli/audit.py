@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,14 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from quietshelf import __version__
+from quietshelf.accounting.figures import shown, shown_below
 from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
 from quietshelf.auditing.measure import Finding
 from quietshelf.auditing.mechanisms import MECHANISMS
 from quietshelf.auditing.plan import RUNS, THOROUGH_POLICIES, THOROUGH_RUNS, Audit, Task, run_audit, tasks, usual
-from quietshelf.auditing.words import sentence, summary, verdict
-from quietshelf.cli.console import listed, number, out, progress, talk
+from quietshelf.auditing.words import conclusion, method, sentence, summary, verdict
+from quietshelf.cli.console import listed, out, progress, talk
 from quietshelf.loop.named import MAKERS
 from quietshelf.types import positive, require
 
@@ -73,7 +76,9 @@ def audit(
 
 def table(found: Audit) -> Table:
     """Claim against measured lower bound, as a person reads it."""
-    drawn = Table(caption="measured: at least so much is lost, ε at its δ; computed: what the two worlds cost exactly")
+    drawn = Table(
+        caption=f"measured: so much is lost at least, ε at {deltas(found)}; computed: what the two worlds cost"
+    )
     for heading in ("audited", "the two worlds"):
         drawn.add_column(heading)
     for heading in ("claim", "measured ≥", "ε ≥", "computed", "verdict"):
@@ -82,17 +87,25 @@ def table(found: Audit) -> Table:
         word = verdict(finding)
         claimed, measured, computed = figures(finding)
         last = f"[red]{word}[/red]" if finding.refuted else word
-        drawn.add_row(finding.name, finding.pair, claimed, measured, number(finding.epsilon), computed, last)
+        drawn.add_row(finding.name, finding.pair, claimed, measured, shown_below(finding.epsilon), computed, last)
     return drawn
 
 
 def figures(finding: Finding) -> tuple[str, str, str]:
-    """Claim, measured and computed, in rho, or in epsilon where that is what is claimed."""
+    """Claim (rounded upwards), measured and computed (downwards), in rho, or in epsilon where that is claimed."""
     claim, exact = finding.claim, finding.exact
-    if math.isinf(claim.rho) and not claim.nothing:
-        computed = "-" if exact is None else f"ε {number(exact.epsilon)}"
-        return f"ε {number(claim.epsilon)}", f"ε {number(finding.epsilon)}", computed
-    return f"ρ {number(claim.rho)}", f"ρ {number(sampled(finding))}", "-" if exact is None else f"ρ {number(exact.rho)}"
+    in_epsilon = math.isinf(claim.rho) and not claim.nothing
+    sign, claimed, measured = (
+        ("ε", claim.epsilon, finding.epsilon) if in_epsilon else ("ρ", claim.rho, sampled(finding))
+    )
+    computed = "-" if exact is None else f"{sign} {shown_below(exact.epsilon if in_epsilon else exact.rho)}"
+    promised = "none" if claim.nothing else f"{sign} {shown(claimed)}"
+    return promised, f"{sign} {shown_below(measured)}", computed
+
+
+def deltas(found: Audit) -> str:
+    """The delta, or deltas, that epsilon is stated for."""
+    return " or ".join(f"δ = {delta:g}" for delta in sorted({finding.claim.delta for finding in found.findings}))
 
 
 def sampled(finding: Finding) -> float:
@@ -104,6 +117,7 @@ def plain(found: Audit) -> dict[str, Any]:
     """Plain data for strict JSON; infinity is a word."""
     return {
         "refuted": found.refuted,
+        "version": __version__,
         "confidence": found.confidence,
         "runs": found.runs,
         "seed": found.seed,
@@ -145,14 +159,23 @@ def page(found: Audit, path: Path) -> Path:
         for rho in budgets
         for words, curve in (("most under zCDP", power_under_zcdp), ("most against quiet", power_under_gaussian))
     ]
+    facts = [
+        ("made", f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC"),
+        ("quietshelf", __version__),
+        ("seed of simulated noise", f"{found.seed}; a shelf's own noise has none"),
+        ("runs in each of two worlds", f"up to {found.runs:,}"),
+        ("epsilon is stated at", deltas(found)),
+        ("again", f"quietshelf audit --seed {found.seed} --runs {found.runs}, with the same policies and mechanisms"),
+    ]
     return audit_page(
         path,
-        title="Privacy audit",
-        summary=summary(found),
+        verdict=conclusion(found),
         broken=found.refuted,
+        summary=method(found),
         rows=rows,
         curves=curves,
         limits=limits,
+        facts=facts,
     )
 
 

@@ -10,25 +10,30 @@ from typing import NamedTuple
 
 import numpy as np
 
+from quietshelf.report.document import image, section, table, text, write_document
 from quietshelf.report.style import figure, look
 from quietshelf.types import FloatArray
 
 LOWEST = 1e-3
 """The least rate of false alarms in the picture."""
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
-th, td { text-align: left; padding: 0.35rem 0.6rem; border-bottom: 1px solid #ddd; vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.refuted { color: #a00; font-weight: 700; }
-.banner { padding: 0.8rem 1rem; border-left: 0.4rem solid #009E73; background: #f3f8f6; }
-.banner.broken { border-color: #a00; background: #fbf1f1; }
-svg { max-width: 100%; height: auto; }
-@media (prefers-color-scheme: dark) {
-  body { background: #1b1b1b; color: #ddd; } .banner { background: #222; } th, td { border-color: #444; }
-  figure { background: #fff; padding: 0.5rem; }
-}
-"""
+LEAD = "Attacks on what claims to be private: what they found, beside what is promised."
+READING = (
+    "Claim: what is promised, rounded upwards. Measured: what the attack showed to be lost at least, rounded "
+    "downwards. Computed: what these two worlds cost without sampling, where that can be worked out, rounded "
+    "downwards. A promise is refuted if either is above it."
+)
+CURVES = (
+    "Each curve is an attack: how many true cases it recognises, at the price of how many false alarms. The shaded "
+    "band holds for all points of a curve at once. A dashed line is the most that a promise allows; the dotted line is "
+    "guessing. A promise is broken where a whole band lies above its dashed line."
+)
+LIMITS = (
+    "These are lower bounds on what is lost. They can refute a promise; that none was refuted proves none: a better "
+    "attack may find more. What is promised rests on the proofs (docs/proofs.md).",
+    "Attacked is the code of this installation, in small made-up worlds: not your database, your settings, your logs "
+    "or your dashboards. What was spent there the ledger says (quietshelf ledger); what leaves beside the releases is "
+    "in docs/sharp-edges.md, with a way to audit it.",
+)
 
 
 class AuditRow(NamedTuple):
@@ -67,57 +72,44 @@ class Limit(NamedTuple):
 def audit_page(
     path: Path,
     *,
-    title: str,
-    summary: Sequence[str],
+    verdict: str,
     broken: bool,
+    summary: Sequence[str],
     rows: Sequence[AuditRow],
     curves: Sequence[AuditCurve],
     limits: Sequence[Limit],
+    facts: Sequence[tuple[str, str]],
 ) -> Path:
-    """Write the page; nothing is loaded from anywhere when it is read."""
-    body = "\n".join(
-        [
-            f"<h1>{escape(title)}</h1>",
-            f'<div class="banner{" broken" if broken else ""}">',
-            *(f"<p>{escape(line)}</p>" for line in summary),
-            "</div>",
-            _table(rows),
-            "<h2>What an attacker can do</h2>",
-            "<p>Each curve is an attack: how many true cases it recognises, at the price of how many false alarms. "
-            "The shaded band holds for all points of a curve at once. A dashed line is the most that a promise allows; "
-            "the dotted line is guessing. A promise is broken where a whole band lies above its dashed line.</p>",
-            f"<figure>{_picture(curves, limits)}</figure>",
-        ]
-    )
-    page = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n{body}\n</body></html>\n"
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
-    return path
+    """Write the page, the verdict first; nothing is loaded from anywhere when it is read."""
+    mark = ("✘ ", ' class="refuted"') if broken else ("", "")
+    sections = [
+        f"<blockquote{mark[1]}>{mark[0]}{escape(verdict)}</blockquote>",
+        section("How it was tested", text(*summary)),
+        section("Promise by promise", text(READING), _table(rows)),
+        section("What an attacker can do", _picture(curves, limits)),
+        section("What this does not say", text(*LIMITS)),
+        section("What made this page", table(("what", "value"), facts, words=2)),
+    ]
+    return write_document(path, title="Privacy audit", lead=LEAD, sections=sections, broad=True)
 
 
 def _table(rows: Sequence[AuditRow]) -> str:
     heads = ("audited", "the two worlds", "claim", "measured at least", "computed", "verdict")
-    lines = [f"<table><thead><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead><tbody>"]
+    lines = [f'<div class="wide"><table><thead><tr>{"".join(f"<th>{head}</th>" for head in heads)}</tr></thead><tbody>']
     for row in rows:
-        figures = "".join(f'<td class="number">{escape(text)}</td>' for text in (row.claimed, row.measured, row.exact))
-        mark = ' class="refuted"' if row.broken else ""
+        words = "".join(f'<td class="words">{escape(cell)}</td>' for cell in (row.name, row.pair))
+        figures = "".join(f'<td class="figure">{escape(cell)}</td>' for cell in (row.claimed, row.measured, row.exact))
+        mark = "refuted" if row.broken else "figure"
         lines.append(
-            f"<tr><td>{escape(row.name)}</td><td>{escape(row.pair)}</td>{figures}"
-            f'<td{mark}>{escape(row.verdict)}</td></tr><tr><td></td><td colspan="5">{escape(row.words)}</td></tr>'
+            f'<tr class="noted">{words}{figures}<td class="{mark}">{escape(row.verdict)}</td></tr>'
+            f'<tr class="note"><td colspan="6">{escape(row.words)}</td></tr>'
         )
-    return "\n".join([*lines, "</tbody></table>"])
+    return "\n".join([*lines, "</tbody></table></div>"])
 
 
 def _picture(curves: Sequence[AuditCurve], limits: Sequence[Limit]) -> str:
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "roc.svg"
-        draw_roc(curves, limits, path)
-        text = path.read_text(encoding="utf-8")
-    return text[text.index("<svg") :]
+        return image(draw_roc(curves, limits, Path(folder) / "roc.svg"), CURVES)
 
 
 def draw_roc(curves: Sequence[AuditCurve], limits: Sequence[Limit], path: Path) -> Path:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 
-def write_document(path: Path, *, title: str, lead: str, sections: Sequence[str]) -> Path:
-    """Write the page, whole; nothing is loaded from anywhere when it is read."""
+def write_document(path: Path, *, title: str, lead: str, sections: Sequence[str], broad: bool = False) -> Path:
+    """Write the page, whole; nothing is loaded from anywhere when it is read. Wide tables want a broad one."""
+    main = '<main class="broad">' if broad else "<main>"
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>{main}\n"
         f'<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>\n'
         f"{chr(10).join(sections)}\n</main></body></html>\n"
     )
@@ -34,6 +36,13 @@ def text(*paragraphs: str) -> str:
 def figure(body: str, caption: str) -> str:
     """A chart and what it shows."""
     return f"<figure>{body}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def image(path: Path, caption: str) -> str:
+    """A picture from a file, within the page; drawn for paper, it keeps its white ground in the dark."""
+    data = base64.b64encode(path.read_bytes()).decode()
+    kind = "svg+xml" if path.suffix == ".svg" else path.suffix.removeprefix(".")
+    return figure(f'<img alt="{escape(caption)}" src="data:image/{kind};base64,{data}">', caption)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
@@ -105,6 +114,13 @@ th{color:var(--soft);font-weight:600;vertical-align:bottom}
 .figure{text-align:right;font-variant-numeric:tabular-nums}td.figure{white-space:nowrap}
 blockquote{margin:1rem 0;padding:.8rem 1.1rem;border-left:.3rem solid var(--t0);background:var(--box)}
 .commands{list-style:none;padding:0}.commands li{margin:.7rem 0}.commands span{display:block;color:var(--soft)}
+main.broad{max-width:68rem}caption{text-align:left;font-weight:600;padding:.3rem 0}
+.holds{color:var(--t0);font-weight:600}.fails,.refuted{color:var(--t1);font-weight:600}.undecided{color:var(--soft)}
+.holds,.fails,.undecided{white-space:nowrap}blockquote.refuted{border-color:var(--t1)}
+tr.note td{color:var(--soft);padding-top:0}tr.noted>td{border-bottom:0}
+img{display:block;max-width:100%;height:auto;background:#fff;border-radius:.25rem}
+pre{background:var(--box);padding:.8rem;overflow-x:auto}details{margin:.2rem 0}summary{cursor:pointer}
+td ul{margin:.3rem 0;padding-left:1.2rem;color:var(--soft)}
 code{background:var(--box);padding:.15rem .4rem;border-radius:.25rem;font-size:.9rem;overflow-wrap:anywhere}
 @media (max-width:30rem){.bar{grid-template-columns:1fr 5.5rem}.bar span:first-child{grid-column:1/-1}}
 @media print{:root{color-scheme:light;--paper:#fff;--ink:#000;--soft:#444;--line:#bbb;--box:#f4f6f8;--t0:#0072b2;
