@@ -1,4 +1,4 @@
-"""Choose what to show each visitor, learn from what they choose, and prove that nobody's data leaks."""
+"""Choose what to show each visitor, learn from what they choose, and prove a limit to what it reveals."""
 
 from quietshelf.__about__ import __version__
 from quietshelf.loop import contestant, simulate

@@ -6,9 +6,11 @@ import json
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quietshelf.accounting import HISTORY, Assumption, Event, Ledger, epsilon_of, gaussian
-from quietshelf.accounting.figures import shown
+from quietshelf.accounting.figures import TOLERANCE, shown, shown_below
 
 SCORE = gaussian("score", sensitivity=2.0, noise=2.0, visitors=0, assumption=Assumption.EXACT_GRID)
 TREE = gaussian(
@@ -47,12 +49,22 @@ def test_words_name_the_person_the_cap_and_the_figures() -> None:
         "rho = 0.5",
         f"epsilon = {shown(epsilon_of(0.5, 1e-6))} at",
         "delta = 1e-06",
+        "the operator, who sees raw data, has to be trusted",
         "No more than rho = 1 will ever be spent",
         "score: exact discrete Gaussian on a public grid",
     ):
         assert said in words
     assert "each visit" not in words
     assert "Nominal" not in words
+
+
+@given(value=st.floats(1e-9, 1e9))
+def test_printed_figures_err_on_the_safe_side(value: float) -> None:
+    """What is promised is never printed too small, noise and what an attack has shown never too large."""
+    room = 2 * TOLERANCE * value
+    assert float(shown_below(value)) - room <= value <= float(shown(value)) + room
+    assert float(shown(value)) <= 1.0011 * value
+    assert float(shown_below(value)) >= 0.9989 * value
 
 
 def test_words_without_person_ids_say_so() -> None:

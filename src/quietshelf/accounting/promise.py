@@ -93,7 +93,7 @@ def _guarantee(promise: Promise) -> Iterator[str]:
         yield "Whoever comes more than once is promised less: the costs of their visits add up, at least."
     else:
         yield "It relies on the person ids being right."
-    yield "That somebody came, and when, is not hidden."
+    yield "That somebody came, and when, is not hidden; the operator, who sees raw data, has to be trusted."
 
 
 def _nominal(promise: Promise) -> str:

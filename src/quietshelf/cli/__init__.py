@@ -27,7 +27,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="quietshelf",
-    help="Choose what to show each visitor, learn from what they choose, and prove that nobody's data leaks.",
+    help="Choose what to show each visitor, learn from what they choose, and prove a limit to what it reveals.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -59,7 +59,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Choose what to show each visitor, learn from what they choose, and prove that nobody's data leaks."""
+    """Choose what to show each visitor, learn from what they choose, and prove a limit to what it reveals."""
 
 
 def main() -> None:

@@ -204,7 +204,7 @@ def make_app(service: Service) -> FastAPI:
 
     app = FastAPI(
         title="Quietshelf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
-        summary="Choose what to show each visitor, learn from what they choose, and prove that nobody's data leaks.",
+        summary="Choose what to show each visitor, learn from what they choose, and prove a limit to what it reveals.",
     )  # fmt: skip
     app.state.service = service
     app.include_router(public)

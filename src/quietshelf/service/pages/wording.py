@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from quietshelf.accounting.figures import shown
+from quietshelf.accounting.figures import shown, shown_below
 
 UNITS = ((86400.0, "day", "days"), (3600.0, "h", "h"), (60.0, "min", "min"), (1.0, "s", "s"))
 MINUS, THIN = "\N{MINUS SIGN}", "\N{NARROW NO-BREAK SPACE}"
@@ -145,5 +145,8 @@ def tiny(value: float) -> str:
 
 FILTERS: dict[str, Any] = {
     each.__name__: each
-    for each in (count, lapse, rho, signed, percent, percent_up, rate, milliseconds, day, ago, sentence, tiny, times)
+    for each in (
+        *(count, lapse, rho, shown_below, signed, percent, percent_up, rate, milliseconds),
+        *(day, ago, sentence, tiny, times),
+    )
 }
