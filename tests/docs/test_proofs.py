@@ -1,0 +1,45 @@
+"""Proofs and code find each other: a section names the files that rest on it, and a file the sections it rests on."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from tests.docs.snippets import ROOT
+
+SOURCE = ROOT / "src" / "quietshelf"
+ROOMS = ("accounting", "release", "service", "shelf", "statistics")
+CITED = re.compile(r"docs/proofs\.md,\s+sections?\s+((?:\d+|,|and|to|\s)+)")
+PROOFS = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
+HEADINGS = {int(number): title for number, title in re.findall(r"^## (\d+)\. (.*)$", PROOFS, re.MULTILINE)}
+
+
+def sections(words: str) -> set[int]:
+    """The numbers in "8 to 15 and 17"."""
+    spans = re.findall(r"(\d+)(?:\s+to\s+(\d+))?", words)
+    return {number for first, last in spans for number in range(int(first), int(last or first) + 1)}
+
+
+def test_each_section_names_the_files_that_cite_it_and_no_other() -> None:
+    """The table at the head of the proofs is what the files themselves say."""
+    cited = defaultdict(set)
+    for path in (path for room in ROOMS for path in (SOURCE / room).rglob("*.py")):
+        for words in CITED.findall(path.read_text(encoding="utf-8")):
+            for number in sections(words):
+                cited[number].add(path.relative_to(SOURCE).as_posix())
+    rows = re.findall(r"^\| \[(\d+)\]\(#[^)]*\) [^|]*\| ([^|]*) \|$", PROOFS, re.MULTILINE)
+    table = {int(number): set(re.findall(r"`([\w/.]+\.py)`", files)) for number, files in rows}
+    assert list(table) == list(HEADINGS)
+    assert {number: files for number, files in table.items() if files} == dict(cited)
+
+
+def test_section_numbers_in_other_pages_lead_to_their_section() -> None:
+    """A number in brackets is a link, and to the heading of that number."""
+    for name in ("guarantee", "sharp-edges", "privacy-officers"):
+        text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        defined = dict(re.findall(r"^\[(\d+)\]: proofs\.md#(\S+)$", text, re.MULTILINE))
+        used = {number for words in re.findall(r"(?<=\s)\[(\d[\d, ]*)\](?![:(])", text) for number in words.split(",")}
+        assert used <= set(defined), name
+        for number, anchor in defined.items():
+            slug = re.sub(r"[^\w\s-]", "", f"{number}. {HEADINGS[int(number)]}").lower().replace(" ", "-")
+            assert anchor == slug, name
