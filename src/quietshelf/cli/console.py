@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from quietshelf.accounting.figures import shown
 from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
 
 talk = Console(stderr=True)
@@ -68,6 +69,15 @@ def number(value: float, digits: int = 3) -> str:
         return "0"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     return f"{value:,.{decimals}f}"
+
+
+def promised(value: float) -> str:
+    """A figure of a promise for a table, rounded upwards.
+
+    >>> promised(1.0004), promised(math.inf)
+    ('1.001', '∞')
+    """
+    return "∞" if math.isinf(value) else shown(value)
 
 
 def as_json(value: Any) -> str:

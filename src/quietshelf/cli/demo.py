@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import as_json as strict
-from quietshelf.cli.console import number, out, progress, say
+from quietshelf.cli.console import number, out, progress, promised, say
 from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
 from quietshelf.experiments import demo as shop
 from quietshelf.experiments.demo_report import Demonstration, plain, story
@@ -86,7 +86,7 @@ def _print(found: Demonstration) -> None:
     for line in found.lines:
         lost = f"{100 * line.lost.mean:.2f} %"
         figures = (number(value) for value in (line.regret.mean, line.regret.half))
-        drawn.add_row(line.label, *figures, lost, number(line.rho), number(line.epsilon))
+        drawn.add_row(line.label, *figures, lost, promised(line.rho), promised(line.epsilon))
     out.print(drawn)
     kept = found.kept
     out.print(

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from quietshelf.accounting import epsilon_of
 from quietshelf.cli.console import as_json as strict
-from quietshelf.cli.console import listed, number, out, progress, say
+from quietshelf.cli.console import listed, number, out, progress, promised, say
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Result, World, summary
 from quietshelf.loop import simulate as run
@@ -173,8 +173,9 @@ def table(rows: list[dict[str, Any]], *, horizon: int) -> Table:
     for heading in ("regret", "± s.e.", "× floor", "proven ρ", "ε", "visitors/s"):
         drawn.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        figures = ("regret", "standard_error", "ratio_to_floor", "rho", "epsilon", "rounds_per_second")
-        drawn.add_row(row["policy"], *(number(row[name]) for name in figures))
+        figures = [number(row[name]) for name in ("regret", "standard_error", "ratio_to_floor")]
+        spent = promised(row["rho"]), promised(row["epsilon"])
+        drawn.add_row(row["policy"], *figures, *spent, number(row["rounds_per_second"]))
     return drawn
 
 

@@ -213,7 +213,8 @@ def _audited(findings: list[Finding]) -> str:
         f"The attacker knows everybody in the first batch but one visitor, sees all that was released, and must tell "
         f"what that visitor did: {findings[0].runs:,} runs in each of two worlds of the shelf as shipped, at the "
         f"settings of this run, noise from the operating system. Half of the runs taught the attacker, half judged. "
-        f"Recognised: true cases, at so many false alarms; allowed: the most that the promise permits at that rate."
+        f"Recognised: true cases, at so many false alarms; allowed: the most that the promise permits at that rate. "
+        f"Few runs may exceed it by chance; a promise is refuted by what chance does not explain."
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from quietshelf.accounting.figures import shown
 from quietshelf.experiments.claims import Comparison, Outcome
 from quietshelf.experiments.study import Study
 from quietshelf.report import Section, Series, Table
@@ -59,7 +60,7 @@ def regret_table(series: Sequence[Series], horizon: int) -> Table:
     for one in series:
         mean, half = band(one.final)
         regret = f"{figure(float(mean))} ± {figure(float(half))}"
-        rows.append((described(one, keys) or one["policy"], regret, figure(one.proven)))
+        rows.append((described(one, keys) or one["policy"], regret, shown(one.proven)))
     caption = f"Regret of everybody at the end (T = {horizon:,} unless said otherwise)"
     return Table(caption, ("who and where", "mean ± 95 %", "ρ proven"), rows, folded=True)
 
