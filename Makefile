@@ -22,9 +22,10 @@ check: $(VENV)/installed-dev
 study: $(VENV)/installed-dev
 	QUIETSHELF_STUDY=full $(BIN)/python -m pytest -m study -rA
 
-# Pictures of every page for docs/dashboard.md, taken by Debian's chromium; look at them.
+# Pictures of every page, taken by Debian's chromium; look at them. Those that docs/dashboard.md shows are renewed.
 screenshots: $(VENV)/installed-dev
-	$(BIN)/python -m tests.pages.screenshots docs/images/dashboard
+	$(BIN)/python -m tests.pages.screenshots out/screenshots
+	for each in docs/images/dashboard/*.png; do cp "out/screenshots/$$(basename $$each)" docs/images/dashboard/; done
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks
@@ -54,4 +55,4 @@ lock: $(VENV)/installed-base
 		--output-file requirements/dev.lock
 
 clean:
-	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out site dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scripts.docs.commands import commands
 from scripts.docs.routes import openapi
-from tests.docs.snippets import ROOT
+from tests.docs.snippets import PAGES, ROOT
 
 from quietshelf.service.settings import Settings
 
@@ -85,3 +85,10 @@ def test_drawings_are_part_of_their_page(site: Path) -> None:
     drawn = re.findall(r'<svg role="img" aria-label="([^"]+)" class="drawing"', concepts)
     assert len(drawn) == len(list((ROOT / "docs" / "images" / "concepts").glob("*.svg")))
     assert all(len(words) > 20 for words in drawn)
+
+
+def test_every_picture_is_shown() -> None:
+    """Nothing lies in docs/images that no page shows; what the site itself needs is named in mkdocs.yml."""
+    told = "".join(path.read_text(encoding="utf-8") for path in (*PAGES, ROOT / "mkdocs.yml"))
+    pictures = [path for path in (ROOT / "docs" / "images").rglob("*.*") if path.suffix != ".json"]
+    assert [path.name for path in pictures if f"{path.parent.name}/{path.name}" not in told] == []
