@@ -14,7 +14,7 @@ def gauge(share: float) -> Markup:
     """How much of a promise is made so far; the figures stand beside it."""
     return _strip(
         tag("rect", x=0, y=0, width=100, height=10, class_="track"),
-        tag("rect", x=0, y=0, width=100 * share, height=10, class_="fill full" if share >= 1 else "fill"),
+        tag("rect", x=0, y=0, width=100 * share, height=10, class_="fill"),
         kind="gauge",
     )
 
