@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,3 +38,18 @@ def visit(shelf: Shelf, rng: np.random.Generator, **options: Any) -> Any:
     if rng.random() < 0.8:
         shelf.observe(offer.id, choice=None if picked < 0 else offer.items[picked])
     return offer
+
+
+def run(shelf: Shelf, visitors: int, seed: int = 5, **options: Any) -> list[Any]:
+    """So many visitors."""
+    rng = np.random.default_rng(seed)
+    return [visit(shelf, rng, **options) for _ in range(visitors)]
+
+
+def open_shop(path: Path, visitors: int = 5) -> Shelf:
+    """A shelf that was saved with its first batch open."""
+    shelf, rng = shop(real=True), np.random.default_rng(0)
+    for _ in range(visitors):
+        visit(shelf, rng)
+    shelf.save(path)
+    return shelf

@@ -1,0 +1,125 @@
+"""What a shelf promises, to whom, and what others see of one visitor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.shelf.shops import D, K, N, first_batch, run, shop
+
+from quietshelf import Shelf
+from quietshelf.release.geometry import coordinates, unknown_curvature
+from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
+from quietshelf.statistics import Shown, contribution, svec
+
+
+def test_a_person_counts_as_often_as_allowed_and_once_a_batch() -> None:
+    """Visits beyond the cap are served, take their slot and contribute zero."""
+    shelf = shop(visits=2, rho=8.0)
+    rng = np.random.default_rng(0)
+    size = first_batch(shelf)
+    counted = []
+    for t in range(4 * size):
+        offer = shelf.offer(rng.normal(size=(N, D)), person="anna" if t % 3 == 0 else f"visitor {t}")
+        batch = shelf._state.batch_of(offer.id)
+        if t % 3 == 0:
+            counted.append((batch.frozen.number, batch.slots[offer.id].rows is not None))
+    assert sum(counts for _, counts in counted) == 2
+    assert len({number for number, counts in counted if counts}) == 2
+    assert shelf.privacy().rho == pytest.approx(8.0)
+    assert "anna" not in repr(shelf._state.persons.counted)
+
+
+def test_promise_is_to_persons_only_if_all_are_named() -> None:
+    """One anonymous visitor, and the statement speaks of visits."""
+    anonymous, mixed = shop(), shop()
+    run(anonymous, 3)
+    assert anonymous.privacy().unit == "visit"
+    for t in range(3):
+        mixed.offer(np.ones((N, D)), person=f"p{t}")
+    assert mixed.privacy().unit == "person"
+    mixed.offer(np.ones((N, D)))
+    assert mixed.privacy().unit == "visit"
+
+
+def test_promise_never_exceeds_rho_and_is_zero_before_a_release() -> None:
+    """Nothing is spent before the first release, and rho in all afterwards."""
+    shelf = shop(rho=0.5)
+    assert shelf.privacy(delta=1e-6).epsilon == 0.0
+    run(shelf, first_batch(shelf) + 1)
+    assert shelf.privacy(delta=1e-6).rho == pytest.approx(0.5)
+    assert "rho = 0.5" in str(shelf.privacy(delta=1e-6))
+
+
+def test_noiseless_shelf_owns_up() -> None:
+    """With the injected source the promise reads infinite."""
+    shelf = shop(source=Noiseless())
+    run(shelf, first_batch(shelf) + 1)
+    assert shelf.privacy().rho == math.inf
+
+
+def test_default_noise_is_the_exact_discrete_gaussian() -> None:
+    """A shelf made the ordinary way draws from the operating system, on a grid; there is no seed to set."""
+    shelf = Shelf(items=N, dim=D, capacity=K, rho=4.0)
+    assert isinstance(shelf._source, DiscreteGaussian)
+    run(shelf, first_batch(shelf) + 1)
+    assert {event.assumption.value for event in shelf.privacy().events} == {"exact-grid"}
+
+
+def test_visits_above_one_need_persons() -> None:
+    """Where visits are counted, an anonymous visitor is refused."""
+    with pytest.raises(ValueError, match="person must be given where visits of a person are counted"):
+        shop(visits=2).offer(np.ones((N, D)))
+
+
+class Cancelling:
+    """Noise that is frozen but for a shift of the first draws."""
+
+    grid, noiseless, assumption = 0.0, False, Simulated.assumption
+
+    def __init__(self, shifts: list[np.ndarray]) -> None:
+        self._shifts = list(shifts)
+        self._rng = np.random.default_rng(3)
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> np.ndarray:
+        noise = scale * self._rng.standard_normal(size)
+        return noise + self._shifts.pop(0) if self._shifts else noise
+
+    def only(self, worlds: np.ndarray) -> Cancelling:
+        raise AssertionError(worlds)
+
+
+def others_see(answer: int | str | None, delay: int, shifts: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
+    """What 60 visitors are shown if the fourth answers so, so late; and what the fourth was shown."""
+    shelf = shop(source=Cancelling(shifts))
+    rng, seen, rows, pending = np.random.default_rng(7), [], np.zeros(0), None
+    for t in range(60):
+        x = rng.normal(size=(N, D))
+        offer = shelf.offer(x)
+        seen.append((offer.items, offer.release))
+        if t == 3:
+            rows, pending = x[list(offer.items)], offer
+        else:
+            shelf.observe(offer.id, choice=offer.items[0])
+        if pending is not None and t == 3 + delay and answer != "silent":
+            shelf.observe(pending.id, choice=None if answer is None else pending.items[int(answer)])
+    return seen, rows
+
+
+@pytest.mark.parametrize(("answer", "delay"), [(1, 0), (None, 2), ("silent", 0), (2, 3)])
+def test_others_see_the_same_but_for_the_release(answer: int | str | None, delay: int) -> None:
+    """One visitor's answer, silence or delay, with noise that makes released sums equal: no other screen differs."""
+    base, rows = others_see(0, 0, [])
+    L = coordinates(unknown_curvature(D))
+
+    def pair(position: int) -> tuple[np.ndarray, np.ndarray]:
+        found = contribution(Shown(rows, np.ones(K, bool), np.asarray(position)), np.zeros(D), L)
+        return found.score, svec(found.information)
+
+    position = answer if isinstance(answer, int) else -1
+    shifts = [a - b for a, b in zip(pair(0), pair(position), strict=True)]
+    assert others_see(answer, delay, shifts)[0] == base
+    if position:
+        assert others_see(answer, delay, [])[0] != base  # without the noise's help the release would differ
