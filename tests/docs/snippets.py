@@ -42,18 +42,19 @@ def fences(path: Path) -> list[Fence]:
     return [Fence(language, title, code) for language, title, code in FENCE.findall(path.read_text(encoding="utf-8"))]
 
 
-def run_page(path: Path, folder: Path, *, port: int, **environment: str) -> None:
-    """Write the page's files, run its shell fences in order, compare what they print."""
+def run_page(path: Path, folder: Path, *, port: int, **environment: str) -> str:
+    """Write the page's files, run its shell fences in order, compare what they print; all of it."""
     every = fences(path)
     for fence in every:
         if fence.title:
             (folder / fence.title).write_text(fence.code.replace("8080", str(port)), encoding="utf-8")
     script = f"\necho '{CUT}'\n".join(fence.code for fence in every if fence.language == "sh")
-    printed = _bash(script.replace("8080", str(port)), folder, environment).split(f"{CUT}\n")
-    for wanted, got in zip(_wanted(every), printed, strict=True):
+    printed = _bash(script.replace("8080", str(port)), folder, environment)
+    for wanted, got in zip(_wanted(every), printed.split(f"{CUT}\n"), strict=True):
         if wanted is not None:
             matches = OutputChecker().check_output(wanted, got, ELLIPSIS | NORMALIZE_WHITESPACE)
             assert matches, f"{path.name} says\n{wanted}\nbut it printed\n{got}"
+    return printed
 
 
 def _wanted(every: list[Fence]) -> Iterator[str | None]:

@@ -18,6 +18,8 @@ from quietshelf.cli import app
 
 SERVED = [page for page in PAGES if any(fence.language == "sh" and "$URL" in fence.code for fence in fences(page))]
 """Pages whose lines speak to a service at $URL, with $KEY."""
+SAID = ('"release":0', '"unit":"person"', '"arrivals":1')
+"""What those pages print: of the first offer, and of the promise after it."""
 COMMAND = re.compile(r"(?:^ {4}|^|`)(quietshelf(?:[ ](?:\\\n|[^`\n])*)?)", re.M)
 
 
@@ -41,11 +43,13 @@ def test_fences_are_of_a_kind_that_runs(page: Path) -> None:
 def test_shell_lines_run_as_they_stand(page: Path, tmp_path: Path) -> None:
     """In an empty folder that holds the page's files, on a free port; where $URL is used, with a service behind it."""
     if page not in SERVED:
-        return run_page(page, tmp_path, port=free_port())
+        run_page(page, tmp_path, port=free_port())
+        return
     process = Process(f"sqlite:///{tmp_path}/shop.db", tmp_path)
     process.start()
     try:
-        run_page(page, tmp_path, port=process.port, URL=process.url, KEY=process.key)
+        printed = run_page(page, tmp_path, port=process.port, URL=process.url, KEY=process.key)
+        assert [words for words in SAID if words not in printed] == []
         for fence in fences(page):
             if fence.language == "python" and not fence.doctest:
                 exec(fence.code, {"url": process.url, "key": process.key})  # noqa: S102 - our own page
