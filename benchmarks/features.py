@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from timeit import repeat
+from functools import partial
 
 import numpy as np
 
+from benchmarks import duration, seconds, table
 from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.choice.maps import feature_map
 from quietshelf.types import FloatArray
@@ -29,23 +30,21 @@ def main() -> None:
         return Dense(outer.dense(visitor, catalogue))
 
     kept = formed()
-    print(f"outer map, N={ITEMS}, d1={VISITOR_DIM}, d2={ITEM_DIM}: one visitor")
-    _compare("utility", structured.utility, kept.utility, lambda value: formed().utility(value), theta)
-    _compare("norm", structured.norm, kept.norm, lambda value: formed().norm(value), metric)
+    table(
+        f"outer map, N={ITEMS}, d1={VISITOR_DIM}, d2={ITEM_DIM}: one visitor",
+        ("", "structured", "dense, x at hand", "times as long", "dense, x formed for the visitor", "times as long"),
+        [
+            _row("utility", structured.utility, kept.utility, lambda value: formed().utility(value), theta),
+            _row("norm", structured.norm, kept.norm, lambda value: formed().norm(value), metric),
+        ],
+    )
 
 
-def _compare(name: str, structured: Answer, kept: Answer, formed: Answer, value: FloatArray) -> None:
+def _row(name: str, structured: Answer, kept: Answer, formed: Answer, value: FloatArray) -> tuple[str, ...]:
     """Check that all answer alike, then time them."""
     np.testing.assert_allclose(structured(value), kept(value), rtol=1e-9, atol=1e-9)
-    fast, middle, slow = (_milliseconds(answer, value) for answer in (structured, kept, formed))
-    print(f"  {name:8s} structured {fast:.3f} ms", end="")
-    print(f"; dense, x at hand {middle:.3f} ms ({middle / fast:.0f} times as long)", end="")
-    print(f"; dense, x formed for the visitor {slow:.3f} ms ({slow / fast:.0f} times)")
-
-
-def _milliseconds(answer: Answer, value: FloatArray) -> float:
-    """The shortest of fifteen runs."""
-    return 1e3 * min(repeat(lambda: answer(value), number=1, repeat=15))
+    fast, *others = (seconds(partial(answer, value), runs=15) for answer in (structured, kept, formed))
+    return name, duration(fast), *(text for slow in others for text in (duration(slow), f"{slow / fast:.0f}"))
 
 
 if __name__ == "__main__":

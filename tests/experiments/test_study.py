@@ -27,7 +27,7 @@ def test_package_has_its_studies() -> None:
     assert set(names()) == {*PAPER, *hotels, "theory", "price-of-privacy"}
 
 
-@pytest.mark.parametrize("name", ["privacy-level", "dimension", "assortment-size", "benchmark"])
+@pytest.mark.parametrize("name", PAPER)
 def test_paper_study_has_the_sizes_stated(name: str) -> None:
     """N = 100, 30 replicates, T = 10^4, T0 = 500, c = 1e-4, q = 1/2, both D_MLE, both calibrations."""
     study = study_named(name)
