@@ -88,7 +88,8 @@ async def main() -> None:
         async with open_hours(app):
             sold = [await visit(browser, rng) for _ in range(VISITORS // 2)]
             words = (await browser.get("/privacy")).json()["promise"]
-        print(f"day {day}: {100 * np.mean(sold):.0f} % of {len(sold)} readers bought a book")
+        so_far = app.state.shelf.arrivals
+        print(f"day {day}: {100 * np.mean(sold):.0f} % of {len(sold)} readers bought a book, {so_far} came so far")
     print(words)
 
 
