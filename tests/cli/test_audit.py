@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.command import command
 
 from quietshelf import __version__
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-m", "quietshelf", "audit", *arguments]
-    return subprocess.run(call, capture_output=True, text=True, check=False)
 
 
 def test_sound_mechanism_ends_well_and_leaves_a_page(tmp_path: Path) -> None:
     """Status 0, a table on stdout, a page that loads nothing from elsewhere."""
     path = tmp_path / "folder" / "audit.html"
-    found = command(
-        "--mechanism", "gram-tree", "--policy", "ofu-mnl", "--runs", "400", "--workers", "1", "--report", str(path)
-    )
+    subjects = ["--mechanism", "gram-tree", "--policy", "ofu-mnl"]
+    found = command("audit", *subjects, "--runs", "400", "--workers", "1", "--report", str(path))
     assert found.returncode == 0, found.stderr
     assert "not refuted" in found.stdout
     assert "No promise was refuted" in " ".join(found.stdout.split())
@@ -39,9 +32,8 @@ def test_sound_mechanism_ends_well_and_leaves_a_page(tmp_path: Path) -> None:
 def test_refuted_claim_ends_with_status_one(tmp_path: Path) -> None:
     """The printed tree: strict JSON with claim, bounds and verdict; the page says it first."""
     path = tmp_path / "audit.html"
-    found = command(
-        "--mechanism", "gram-tree-paper", "--runs", "2000", "--workers", "1", "--json", "--report", str(path)
-    )
+    arguments = ["--mechanism", "gram-tree-paper", "--runs", "2000", "--workers", "1", "--json"]
+    found = command("audit", *arguments, "--report", str(path))
     assert found.returncode == 1, found.stderr
     answer = json.loads(found.stdout)
     assert answer["refuted"] is True
@@ -58,7 +50,7 @@ def test_refuted_claim_ends_with_status_one(tmp_path: Path) -> None:
 
 def test_infinite_claims_are_words_in_json() -> None:
     """Strict JSON has no infinity."""
-    found = command("--policy", "ofu-mnl", "--runs", "100", "--workers", "1", "--json")
+    found = command("audit", "--policy", "ofu-mnl", "--runs", "100", "--workers", "1", "--json")
     assert found.returncode == 0, found.stderr
     findings = json.loads(found.stdout)["findings"]
     assert {finding["claim"]["rho"] for finding in findings} == {"infinity"}
@@ -76,12 +68,7 @@ def test_infinite_claims_are_words_in_json() -> None:
 )
 def test_mistakes_end_in_one_line(arguments: list[str], message: str) -> None:
     """No traceback; status 2; the rule and the value."""
-    found = command(*arguments)
+    found = command("audit", *arguments)
     assert found.returncode == 2
     assert message in found.stderr
     assert "Traceback" not in found.stderr
-
-
-def test_help_shows_an_example() -> None:
-    """As every command does."""
-    assert "Example: quietshelf audit" in " ".join(command("--help").stdout.split())

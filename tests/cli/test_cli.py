@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from scripts.docs.commands import commands
+from tests.cli.command import TINY, command
 
 from quietshelf import __version__
 
-SMALL = ["--items", "10", "--capacity", "3", "--dim", "2", "--horizon", "60", "--replicates", "2", "--workers", "1"]
 
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
-
-
-def test_version_and_help() -> None:
-    """The version is printed; help lists the commands, and each command's help shows an example."""
+def test_the_version_is_printed() -> None:
+    """For whoever reports a mistake."""
     assert command("--version").stdout.strip() == f"quietshelf {__version__}"
-    for name in ("demo", "doctor", "plan", "simulate"):
-        assert name in command("--help").stdout
-        assert "Example: quietshelf " + name in " ".join(command(name, "--help").stdout.split())
+
+
+def test_every_command_is_listed_and_its_help_shows_an_example() -> None:
+    """Groups are listed by their own names, and each command below them has an example of its own."""
+    listed = command("--help").stdout
+    for name, each in commands():
+        assert name.split()[1] in listed
+        assert f"Example: {name}" in " ".join((each.help or "").split()), name
 
 
 def test_simulate_prints_a_table_and_draws_a_curve(tmp_path: Path) -> None:
     """Results go to stdout, talk to stderr, the figure to its file."""
-    found = command("simulate", "--policy", "quiet,greedy,uniform", *SMALL, "--curve", str(tmp_path / "curve.svg"))
+    found = command("simulate", "--policy", "quiet,greedy,uniform", *TINY, "--curve", str(tmp_path / "curve.svg"))
     assert found.returncode == 0, found.stderr
     assert "quiet rho=1" in found.stdout
     assert "drawn" in found.stderr
@@ -38,7 +37,7 @@ def test_simulate_prints_a_table_and_draws_a_curve(tmp_path: Path) -> None:
 def test_simulate_json_is_strict_and_repeatable() -> None:
     """Machines read strict JSON: figures for every contestant, infinity as a word, the same for the same seed."""
     answers = [
-        command("simulate", "--policy", "quiet,greedy", "--rho", "0.5,2", *SMALL[:-1], workers, "--json")
+        command("simulate", "--policy", "quiet,greedy", "--rho", "0.5,2", *TINY[:-1], workers, "--json")
         for workers in ("1", "2")
     ]
     first, second = (json.loads(a.stdout) for a in answers)
@@ -64,7 +63,7 @@ def test_simulate_json_is_strict_and_repeatable() -> None:
 )
 def test_mistakes_end_in_one_line(arguments: list[str], message: str) -> None:
     """No traceback; status 2; the rule and the value."""
-    found = command("simulate", *SMALL, *arguments)
+    found = command("simulate", *TINY, *arguments)
     assert found.returncode == 2
     assert message in found.stderr
     assert "Traceback" not in found.stderr

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.command import command
 
 from quietshelf.cli.doctor import checks
 from quietshelf.release.noise import DiscreteGaussian, Noiseless
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "quietshelf", "doctor", *arguments], capture_output=True, text=True, check=False
-    )
-
-
 def test_doctor_finds_this_installation_well() -> None:
     """Status 0; every required check is ok; each extra says what it is for."""
-    done = command("--json")
+    done = command("doctor", "--json")
     assert done.returncode == 0, done.stdout
     found = json.loads(done.stdout)
     assert found["well"]
@@ -32,7 +26,7 @@ def test_doctor_finds_this_installation_well() -> None:
 
 def test_doctor_says_when_results_cannot_be_written(tmp_path: Path) -> None:
     """A folder that is not there is a required thing that is broken: status 1, and what to do."""
-    done = command("--folder", str(tmp_path / "nowhere"), "--json")
+    done = command("doctor", "--folder", str(tmp_path / "nowhere"), "--json")
     assert done.returncode == 1
     broken = [check for check in json.loads(done.stdout)["checks"] if check["state"] == "broken"]
     assert [check["advice"] for check in broken] == ["choose another with --folder"]

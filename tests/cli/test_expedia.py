@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.cli.command import command
+
 from quietshelf.logs.searches import load
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
 
 
 def test_sample_then_prepare_writes_searches_and_says_what_it_chose(tmp_path: Path) -> None:
@@ -40,9 +36,3 @@ def test_prepare_leaves_nothing_behind_when_it_fails(tmp_path: Path) -> None:
     assert "must have the 54 columns of the raw file" in found.stderr
     assert "Traceback" not in found.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["wrong.csv"]
-
-
-def test_help_shows_an_example() -> None:
-    """Each subcommand has one."""
-    for name in ("prepare", "sample"):
-        assert f"Example: quietshelf expedia {name}" in " ".join(command("expedia", name, "--help").stdout.split())

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.cli.command import command
 from tests.environments.test_replay import random_log
 from tests.logs.hotels import ARRAYS, needs_data
 
 from quietshelf.cli import main
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")

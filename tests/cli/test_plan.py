@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.cli.command import command
 
 from quietshelf.accounting import epsilon_of, rho_of
 from quietshelf.environments import Synthetic
@@ -20,16 +19,10 @@ from quietshelf.loop import contestant, simulate
 SHOP = ["--items", "12", "--capacity", "3", "--dim", "2", "--visitors", "400", "--workers", "1"]
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "quietshelf", "plan", *arguments], capture_output=True, text=True, check=False
-    )
-
-
 def test_plan_prints_tables_and_writes_page_and_plot(tmp_path: Path) -> None:
     """Every question of the plan has its table; the page and the picture are written where they were asked for."""
     page, plot = tmp_path / "plan.html", tmp_path / "plan.svg"
-    done = command(*SHOP, "--epsilon", "2", "--returns", "3", "--report", str(page), "--plot", str(plot))
+    done = command("plan", *SHOP, "--epsilon", "2", "--returns", "3", "--report", str(page), "--plot", str(plot))
     assert done.returncode == 0, done.stderr
     for title in ("The promise", "What to expect", "More privacy, or less", "The person cap", "Splitting", "Noise"):
         assert title in done.stdout
@@ -40,7 +33,7 @@ def test_plan_prints_tables_and_writes_page_and_plot(tmp_path: Path) -> None:
 
 def test_plan_json_divides_the_budget_as_the_ledger_adds_it_up() -> None:
     """Two shelves get half of rho each; noise follows from it; a cap of v spends rho / v a release."""
-    found = json.loads(command(*SHOP, "--rho", "2", "--shelves", "2", "--json").stdout)
+    found = json.loads(command("plan", *SHOP, "--rho", "2", "--shelves", "2", "--json").stdout)
     assert found["rho_of_shelf"] == 1.0
     assert found["epsilon"] == pytest.approx(epsilon_of(2.0, 1e-6))
     assert found["noise"]["quiet"]["score"] == pytest.approx(2 / (2 * 0.8) ** 0.5)
@@ -52,7 +45,7 @@ def test_plan_json_divides_the_budget_as_the_ledger_adds_it_up() -> None:
 
 def test_plan_refuses_two_wishes() -> None:
     """Epsilon and rho together contradict each other."""
-    done = command("--epsilon", "1", "--rho", "1")
+    done = command("plan", "--epsilon", "1", "--rho", "1")
     assert done.returncode == 2
     assert "give epsilon or rho, not both" in done.stderr
 

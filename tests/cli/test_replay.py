@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from tests.cli.command import command
 from tests.environments.test_replay import random_log
 from tests.logs.test_searches import made_up
 
 SMALL = ["--map", "item", "--horizon", "200", "--replicates", "3"]
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
 
 
 def test_replay_answers_in_three_ways_and_is_marked_not_private(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.cli.command import command
 
 STUDY = """
 title = "Tiny"
@@ -37,10 +37,6 @@ title = "Tiny"
 where = { policy = "quiet" }
 lines = ["rho"]
 """
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "quietshelf", *arguments], capture_output=True, text=True, check=False)
 
 
 def test_reproduce_writes_everything_and_does_nothing_twice(tmp_path: Path) -> None:
@@ -83,9 +79,3 @@ def test_mistakes_end_in_one_line() -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert words in done.stderr
         assert "Traceback" not in done.stderr
-
-
-def test_help_shows_an_example() -> None:
-    """Both commands say how they are used."""
-    for name in ("reproduce", "bench"):
-        assert f"Example: quietshelf {name}" in " ".join(command(name, "--help").stdout.split())

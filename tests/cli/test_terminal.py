@@ -13,23 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.cli.command import TINY, command
 
-TINY = ["--items", "10", "--capacity", "3", "--dim", "2", "--horizon", "60", "--replicates", "2", "--workers", "1"]
 ESCAPE = "\x1b["
 START = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from quietshelf.cli import main; main()"
 )
 """As a shell starts a command: Ctrl-C is heard, whatever the process that runs the tests was told."""
-
-
-def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "quietshelf", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 def at_a_terminal(*arguments: str, **environment: str) -> str:
