@@ -50,7 +50,7 @@ def test_quadrature_is_exact_where_the_divergence_is_known() -> None:
     for order in (1.05, 2.0, 64.0):
         pair = known.on_grid(ridge, sigma, order)
         np.testing.assert_allclose(pair.divergence(sigma, order), 2 * order / sigma**2, rtol=EXACT)
-        np.testing.assert_allclose(np.exp(pair.log_densities(sigma)[0]).sum(-1) * pair.spacing, 1.0, rtol=EXACT)
+        np.testing.assert_allclose(np.exp(pair.densities(sigma).first).sum(-1) * pair.spacing, 1.0, rtol=EXACT)
 
 
 def test_quadrature_is_converged() -> None:
@@ -131,7 +131,7 @@ def test_epsilon_delta_calibrations_keep_their_delta(epsilon: float) -> None:
     fair = calibrate_epsilon(epsilon, 1e-3, fits=1, dim=1, capacity=3)
     repaired = repaired_theorem(epsilon, 1e-3, choice_loss(1, 3), dim=1)
     for sigma, ridge in (fair, repaired):
-        assert people.on_grid(ridge, sigma, 1.0, finer=4.0).excess(sigma, epsilon).max() <= 1e-3
+        assert people.on_grid(ridge, sigma, 1.0, finer=4.0).densities(sigma).excess(epsilon).max() <= 1e-3
 
 
 def test_curve_bounds_the_exact_divergence_in_the_plane() -> None:
