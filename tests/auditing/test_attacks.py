@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.studies.size import FULL
 
 from quietshelf.auditing import VARIANTS, Claim, attack, audit
 from quietshelf.auditing.attacks import promised, script, targets, views
 from quietshelf.auditing.bounds import power_under_gaussian
 from quietshelf.loop.named import contestant
 
-FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
 RUNS = 40_000 if FULL else 2000
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.random import SeedSequence
 from tests.environments.test_contract import EnvironmentContract
 from tests.logs.hotels import ARRAYS, needs_data
 from tests.logs.test_searches import made_up
+from tests.studies.size import FULL
 
 from quietshelf.choice import fit
 from quietshelf.choice.features import Dense
@@ -21,8 +21,6 @@ from quietshelf.logs.cleaned import read_searches
 from quietshelf.loop import simulate, summary
 from quietshelf.loop.named import contestant, declared_curvature
 from quietshelf.release.geometry import catalogue_curvature
-
-FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
 
 
 def small(**options: object) -> Hotels:

@@ -12,9 +12,9 @@ import venv
 from pathlib import Path
 
 import pytest
+from tests.studies.size import FULL
 
 ROOT = Path(__file__).parents[2]
-FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
 TRIALS = {
     "": "quietshelf simulate --policy quiet,greedy --horizon 60 --replicates 2 --workers 1 --json",
     "client": "python -c 'from quietshelf.client import Client; print(Client)'",

@@ -13,8 +13,8 @@ from typing import Any
 
 from PIL import Image
 from tests.pages.browser import DESKTOP, PHONE, browser, sign_in
-from tests.pages.states import LONG, crowd, furnish, opened, serving, spend, stall
-from tests.service.harness import free_port
+from tests.pages.states import LONG, crowd, furnish, opened, spend, stall
+from tests.service.harness import free_port, serving
 
 from quietshelf.service.demo import open_demo
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +13,8 @@ from typing import Any
 import httpx
 import numpy as np
 import sqlalchemy as sa
-import uvicorn
 from fastapi import FastAPI
-from tests.service.harness import FakeClock, free_port
+from tests.service.harness import FakeClock, free_port, serving
 
 from quietshelf.accounting import HISTORY, Assumption, gaussian
 from quietshelf.release.noise import Simulated
@@ -27,6 +25,13 @@ from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 
 LONG = "a-very-long-name-for-a-shelf-that-somebody-made-by-a-program-and-never-thought-of-reading-on-a-0123"
+PAGES = (
+    "/", "/shelves/teas", "/shelves/members", "/shelves/random-teas", "/shelves/one-visitor", "/shelves/opening-soon",
+    "/shelves/no-items", f"/shelves/{LONG}", "/shelves/closed-last-year", "/shelves/teas/privacy",
+    "/shelves/closed-last-year/privacy", "/shelves/teas/counts", "/operations",
+)  # fmt: skip
+"""Of the furnished shop, a shelf in every state."""
+HTML = {"Accept": "text/html"}
 WINDOW = 10.0
 SHELF = {"rho": 1.0, "capacity": 4, "window": WINDOW, "feature_map": "full", "visitor_dim": 1}
 STOCK = [{"id": name, "features": [strong, sweet], "revenue": price} for name, strong, sweet, price in TEAS]
@@ -88,10 +93,14 @@ class Shop:
 
     def learn_more(self, name: str, number: int, *, persons: bool = False) -> None:
         """Fill the next batch, whose release is to have that number."""
+        self.fill(name, persons=persons)
+        self.release(name, number)
+
+    def fill(self, name: str, *, persons: bool = False) -> None:
+        """Visitors until the batch that is open, or the next one, is full."""
         self.visits(name, 1, persons=persons)
         batch = self.client.get(f"/shelves/{name}?format=json").json()["standing"]["batch"]
-        self.visits(name, batch["size"] - 1, persons=persons)
-        self.release(name, number)
+        self.visits(name, batch["size"] - batch["visitors"], persons=persons)
 
     def _visit(self, name: str, mood: float, draw: float, persons: bool) -> None:
         who = {"person": f"customer {draw}"} if persons else {}
@@ -126,24 +135,6 @@ def opened(folder: Path) -> Iterator[Shop]:
         yield Shop(client, clock, app)
 
 
-@contextmanager
-def serving(app: FastAPI, port: int) -> Iterator[None]:
-    """The app, listening, in a thread of this process."""
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=port, access_log=False, log_level="warning", server_header=False)
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the server did not start"
-        time.sleep(0.01)
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 def furnish(shop: Shop, *, releases: int) -> None:
     """A shop in which every state of a shelf is there, but those that need the whole service to be ill."""
     shop.shelf("closed-last-year")
@@ -173,9 +164,7 @@ def crowd(shop: Shop, count: int = 50) -> None:
 def stall(shop: Shop, name: str = "teas") -> None:
     """A full batch that nobody releases."""
     shop.service._release = lambda: False
-    shop.visits(name, 1)
-    batch = shop.client.get(f"/shelves/{name}?format=json").json()["standing"]["batch"]
-    shop.visits(name, batch["size"] - batch["visitors"])
+    shop.fill(name)
     shop.pass_time(WINDOW + 600.0)
 
 

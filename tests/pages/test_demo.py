@@ -11,9 +11,8 @@ import httpx
 import numpy as np
 import pytest
 from tests.pages.browser import DESKTOP, PHONE
-from tests.pages.states import serving
 from tests.pages.test_browser import CHECKS, page_of
-from tests.service.harness import free_port
+from tests.service.harness import free_port, serving
 from typer.testing import CliRunner
 
 from quietshelf.cli import app as command

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from numpy.random import SeedSequence
+from tests.studies.size import FULL
 
 from quietshelf.choice import fit
 from quietshelf.choice.features import Dense
@@ -25,8 +26,6 @@ from quietshelf.release.noise import Simulated
 from quietshelf.release.objective_perturbation import private_fit_of, within
 from quietshelf.statistics import clip
 from quietshelf.types import Context, Features, FloatArray, IntArray, Round, Streams
-
-FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
 
 
 def table() -> Table:

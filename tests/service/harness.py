@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ from typing import Any
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 
 from quietshelf.service import keys
 from quietshelf.service.app import make_app
@@ -26,16 +26,8 @@ from quietshelf.service.settings import Settings
 WINDOW = 10.0
 SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "visitor_dim": 2, "window": WINDOW}
 ITEMS = [{"id": f"item {n}", "features": [float(n % 3), float(n % 5) / 2]} for n in range(8)]
-
-
-FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
-STUDIES = Path("out/study")
-
-
-def keep(name: str, **found: Any) -> None:
-    """Write what a study found where it stays; its size is in its name: a reduced run overwrites no full one."""
-    STUDIES.mkdir(parents=True, exist_ok=True)
-    (STUDIES / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+FIRST = 18
+"""Visitors in the first batch of that shelf: 7 d / sqrt(rho) with d = 5, rho = 4."""
 
 
 class FakeClock:
@@ -65,23 +57,30 @@ def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Clien
     service.store.migrate()
     with service.store.write() as connection:
         key = keys.create(connection, name="test", scopes=["admin"], shelf=None, now=0.0)
-    config = uvicorn.Config(
-        make_app(service), host="127.0.0.1", port=free_port(), access_log=False, log_level="warning"
+    port = free_port()
+    url, headers = f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {key}"}
+    with (
+        serving(make_app(service), port),
+        ExitStack() as stack,
+        httpx.Client(base_url=url, headers=headers, timeout=30) as client,
+    ):
+        client.service, client.stack = service, stack  # type: ignore[attr-defined]
+        yield client
+
+
+@contextmanager
+def serving(app: FastAPI, port: int) -> Iterator[None]:
+    """The app, listening, in a thread of this process."""
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=port, access_log=False, log_level="warning", server_header=False)
     )
-    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
         assert thread.is_alive(), "the server did not start"
         time.sleep(0.01)
-    headers = {"Authorization": f"Bearer {key}"}
     try:
-        with (
-            ExitStack() as stack,
-            httpx.Client(base_url=f"http://127.0.0.1:{config.port}", headers=headers, timeout=30) as client,
-        ):
-            client.service, client.stack = service, stack  # type: ignore[attr-defined]
-            yield client
+        yield
     finally:
         server.should_exit = True
         thread.join()

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from tests.service.harness import FULL, WINDOW, FakeClock, answered, inline, offered
+from tests.service.harness import WINDOW, FakeClock, answered, inline, offered
+from tests.studies.size import FULL
 
 from quietshelf.auditing import audit
 from quietshelf.auditing.auditable import Auditable, Claim

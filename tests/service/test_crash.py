@@ -15,7 +15,8 @@ import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from tests.service.harness import FULL, ITEMS, Process, keep, stocked
+from tests.service.harness import ITEMS, Process, stocked
+from tests.studies.size import FULL, keep
 
 from quietshelf.choice.maps import feature_map
 from quietshelf.service import learning, parts, restore, schema, verify

@@ -12,7 +12,8 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
-from tests.service.harness import FULL, inline, keep, offered, stocked
+from tests.service.harness import inline, offered, stocked
+from tests.studies.size import FULL, keep
 
 REQUESTS = 10_000 if FULL else 1_000
 

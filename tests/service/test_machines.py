@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
-from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, Process, answered, inline, offered, stocked
+from tests.service.harness import FIRST, ITEMS, SHELF, WINDOW, FakeClock, Process, answered, inline, offered, stocked
 
 from quietshelf.service import app, reading, schema, shelves, verify
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
@@ -20,8 +20,6 @@ from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import SteadyClock, Store
 from quietshelf.service.vault import Vault
-
-FIRST = 18
 
 
 def machine(database: str, folder: Path, clock: FakeClock, **options: Any) -> Service:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
-from tests.service.harness import WINDOW, FakeClock, answered, inline, offered, stocked
+from tests.service.harness import FIRST, WINDOW, FakeClock, answered, inline, offered, stocked
 
 from quietshelf.accounting import BudgetExceeded
 from quietshelf.release.quiet import Learner
@@ -18,9 +19,6 @@ from quietshelf.service import schema, verify
 from quietshelf.service.releaser import release_one
 from quietshelf.service.store import SteadyClock
 from quietshelf.service.views import shelf_row
-
-FIRST = 18
-"""Visitors in the first batch of the test shelf: 7 d / sqrt(rho) with d = 5, rho = 4."""
 
 
 def figures(client: httpx.Client) -> tuple[int, int]:
@@ -109,8 +107,28 @@ def test_sqlite_forgets_raw_contributions_for_good(tmp_path: Path) -> None:
         raise AssertionError("raw contributions are still on the disk")
 
 
+def test_what_is_erased_or_deleted_leaves_the_log_file(tmp_path: Path) -> None:
+    """Features of an erased visitor, then of a deleted shelf, are in no file of the database."""
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=FakeClock(), poll_seconds=1000.0) as client:
+        stocked(client)
+
+        def held(value: float) -> bool:
+            for _ in range(3):
+                assert client.get("/readyz").status_code == 200
+            return any(struct.pack("d", value) in path.read_bytes() for path in tmp_path.glob("shop.db*"))
+
+        offered(client, features=[0.123456789012345, 0.0], person="eve")
+        assert held(0.123456789012345)
+        assert client.post("/v1/shelves/teas/erasures", json={"person": "eve"}).status_code == 200
+        assert not held(0.123456789012345)
+        offered(client, features=[0.234567890123456, 0.0], person="eva")
+        assert held(0.234567890123456)
+        assert client.delete("/v1/shelves/teas").status_code == 204
+        assert not held(0.234567890123456)
+
+
 def test_many_releasers_release_a_batch_once(database: str, tmp_path: Path) -> None:
-    """Eight releasers at the same due batch, in two services: one release, one pair of events."""
+    """Eight releasers at the same due batch: one release, one pair of events."""
     clock = FakeClock()
     with inline(database, tmp_path, clock=clock, poll_seconds=3600.0) as client:
         stocked(client)
@@ -158,11 +176,16 @@ def test_a_failure_within_the_release_leaves_everything_as_it_was(
     with inline(database, tmp_path, clock=clock) as client:
         stocked(client)
         fill(client)
-        broken = monkeypatch.context()
-        with broken as patch:
-            patch.setattr("quietshelf.service.learning.event_rows", lambda *_, **__: [{"nonsense": 1}])
+        tried = threading.Event()
+
+        def nonsense(*_: Any, **__: Any) -> list[dict[str, int]]:
+            tried.set()
+            return [{"nonsense": 1}]
+
+        with monkeypatch.context() as patch:
+            patch.setattr("quietshelf.service.learning.event_rows", nonsense)
             clock.time += WINDOW
-            time.sleep(0.5)
+            assert tried.wait(30)
             assert figures(client) == (FIRST, 0)
             assert client.get("/v1/shelves/teas/releases").json() == {"releases": []}
         wait_for(client, 1)
@@ -179,11 +202,13 @@ def test_a_clock_that_is_set_back_moves_nothing_back(database: str, tmp_path: Pa
         clock.time -= 3600
         last = offered(client).json()
         assert answered(client, last["offer"], None).status_code == 204
-        clock.time += 3600 + WINDOW
-        wait_for(client, 1)
+        clock.time += 3600 + WINDOW / 2
+        assert offered(client).json()["release"] == 0  # the last slot was taken when the one before it was
+        clock.time += WINDOW / 2
+        assert offered(client).json()["release"] == 1
         clock.time += 1e7  # and a jump ahead closes no batch that is not full
-        time.sleep(0.5)
-        assert figures(client) == (FIRST, 1)
+        assert offered(client).json()["release"] == 1
+        assert figures(client) == (FIRST + 3, 1)
 
 
 def test_steady_clock_ignores_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.service.harness import FULL, Process, answered, keep, offered, stocked
+from tests.service.harness import Process, answered, offered, stocked
+from tests.studies.size import FULL, keep
 
 SECONDS, PACE, SAMPLES = (900, 20.0, 90) if FULL else (9, 20.0, 9)
 """How long, visitors a second (a few per cent of a core), and how often memory is read."""

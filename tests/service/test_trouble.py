@@ -1,119 +1,16 @@
-"""Restored backups, full disks, a database that goes and comes back: safe, and said."""
+"""Another key, a full disk, a database that goes and comes back: safe, and said."""
 
 from __future__ import annotations
 
-import json
 import resource
-import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.service.backups import visitors
 from tests.service.conftest import fresh_postgres
-from tests.service.harness import WINDOW, FakeClock, Process, answered, inline, offered, stocked
-from typer.testing import CliRunner
-
-from quietshelf.cli import app
-from quietshelf.service import verify
-from quietshelf.service.service import Service
-from quietshelf.service.settings import Settings
-from quietshelf.service.views import shelf_row
-
-FIRST = 18
-
-
-def where(folder: Path) -> list[str]:
-    """The flags of a command on this shop."""
-    return ["--database", f"sqlite:///{folder}/shop.db", "--secrets", str(folder / "secrets")]
-
-
-def visitors(client: Any, clock: FakeClock, count: int) -> dict[str, Any]:
-    """So many, each a little later; the last offer."""
-    offer: dict[str, Any] = {}
-    for _ in range(count):
-        clock.time += 1.0
-        offer = offered(client).json()
-    return offer
-
-
-def test_a_restored_backup_drops_its_open_batches_and_says_so(tmp_path: Path) -> None:
-    """Its visitors may have been released since; releases it forgot enter its ledger; no batch number is used twice."""
-    clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
-    with inline(database, tmp_path, clock=clock) as client:
-        stocked(client)
-        visitors(client, clock, 10)
-    shutil.copy(tmp_path / "shop.db", tmp_path / "backup.db")
-    with inline(database, tmp_path, clock=clock) as client:
-        visitors(client, clock, 60)
-        lost = client.get("/v1/shelves/teas").json()["releases"]
-        assert lost >= 1
-        late = visitors(client, clock, 1)
-    for leftover in tmp_path.glob("shop.db*"):
-        leftover.unlink()
-    shutil.copy(tmp_path / "backup.db", tmp_path / "shop.db")
-    early = CliRunner().invoke(app, ["ledger", *where(tmp_path)])  # it agrees with itself: not enough
-    assert early.exit_code == 1
-    assert f"not verified: shelf teas: {lost} releases are missing, so this is a backup" in early.stdout
-    with inline(database, tmp_path, clock=clock) as client:
-        found = client.get("/v1/shelves/teas/privacy").json()
-        assert found["releases"] == 0
-        assert len(found["events"]) == 2 * lost + 1  # and one that stands for what nobody remembers
-        assert "10 visitors of batches that were not released were left out" in found["notes"][0]
-        assert client.get("/readyz").json()["visitors_left_out"] == 10
-        assert client.get("/readyz").json()["epoch"] == 1
-        assert answered(client, late["offer"], None).status_code == 409
-        batch = int(visitors(client, clock, 1)["offer"].split(".")[1])
-        assert batch > int(late["offer"].split(".")[1])
-        visitors(client, clock, 60)
-        assert client.get("/v1/shelves/teas").json()["releases"] >= 1
-        with client.service.store.read() as connection:  # type: ignore[attr-defined]
-            assert verify.verify(connection, shelf_row(connection, "teas")) == []
-    with inline(database, tmp_path, clock=clock) as client:  # the next start finds nothing odd
-        assert client.get("/readyz").json()["epoch"] == 1
-
-
-def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
-    """Without its epoch file a used database does not start until it is said to be a backup; the ledger is verified."""
-    clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
-    with inline(database, tmp_path, clock=clock) as client:
-        stocked(client)
-        visitors(client, clock, FIRST + 15)
-    report = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
-    assert report.exit_code == 0
-    assert "joint differential privacy is promised with rho = 4" in report.stdout
-    assert "batch 0: score, sensitivity 2.0" in report.stdout
-    assert "to one visit the dearest batch counts: rho" in report.stdout
-    assert "\n  verified\n" in report.stdout
-    (tmp_path / "secrets" / "epoch.json").unlink()
-    unknown = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
-    assert unknown.exit_code == 1
-    assert "not verified: the epoch file must be the one of this database" in unknown.stdout
-    service = Service(Settings(database=database, secrets=str(tmp_path / "secrets")))
-    with pytest.raises(ValueError, match="if this is a backup, run quietshelf restore"):
-        service.start()
-    service.store.close()
-    dropped = CliRunner().invoke(app, ["restore", *where(tmp_path), "--json"])
-    assert json.loads(dropped.stdout) == {"visitors": 15, "lost_releases": 0}
-    with inline(database, tmp_path, clock=clock) as client:
-        assert offered(client).status_code == 200
-        with client.service.store.write() as connection:  # type: ignore[attr-defined]
-            connection.exec_driver_sql("DELETE FROM events WHERE number = 1")
-    wrong = CliRunner().invoke(app, ["ledger", *where(tmp_path), "--json"])
-    assert wrong.exit_code == 1
-    assert json.loads(wrong.stdout)["verified"] is False
-
-
-def test_the_ledger_command_makes_nothing_that_it_could_then_find_clean(tmp_path: Path) -> None:
-    """A mistyped path is refused; a database made on the spot would have promised nothing, and be verified."""
-    missing = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
-    assert isinstance(missing.exception, ValueError)
-    assert list(tmp_path.iterdir()) == []
-    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path):
-        pass
-    empty = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
-    assert empty.exit_code == 0
-    assert "no shelf was ever made here" in empty.stdout
+from tests.service.harness import FIRST, WINDOW, FakeClock, Process, inline, offered, stocked
 
 
 def test_another_key_file_is_refused(tmp_path: Path) -> None:

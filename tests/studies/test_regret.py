@@ -6,18 +6,14 @@ at or below it. ``make test`` runs the same code at T = 1,000 with 10 replicates
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-
 import pytest
+from tests.studies.size import FULL, keep
 
 from quietshelf import simulate
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Result, summary
 from quietshelf.loop.named import contestant
 
-FULL = os.environ.get("QUIETSHELF_STUDY") == "full"
 HORIZON, REPLICATES = (10_000, 100) if FULL else (1_000, 10)
 SEED = 20261115
 RHOS = (0.1, 0.5, 1.0, 5.0)
@@ -25,7 +21,6 @@ EXACT = ("ucb-mnl", "ts-mnl", "ofu-mnl")
 FLOOR = {"clipped": 4.0, "normal": 1.2}
 UNIFORM = {"clipped": 420.0, "normal": 445.0}
 QUIET = {"clipped": (12.0, 7.0, 6.0, 5.0), "normal": (3.2, 1.6, 1.2, 0.8)}
-OUT = Path("out/study")
 
 pytestmark = pytest.mark.study
 
@@ -33,9 +28,7 @@ pytestmark = pytest.mark.study
 def kept(name: str, result: Result) -> dict[str, tuple[float, float]]:
     """Mean and standard error of each contestant's final regret, written where reports can read them."""
     found = {line.label: (line.mean, line.standard_error) for line in summary(result)}
-    OUT.mkdir(parents=True, exist_ok=True)
-    record = {"horizon": result.horizon, "replicates": result.replicates, "seed": SEED, "regret": found}
-    (OUT / f"{name}.json").write_text(json.dumps(record, indent=1))
+    keep(name, horizon=result.horizon, replicates=result.replicates, seed=SEED, regret=found)
     for label, (mean, error) in found.items():
         print(f"{name:28} {label:16} {mean:9.2f} ± {error:.2f}")
     return found

@@ -1,0 +1,74 @@
+"""Persons come, windows end, and a copy of the database is put back in its place."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.service.harness import WINDOW, FakeClock, offered
+
+from quietshelf.service import verify
+from quietshelf.service.reading import shelf_rows
+
+
+def visitors(client: Any, clock: FakeClock, count: int) -> dict[str, Any]:
+    """So many, each a little later; the last offer."""
+    offer: dict[str, Any] = {}
+    for _ in range(count):
+        clock.time += 1.0
+        offer = offered(client).json()
+    return offer
+
+
+def people(client: Any, count: int, *, name: str = "teas", prefix: str = "person") -> None:
+    """So many visitors, each another person."""
+    for number in range(count):
+        assert offered(client, name, person=f"{prefix} {number}").status_code == 200
+
+
+def released(client: Any, clock: FakeClock, *, name: str = "teas") -> int:
+    """Wait for the window's end; the number of releases once the writer has looked twice."""
+    clock.time += WINDOW + 1
+    for _ in range(3):
+        client.service._look_at = 0.0
+        assert client.get("/readyz").status_code == 200
+    return int(client.get(f"/v1/shelves/{name}").json()["releases"])
+
+
+def copied(folder: Path) -> None:
+    """A backup of a database that nobody has open."""
+    shutil.copy(folder / "shop.db", folder / "backup.db")
+
+
+def copied_live(folder: Path) -> None:
+    """A backup of a database in use."""
+    with closing(sqlite3.connect(folder / "shop.db")) as live, closing(sqlite3.connect(folder / "backup.db")) as copy:
+        live.backup(copy)
+
+
+def put_back(folder: Path) -> None:
+    """The backup in the database's place."""
+    for leftover in folder.glob("shop.db*"):
+        leftover.unlink()
+    if (folder / "backup.db").exists():
+        shutil.copy(folder / "backup.db", folder / "shop.db")
+
+
+def promise(client: Any, name: str = "teas") -> dict[str, Any]:
+    """What is promised."""
+    found: dict[str, Any] = client.get(f"/v1/shelves/{name}/privacy").json()
+    return found
+
+
+def faultless(client: Any) -> bool:
+    """Whether every ledger is what was published."""
+    with client.service.store.read() as connection:
+        return not any(verify.verify(connection, row) for row in shelf_rows(connection))
+
+
+def failing(*_: Any) -> None:
+    """A full disk."""
+    raise OSError(28, "no space left")

@@ -1,0 +1,119 @@
+"""A release is announced in the epoch file, made, and noted there: wherever it is cut off, it is made once at most."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.backups import copied, copied_live, failing, faultless, people, promise, put_back, released
+from tests.service.harness import FIRST, FakeClock, inline, stocked
+
+
+def test_no_release_while_the_epoch_file_cannot_be_written(tmp_path: Path) -> None:
+    """A release that could not be announced is not made; it comes when there is room again."""
+    clock = FakeClock()
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=clock) as client:
+        service = client.service  # type: ignore[attr-defined]
+        stocked(client)
+        people(client, FIRST)
+        real, service.vault.note = service.vault.note, failing
+        assert released(client, clock) == 0
+        service.vault.note = real
+        assert released(client, clock) == 1
+        mark = service.vault.marks["shelves"]["1"]
+        assert (mark["released"], mark["releasing"]) == (0, [])
+
+
+def test_marks_of_a_new_batch_are_tried_again(tmp_path: Path) -> None:
+    """A batch that opened while the epoch file could not be written is in it later."""
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=FakeClock()) as client:
+        service = client.service  # type: ignore[attr-defined]
+        stocked(client)
+        real, service.vault.note = service.vault.note, failing
+        people(client, 2)
+        service.vault.note = real
+        for _ in range(3):
+            client.get("/readyz")
+        assert service.vault.marks["shelves"]["1"]["opened"] == 0
+
+
+@pytest.mark.parametrize("backup", [False, True])
+def test_a_release_cut_off_before_it_was_noted_is_not_made_again(tmp_path: Path, backup: bool) -> None:
+    """The announcement alone tells a restored full batch from one never released; a stored release stays as it is."""
+    clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
+    with inline(database, tmp_path, clock=clock) as client:
+        stocked(client)
+        people(client, FIRST + 1)
+    copied(tmp_path)
+    with inline(database, tmp_path, clock=clock) as client:
+        vault = client.service.vault  # type: ignore[attr-defined]
+        real = vault.note
+
+        def announce_only(*given: Any) -> None:
+            real(*given)
+            vault.note = failing
+
+        vault.note = announce_only
+        assert released(client, clock) == 1
+        assert vault.marks["shelves"]["1"]["releasing"] == [0]
+    if backup:
+        put_back(tmp_path)
+    with inline(database, tmp_path, clock=clock) as client:
+        assert released(client, clock) == (0 if backup else 1)
+        found = promise(client)
+        assert [event["visitors"] for event in found["events"]] == [0, 0]
+        assert [f"{FIRST} visitors were left out" in note for note in found["notes"]] == [True] * backup
+        assert client.get("/readyz").json()["visitors_left_out"] == FIRST * backup
+        assert found["unit"] == "person"  # nobody was released whom this database does not know
+        people(client, 40, prefix="later")
+        assert released(client, clock) >= 1
+        assert faultless(client)
+
+
+def test_a_release_announced_but_rolled_back_is_made_by_the_same_process(tmp_path: Path) -> None:
+    """Nobody has seen its figures, and the process that goes on knows that; a process that starts does not."""
+    clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
+    with inline(database, tmp_path, clock=clock) as client:
+        vault = client.service.vault  # type: ignore[attr-defined]
+        stocked(client)
+        people(client, FIRST)
+        real = vault.note
+
+        def write_and_fail(*given: Any) -> None:
+            real(*given)
+            failing()
+
+        vault.note = write_and_fail
+        assert released(client, clock) == 0
+        assert vault.marks["shelves"]["1"]["releasing"] == [0]
+        shutil.copy(tmp_path / "secrets" / "epoch.json", tmp_path / "announced.json")
+        copied_live(tmp_path)
+        vault.note = real
+        assert released(client, clock) == 1
+        assert [event["visitors"] for event in promise(client)["events"]] == [0, 0]
+        assert faultless(client)
+    put_back(tmp_path)
+    shutil.copy(tmp_path / "announced.json", tmp_path / "secrets" / "epoch.json")
+    with inline(database, tmp_path, clock=clock) as client:
+        assert released(client, clock) == 0
+        assert client.get("/readyz").json()["visitors_left_out"] == FIRST
+        assert [event["visitors"] for event in promise(client)["events"]] == [0, 0]
+
+
+def test_a_restore_in_the_middle_of_a_release_that_was_not_full_drops_all(tmp_path: Path) -> None:
+    """A batch announced as full that is not full here: the database is older than the announcement."""
+    clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
+    with inline(database, tmp_path, clock=clock) as client:
+        stocked(client)
+        people(client, 3)
+    epoch = tmp_path / "secrets" / "epoch.json"
+    content = json.loads(epoch.read_text())
+    content["shelves"]["1"]["releasing"] = [0]
+    epoch.write_text(json.dumps(content))
+    with inline(database, tmp_path, clock=clock) as client:
+        assert client.get("/readyz").json()["epoch"] == 1
+        assert {event["visitors"] for event in promise(client)["events"]} == {0, 1}
+        assert promise(client)["unit"] == "visit"
