@@ -43,6 +43,7 @@ class Api:
     def __init__(self, host: str, port: int, key: str) -> None:
         self._connection = HTTPConnection(host, port, timeout=30)
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._headers["Connection"] = "close"  # the service hangs up on whoever thinks for longer than a few seconds
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """One request; a refusal is raised."""
