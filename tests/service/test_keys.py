@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from typer.testing import CliRunner
 
 from quietshelf.cli import app
 from quietshelf.service import keys
+from quietshelf.service.guard import Guard
+from quietshelf.service.metrics import Metrics
 
 
 def with_key(client: httpx.Client, *scopes: str, shelf: str | None = None) -> httpx.Client:
@@ -70,7 +74,7 @@ def test_a_revoked_key_is_worthless_within_a_poll(tmp_path: Path) -> None:
 
 
 def test_limits_and_mistakes_end_in_problem_details(tmp_path: Path) -> None:
-    """Large bodies, long lists, slow requests, wrong methods and our own errors; never a stack trace."""
+    """Large bodies, long lists, wrong addresses, methods and types; never a stack trace."""
     limits: dict[str, Any] = {"body_limit": 5000, "candidates_limit": 3}
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, **limits) as client:
         stocked(client)
@@ -86,6 +90,26 @@ def test_limits_and_mistakes_end_in_problem_details(tmp_path: Path) -> None:
         for reply in (large, client.get("/nowhere"), client.patch("/v1/shelves/teas"), offered(client, features="x")):
             assert reply.headers["content-type"] == "application/problem+json"
             assert {"type", "title", "status", "detail"} <= set(reply.json())
+
+
+def test_a_request_that_takes_too_long_is_ended() -> None:
+    """The caller is told that it may have been done, and how to ask again."""
+
+    async def never(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def run() -> list[Any]:
+        sent: list[Any] = []
+        guard = Guard(never, authenticate=never, metrics=Metrics(), body_limit=100, seconds=0.01)
+        await guard({"type": "http", "path": "/readyz", "headers": []}, never, partial(told, sent))
+        return sent
+
+    async def told(sent: list[Any], message: Any) -> None:
+        sent.append(message)
+
+    start, body = asyncio.run(run())
+    assert start["status"] == 503
+    assert "try again with the same Idempotency-Key" in json.loads(body["body"])["detail"]
 
 
 def test_our_mistakes_say_nothing(
