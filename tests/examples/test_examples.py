@@ -54,10 +54,13 @@ def test_hotel_search_earns_more_than_chance() -> None:
 
 
 def test_news_clicks_survive_a_changing_catalogue() -> None:
-    """Five days with new articles every night: on the last, readers click more than on random articles."""
+    """Five days with new articles every night: on the last three, 15 % more readers click than on random articles.
+
+    Of 900 readers; by chance alone the difference has a standard error of at most 1/sqrt(900), a fifth of that.
+    """
     found = re.findall(r"day (\d): ([\d.]+) % of readers click, ([\d.]+) %", run("news_clicks", 1500))
     assert [day for day, _, _ in found] == ["1", "2", "3", "4", "5"]
-    assert sum(float(learnt) - float(chance) for _, learnt, chance in found[2:]) > 0
+    assert sum(float(learnt) - float(chance) for _, learnt, chance in found[2:]) / 3 > 15
 
 
 def test_audit_of_an_own_policy_tells_right_from_wrong() -> None:
