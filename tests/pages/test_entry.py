@@ -9,14 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.pages.states import Shop, opened
+from tests.pages.states import HTML, Shop, opened
 
 from quietshelf.service import keys
 from quietshelf.service.pages import sessions
 from quietshelf.service.pages.replies import HEADERS
 
 PAGES = ("/", "/operations", "/shelves/teas", "/shelves/teas/privacy", "/shelves/teas/counts")
-HTML = {"Accept": "text/html"}
 
 
 def visitor(shop: Shop) -> httpx.Client:
@@ -99,6 +98,8 @@ def test_sessions_end(tmp_path: Path) -> None:
         with signed_in(shop, key) as client:
             assert client.get("/").status_code == 200
             with shop.service.store.write() as connection:
+                left = connection.exec_driver_sql("SELECT count(*) FROM sessions").scalar_one()
+                assert left == 1  # the one that was over is forgotten
                 keys.revoke(connection, key.split("_")[1], shop.clock.time)
             assert client.get("/").status_code == 303
 

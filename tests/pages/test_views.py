@@ -8,18 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pages.states import LONG, Shop, opened, spend, stall
+from tests.pages.states import HTML, LONG, PAGES, WINDOW, Shop, opened, spend, stall
 
 from quietshelf.service.pages.counts import WARNING
 from quietshelf.service.pages.operations import requests
 from quietshelf.service.pages.promised import found_at_most
-
-PAGES = (
-    "/", "/shelves/teas", "/shelves/members", "/shelves/random-teas", "/shelves/one-visitor", "/shelves/opening-soon",
-    "/shelves/no-items", f"/shelves/{LONG}", "/shelves/closed-last-year", "/shelves/teas/privacy",
-    "/shelves/closed-last-year/privacy", "/shelves/teas/counts", "/operations",
-)  # fmt: skip
-HTML = {"Accept": "text/html"}
+from quietshelf.service.pages.pulse import Pulse
 
 
 class Figures(HTMLParser):
@@ -93,6 +87,11 @@ def test_a_stopped_releaser_and_a_spent_budget_are_seen(tmp_path: Path) -> None:
         assert view["standing"]["state"] == "refused"
         assert view["promise"]["refuses"]
         assert "The budget is spent" in shop.client.get("/shelves/teas", headers=HTML).text
+        assert view["left_out"] == 0
+        shop.fill("teas")
+        shop.pass_time(WINDOW)
+        shop.visits("teas", 1)  # whose arrival would have brought the release
+        assert shop.client.get("/shelves/teas?format=json").json()["left_out"] == 1
         stall(shop)
         assert shop.client.get("/shelves/teas?format=json").json()["standing"]["state"] == "late"
         assert "A release is late on 1 shelf." in shop.client.get("/", headers=HTML).text
@@ -175,7 +174,7 @@ def test_operations_leave_answers_out(shop: Shop) -> None:
 
 
 def test_arrivals_per_minute_are_those_that_were_seen(tmp_path: Path) -> None:
-    """Each arrival is in the minute in which it was first seen; minutes nobody watched are unknown, not zero."""
+    """Each arrival is in the minute in which it was first seen; others are unknown, not zero."""
     with opened(tmp_path) as shop:
         shop.shelf("teas")
         shop.visits("teas", 5)
@@ -186,6 +185,21 @@ def test_arrivals_per_minute_are_those_that_were_seen(tmp_path: Path) -> None:
         assert view["per_minute"][:-2] == [None] * 28
         assert view["arrivals"] == 8
         assert view["arrivals_per_minute"] == pytest.approx(8 * 60 / 61)
+
+
+def test_arrivals_of_a_time_that_nobody_watched_are_in_no_minute(tmp_path: Path) -> None:
+    """Two looks more than a minute apart cannot tell when those between them came."""
+    with opened(tmp_path) as shop:
+        shop.shelf("teas")
+        pulse = Pulse(shop.service.store)
+        pulse.look()
+        shop.visits("teas", 2)
+        shop.clock.time += 120.0
+        pulse.look()
+        assert pulse.per_minute(1, shop.clock.time) == [None] * 30
+        shop.visits("teas", 3)
+        pulse.look()
+        assert pulse.per_minute(1, shop.clock.time) == [*[None] * 29, 3]
 
 
 def test_a_shelf_made_again_is_another_shelf(tmp_path: Path) -> None:

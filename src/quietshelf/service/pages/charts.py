@@ -15,6 +15,8 @@ from quietshelf.service.pages.wording import count, percent
 
 Content = list[Markup]
 LEFT, TOP, BOTTOM, HEIGHT = 44.0, 14.0, 30.0, 220.0
+LETTERS = 16.0
+"""The height of a name."""
 
 
 @dataclass(frozen=True)
@@ -188,12 +190,12 @@ def _curves(
     return both(name, title, told, draw)
 
 
-def _apart(places: list[float], gap: float = 16.0) -> list[float]:
+def _apart(places: list[float]) -> list[float]:
     """Places of names, moved so far down that none covers another."""
     order = sorted(range(len(places)), key=places.__getitem__)
     moved, reached = list(places), float("-inf")
     for index in order:
-        moved[index] = reached = max(places[index], reached + gap)
+        moved[index] = reached = max(places[index], reached + LETTERS)
     return moved
 
 

@@ -57,18 +57,19 @@ class Page(APIRoute):
         return wrapped
 
 
-def reply(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 200) -> Response:
+def reply(request: Request, who: Viewer, view: dict[str, Any]) -> Response:
     """The view as a page, or as JSON to those who ask for that."""
     if wants_json(request):
-        return JSONResponse(view, status, {"Vary": "Accept"})
-    return html(request, who, view["page"], view, status=status)
+        return JSONResponse(view, headers={"Vary": "Accept"})
+    return html(request, who, view)
 
 
-def html(request: Request, who: Viewer, name: str, view: dict[str, Any], *, status: int = 200) -> HTMLResponse:
-    """A page."""
+def html(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 200) -> HTMLResponse:
+    """A page, by the template of its name."""
     demo = getattr(request.app.state, "demo", None)
     given = {"view": view, "who": who, "path": request.url.path, "demo": demo}
-    return HTMLResponse(templates().get_template(f"{name}.html").render(given), status, {"Vary": "Accept"})
+    page = templates().get_template(f"{view['page']}.html")
+    return HTMLResponse(page.render(given), status, {"Vary": "Accept"})
 
 
 def refusal(request: Request, problem: Problem) -> Response:
@@ -80,7 +81,7 @@ def refusal(request: Request, problem: Problem) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/sign-in?next={quote(wanted)}", HTTPStatus.SEE_OTHER)
     view = {"page": "refusal", "status": problem.status, "title": problem.title, "detail": problem.detail}
-    return html(request, Viewer(), "refusal", view, status=problem.status)
+    return html(request, Viewer(), view, status=problem.status)
 
 
 def wants_json(request: Request) -> bool:

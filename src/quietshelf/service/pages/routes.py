@@ -100,7 +100,7 @@ def demo_page(request: Request, who: Looking) -> Response:
 @pages.get("/sign-in")
 async def sign_in_page(request: Request, who: Looking) -> Response:
     """Where a key is asked for."""
-    return html(request, who, "sign_in", _sign_in(request.query_params.get("next", "/"), None))
+    return html(request, who, _sign_in(request.query_params.get("next", "/"), None))
 
 
 @pages.post("/sign-in")
@@ -114,7 +114,7 @@ async def sign_in(request: Request, room: Shared) -> Response:
         key.may("read", key.shelf)
     except (Unauthorised, Forbidden) as problem:
         words = "This key is not valid." if problem.status == 401 else "This key may not look: it needs the scope read."
-        return html(request, nobody, "sign_in", _sign_in(wanted, words), status=problem.status)
+        return html(request, nobody, _sign_in(wanted, words), status=problem.status)
     response = RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
     set_cookie(request, response, await entry.sign_in(room.service, key))
     return response
