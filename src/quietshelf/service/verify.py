@@ -6,6 +6,7 @@ A backup that was put back agrees with itself; that releases are missing from it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
