@@ -141,3 +141,16 @@ def test_a_run_too_short_to_slow_down_is_not_judged() -> None:
     """An early and a late part need three checkpoints after exploration."""
     claim = {"says": "", "kind": "slows", "after": 9}
     assert judge(claim, [series(noisy(40, 1), rho=1.0)]) == []
+
+
+def test_a_widening_gap_is_told_from_a_closing_one() -> None:
+    """Gaps of 1, 2 and 4 widen; of 4, 2 and 1 they do not."""
+    claim = {"says": "", "kind": "widens", "along": "rho", "better": {"policy": "a"}, "worse": {"policy": "b"}}
+    rhos, spread = (0.5, 1.0, 5.0), np.linspace(-0.1, 0.1, 8)
+    for gaps, verdict in (((1, 2, 4), "holds"), ((4, 2, 1), "fails")):
+        noise = np.random.default_rng(0).normal(0, 0.01, 3)
+        made = [series(10.0 + extra + spread, policy="a", rho=rho) for rho, extra in zip(rhos, noise, strict=True)]
+        made += [series(10.0 + gap + spread, policy="b", rho=rho) for rho, gap in zip(rhos, gaps, strict=True)]
+        (outcome,) = judge(claim, made)
+        assert outcome.verdict == verdict
+        assert len(outcome.comparisons) == 2

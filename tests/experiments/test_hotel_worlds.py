@@ -1,26 +1,22 @@
-"""Studies of hotels: worlds by their settings, and the claims of the paper's section 5.2."""
+"""Studies of hotels: worlds by their settings, and a verdict on each claim of the paper's section 5.2."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
-import numpy as np
 import pytest
 from numpy.random import SeedSequence
+from tests.experiments.test_engine import InProcess
 from tests.logs.test_searches import made_up
 
 from quietshelf.environments import Synthetic
 from quietshelf.experiments import reproduce
-from quietshelf.experiments.claims import judge
 from quietshelf.experiments.reproduce import study_named
-from quietshelf.experiments.units import Done, Unit, run_unit
 from quietshelf.experiments.worlds import make_world
 from quietshelf.loop.named import declared_curvature
-from quietshelf.report.series import Series
 
 
 def test_worlds_are_synthetic_unless_they_say_otherwise() -> None:
@@ -75,7 +71,7 @@ def test_a_small_study_of_hotels_judges_every_claim_on_its_rows(name: str, tmp_p
     path = made_up(300).save(tmp_path / "hotels.npz")
     study = study_named(name).with_data(path).reduced(horizon=60, replicates=2)
     study = replace(study, worlds=tuple({**world, "impressions": 1, "capacity": 3} for world in study.worlds))
-    found = reproduce(study, tmp_path / "out", runner=in_turn)
+    found = reproduce(study, tmp_path / "out", runner=InProcess())
     said = {(outcome.says, outcome.group) for outcome in found.outcomes}
     judged = [claim["says"] for claim in study.claims if claim["kind"] != "reaches"]
     assert said == {(says, f"features {each}") for says in judged for each in ("concat", "full")}
@@ -84,29 +80,3 @@ def test_a_small_study_of_hotels_judges_every_claim_on_its_rows(name: str, tmp_p
     assert all(says in page for says, _ in said)
     drawn = (found.folder / "plotted.csv").read_text(encoding="utf-8")
     assert "greedy" in drawn  # the floor, in the figures too
-
-
-def in_turn(units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
-    """Here and now, without another process."""
-    for unit in units:
-        yield unit, run_unit(unit, report)
-
-
-def series(policy: str, rho: float, final: float) -> Series:
-    regret = np.column_stack([np.zeros(8), final + np.linspace(-0.1, 0.1, 8)])
-    return Series(
-        settings={"policy": policy, "rho": rho}, times=np.array([1, 2]), regret=regret, proven=rho, measures={}
-    )
-
-
-def test_a_widening_gap_is_told_from_a_closing_one() -> None:
-    """Gaps of 1, 2 and 4 widen; of 4, 2 and 1 they do not."""
-    claim = {"says": "", "kind": "widens", "along": "rho", "better": {"policy": "a"}, "worse": {"policy": "b"}}
-    rhos = (0.5, 1.0, 5.0)
-    for gaps, verdict in (((1, 2, 4), "holds"), ((4, 2, 1), "fails")):
-        noise = np.random.default_rng(0).normal(0, 0.01, 3)
-        made = [series("a", rho, 10.0 + extra) for rho, extra in zip(rhos, noise, strict=True)]
-        made += [series("b", rho, 10.0 + gap) for rho, gap in zip(rhos, gaps, strict=True)]
-        (outcome,) = judge(claim, made)
-        assert outcome.verdict == verdict
-        assert len(outcome.comparisons) == 2
