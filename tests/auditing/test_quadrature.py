@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from quietshelf.accounting import epsilon_of_gaussian
 from quietshelf.auditing.neighbours import far_gradients
 from quietshelf.auditing.private_fits import fit_cost, fit_run
 from quietshelf.auditing.quadrature import Crowd, in_plane
@@ -20,6 +21,8 @@ def test_cost_is_exact_where_the_release_is_gaussian() -> None:
     """Features (1, -1), one item or the other: D = 2 alpha / sigma², so rho = 2 / sigma² (section 9)."""
     found = fit_cost(far_gradients(2, 1), Perturbation(3.0, 4.0), 1e-6)
     assert found.rho == pytest.approx(2 / 9, rel=1e-6)
+    assert found.epsilon == pytest.approx(epsilon_of_gaussian(2 / 3, 1e-6), rel=1e-3)
+    assert fit_cost(far_gradients(2, 1), Perturbation(0.05, 4.0), 1e-6).epsilon == np.inf  # mu = 40: above 800
 
 
 @pytest.mark.parametrize(("dim", "capacity"), [(1, 2), (1, 30), (2, 3)])

@@ -15,6 +15,7 @@ from quietshelf.types import FloatArray, IntArray
 PLANE_POINTS = 260
 """Grid points a side; halving the step changes divergences by less than 1e-6 at the noise that calibrations ask for."""
 EPSILON_HALVINGS = 50
+LARGEST_EPSILON = 100.0
 
 
 class Densities(NamedTuple):
@@ -36,9 +37,11 @@ class Densities(NamedTuple):
         both = [np.maximum(a - np.exp(epsilon) * b, 0.0).sum(-1) for a, b in ((p, q), (q, p))]
         return np.asarray(np.max(both, axis=0) * self.cell)
 
-    def epsilon(self, delta: float, *, most: float = 100.0) -> float:
-        """The least epsilon at which no instance exceeds delta."""
-        low, high = 0.0, most
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon at which no instance exceeds delta; infinite above what is looked at."""
+        low, high = 0.0, LARGEST_EPSILON
+        if float(self.excess(high).max()) > delta:
+            return float("inf")
         for _ in range(EPSILON_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if float(self.excess(middle).max()) <= delta else (middle, high)
