@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import NonlinearConstraint, minimize
+from tests.release import crowds
+from tests.release.crowds import DIM, ITEMS, PLACES
 
 from quietshelf.choice import chosen_features, information, moments, utilities
 from quietshelf.choice.features import Dense
@@ -17,7 +20,7 @@ from quietshelf.release.mirror_descent import MirrorDescent, OnlineWidth, moved,
 from quietshelf.statistics import Shown
 from quietshelf.types import Context, FloatArray, Release, Round
 
-ITEMS, PLACES, DIM = 8, 3, 2
+rounds = partial(crowds.rounds, empty=False)
 
 
 def spd(rng: np.random.Generator, *shape: int, spread: float = 1.0) -> FloatArray:
@@ -30,21 +33,6 @@ def spd(rng: np.random.Generator, *shape: int, spread: float = 1.0) -> FloatArra
 def some(rng: np.random.Generator, worlds: tuple[int, ...], places: int, dim: int) -> Shown:
     rows = 2 * rng.normal(size=(*worlds, places, dim))
     return Shown(rows, np.ones((*worlds, places), dtype=bool), rng.integers(-1, places, size=worlds))
-
-
-def rounds(length: int, worlds: tuple[int, ...] = (), *, seed: int = 0, theta: float = 1.0) -> list[Round]:
-    """Random assortments and choices from a multinomial logit with all tastes equal to ``theta``."""
-    rng = np.random.default_rng(seed)
-    made = []
-    for _ in range(length):
-        x = rng.normal(size=(*worlds, ITEMS, DIM))
-        shown = np.argsort(rng.random((*worlds, ITEMS)), axis=-1)[..., :PLACES]
-        utility = theta * np.take_along_axis(x.sum(-1), shown, axis=-1)
-        noisy = np.concatenate([utility, np.zeros((*worlds, 1))], axis=-1) + rng.gumbel(size=(*worlds, PLACES + 1))
-        bought = np.concatenate([shown, np.full((*worlds, 1), -1)], axis=-1)
-        choice = np.take_along_axis(bought, noisy.argmax(-1)[..., None], axis=-1)[..., 0]
-        made.append(Round(Context(Dense(x), np.ones(ITEMS), PLACES), shown, choice))
-    return made
 
 
 def constrained(start: FloatArray, gradient: FloatArray, metric: FloatArray, step: float, bound: float) -> FloatArray:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy.linalg import toeplitz as matrix_of
-from scipy.stats import chi2
+from tests.release.continual import check_scale
 
 from quietshelf.accounting import Assumption
 from quietshelf.release import toeplitz
@@ -15,9 +15,6 @@ from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, Noise
 from quietshelf.release.toeplitz import Toeplitz, noise_units
 from quietshelf.release.tree import sound
 from quietshelf.types import FloatArray, IntArray
-
-FALSE_ALARM = 1e-9
-"""Chance that one accepted scale is rejected; the OS source cannot be seeded, so it must be negligible."""
 
 
 class Impulses:
@@ -51,12 +48,6 @@ def noise_matrix(horizon: int) -> tuple[Toeplitz, FloatArray]:
         state, noisy = mechanism.add(state, np.zeros((horizon, 2, 2)))
         rows.append(noisy[:, 0, 0])
     return mechanism, np.stack(rows)
-
-
-def has_scale(sample: FloatArray, scale: float) -> bool:
-    """Whether independent centred normals have this standard deviation: a two-sided chi-square test."""
-    statistic = float(((sample / scale) ** 2).sum())
-    return bool(min(chi2.cdf(statistic, sample.size), chi2.sf(statistic, sample.size)) > FALSE_ALARM / 2)
 
 
 def test_root_squared_is_the_summing_matrix() -> None:
@@ -133,9 +124,7 @@ def test_noise_has_the_stated_scale_on_and_off_the_diagonal(source: NoiseSource)
         state, noisy = mechanism.add(state, np.zeros((worlds, 2, 2)))
         if time in (1, 2, 9, 30):
             for sample, scale in ((noisy[:, [0, 1], [0, 1]], 1.0), (noisy[:, 0, 1], math.sqrt(0.5))):
-                assert has_scale(sample, scale * deviations[time - 1])
-                assert not has_scale(sample, scale * deviations[time - 1] * 2 / 3)
-                assert not has_scale(sample, scale * deviations[time - 1] * 3 / 2)
+                check_scale(sample, scale * deviations[time - 1])
 
 
 def test_at_ten_thousand_rounds_the_noise_is_a_third_of_the_trees() -> None:

@@ -1,10 +1,8 @@
-"""PrivateCov: exact sums, the right noise once a node, and a ledger that says what it costs."""
+"""PrivateCov: the right noise once a node, and a ledger that says what it costs."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,152 +10,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
+from tests.release.continual import check_scale, printed_tree, run, sound_tree, visitors
 
-from quietshelf.accounting import HISTORY, Assumption, BudgetExceeded, Ledger, epsilon_classic, epsilon_of_gaussian
+from quietshelf.accounting import Assumption, Ledger, epsilon_classic, epsilon_of_gaussian
 from quietshelf.release import tree as trees
 from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, Noiseless, NoiseSource, Simulated
-from quietshelf.release.toeplitz import Toeplitz
-from quietshelf.release.tree import ContinualSum, Law, State, Tree, paper, sound
+from quietshelf.release.tree import Law, Tree, paper, sound
 from quietshelf.statistics import clip, gram, svec
-from quietshelf.types import FloatArray, Streams
+from quietshelf.types import FloatArray
 
-FALSE_ALARM = 1e-9
-"""Chance that one accepted scale is rejected; the OS sources cannot be seeded, so it must be negligible."""
-
-Maker = Callable[[NoiseSource, int, int], ContinualSum]
-
-
-def _paper(source: NoiseSource, horizon: int, dim: int) -> ContinualSum:
-    return paper(0.5, horizon=horizon, dim=dim, capacity=3, source=source)
-
-
-def _sound(source: NoiseSource, horizon: int, dim: int) -> ContinualSum:
-    return sound(0.5, horizon=horizon, dim=dim, capacity=3, source=source)
-
-
-def _toeplitz(source: NoiseSource, horizon: int, dim: int) -> ContinualSum:
-    return Toeplitz(rho=0.5, horizon=horizon, dim=dim, capacity=3, source=source)
-
-
-every_mechanism = pytest.mark.parametrize("make", [_paper, _sound, _toeplitz])
 every_source = pytest.mark.parametrize(
     "source",
     [Simulated(np.random.default_rng(5)), ContinuousGaussian(), DiscreteGaussian()],
     ids=lambda s: type(s).__name__,
 )
-
-
-def visitors(rng: np.random.Generator, rounds: int, lead: tuple[int, ...] = (), dim: int = 2) -> FloatArray:
-    """Gram matrices of clipped features, three items shown: (rounds, ..., d, d)."""
-    return gram(clip(rng.normal(size=(rounds, *lead, 3, dim))))
-
-
-def run(mechanism: ContinualSum, grams: FloatArray, state: State | None = None) -> tuple[State, FloatArray]:
-    """The state after all rounds, and every release."""
-    state = mechanism.start(grams.shape[1:-2]) if state is None else state
-    released = []
-    for one in grams:
-        state, noisy = mechanism.add(state, one)
-        released.append(noisy)
-    return state, np.stack(released)
-
-
-def has_scale(sample: FloatArray, scale: float) -> bool:
-    """Whether independent centred normals have this standard deviation: a two-sided chi-square test."""
-    statistic = float(((sample / scale) ** 2).sum())
-    return bool(min(chi2.cdf(statistic, sample.size), chi2.sf(statistic, sample.size)) > FALSE_ALARM / 2)
-
-
-def check_scale(sample: FloatArray, scale: float) -> None:
-    """The true scale is accepted; 2/3 and 3/2 of it are rejected."""
-    assert has_scale(sample, scale)
-    assert not has_scale(sample, scale * 2 / 3)
-    assert not has_scale(sample, scale * 3 / 2)
-
-
-# What every continual sum does.
-
-
-@every_mechanism
-@pytest.mark.parametrize("dim", [1, 3])
-def test_noiseless_sums_are_exact_and_their_cost_is_infinite(make: Maker, dim: int) -> None:
-    """Without noise every release is the prefix sum, and the ledger reads infinite, nominally as well."""
-    mechanism = make(Noiseless(), 100, dim)
-    grams = visitors(np.random.default_rng(0), 100, (4,), dim)
-    np.testing.assert_allclose(run(mechanism, grams)[1], np.cumsum(grams, axis=0), atol=1e-10)
-    assert mechanism.event.rho == mechanism.event.nominal_cost == math.inf
-    with pytest.raises(BudgetExceeded):
-        Ledger(budget=1e9).spend(mechanism.event)
-
-
-@every_mechanism
-def test_a_saved_state_goes_on_with_the_same_releases(make: Maker) -> None:
-    """Arrays written to a file half-way and read back give the later outputs of the run that was not interrupted."""
-    grams = visitors(np.random.default_rng(1), 60, (3,))
-    rng = np.random.default_rng(2)
-    mechanism = make(Simulated(rng), 60, 2)
-    _, whole = run(mechanism, grams)
-    rng.bit_generator.state = np.random.default_rng(2).bit_generator.state
-    half, first = run(mechanism, grams[:37])
-    file = io.BytesIO()
-    np.savez(file, **half._asdict())
-    file.seek(0)
-    with np.load(file) as saved:
-        restored = State(int(saved["time"]), saved["sums"], saved["noise"])
-    _, second = run(mechanism, grams[37:], restored)
-    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
-
-
-@every_mechanism
-def test_adding_leaves_the_old_state_as_it_was(make: Maker) -> None:
-    """State in, state out: an earlier state can be looked at later."""
-    mechanism = make(Simulated(np.random.default_rng(3)), 8, 2)
-    grams = visitors(np.random.default_rng(4), 8)
-    states = [mechanism.start()]
-    for one in grams:
-        before = State(states[-1].time, states[-1].sums.copy(), states[-1].noise.copy())
-        states.append(mechanism.add(states[-1], one)[0])
-        assert states[-2].time == before.time
-        np.testing.assert_array_equal(states[-2].sums, before.sums)
-        np.testing.assert_array_equal(states[-2].noise, before.noise)
-
-
-@every_mechanism
-def test_rounds_beyond_the_horizon_and_unfit_matrices_are_refused(make: Maker) -> None:
-    """One round too many, a wrong shape, a NaN, features that were not clipped: an error each."""
-    mechanism = make(Simulated(np.random.default_rng(3)), 2, 2)
-    start, good = mechanism.start((5,)), np.broadcast_to(np.eye(2), (5, 2, 2))
-    with pytest.raises(ValueError, match=r"gram must have shape \(5, 2, 2\), got shape=\(2, 2\)"):
-        mechanism.add(start, np.eye(2))
-    with pytest.raises(ValueError, match="gram must be finite"):
-        mechanism.add(start, good * np.nan)
-    with pytest.raises(ValueError, match=r"must be at most capacity=3: clip features first, got trace=4\.0"):
-        mechanism.add(start, good * 2)
-    full, _ = run(mechanism, np.stack([good, good]))
-    with pytest.raises(ValueError, match="rounds must be at most horizon=2, got round=3"):
-        mechanism.add(full, good)
-
-
-@every_mechanism
-@pytest.mark.parametrize("dim", [1, 2])
-def test_a_world_does_not_depend_on_the_worlds_beside_it(make: Maker, dim: int) -> None:
-    """With a stream a world, world 0 of three gives to the last bit what it gives alone, over 2^8 rounds."""
-    seeds = np.random.SeedSequence(7).spawn(3)
-    grams = visitors(np.random.default_rng(8), 256, (3,), dim)
-    together = run(make(Simulated(Streams(seeds)), 256, dim), grams)[1]
-    alone = run(make(Simulated(Streams(seeds[:1])), 256, dim), grams[:, :1])[1]
-    np.testing.assert_array_equal(together[:, :1], alone)
-
-
-@every_mechanism
-def test_the_event_covers_the_whole_run_once(make: Maker) -> None:
-    """One entry, on the history, known before any round; a budget that is too small refuses it."""
-    event = make(Simulated(np.random.default_rng(0)), 100, 2).event
-    assert event.visitors == HISTORY
-    assert Ledger(budget=10.0).spend(event).rho == event.rho
-    with pytest.raises(BudgetExceeded):
-        Ledger(budget=0.4).spend(event)
 
 
 # The tree's noise.
@@ -166,7 +32,7 @@ def test_the_event_covers_the_whole_run_once(make: Maker) -> None:
 def test_a_release_is_the_sum_of_the_nodes_of_its_digits_each_drawn_once() -> None:
     """At t the noise is that of popcount(t) nodes, and a node's noise is the same whenever it is used."""
     horizon = 40
-    tree = _sound(Simulated(np.random.default_rng(9)), horizon, 2)
+    tree = sound_tree(Simulated(np.random.default_rng(9)), horizon, 2)
     grams = visitors(np.random.default_rng(10), horizon)
     state, drawn = tree.start(), {}
     for time, exact in enumerate(np.cumsum(grams, axis=0), start=1):
@@ -195,7 +61,7 @@ def test_the_variance_of_a_release_is_popcount_times_that_of_a_node() -> None:
 def test_nodes_and_entries_are_uncorrelated() -> None:
     """10000 worlds, all 9 numbers of three nodes against each other: no correlation above 6 / sqrt(10000)."""
     worlds = 10_000
-    tree = _paper(Simulated(np.random.default_rng(12)), 4, 2)
+    tree = printed_tree(Simulated(np.random.default_rng(12)), 4, 2)
     nodes = []
     state = tree.start((worlds,))
     for level in (0, 1, 0):

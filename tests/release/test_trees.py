@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.release.continual import run
 
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.release.tree import Tree, paper, sound
 from quietshelf.release.trees import together
 from quietshelf.statistics import clip, gram
-from quietshelf.types import FloatArray, Streams
+from quietshelf.types import Streams
 
 SIZES: dict[str, Any] = {"horizon": 50, "dim": 3, "capacity": 4}
 SEEDS = np.random.SeedSequence(3).spawn(2)
@@ -22,21 +23,12 @@ def laws(source: NoiseSource) -> list[Tree]:
     return [sound(0.1, source=source, **SIZES), sound(2.0, source=source, **SIZES), paper(1.0, source=source, **SIZES)]
 
 
-def run(tree: Tree, grams: FloatArray) -> FloatArray:
-    """Every release."""
-    state, released = tree.start(grams.shape[1:-2]), []
-    for one in grams:
-        state, noisy = tree.add(state, one)
-        released.append(noisy)
-    return np.stack(released)
-
-
 def test_each_tree_is_the_same_to_the_last_bit() -> None:
     """Sums and noise of every tree, over 50 rounds of two worlds, are those of the tree alone with a like source."""
     grams = gram(clip(np.random.default_rng(1).normal(size=(50, 3, 2, 4, 3))))
-    joint = run(together(laws(Simulated(Streams(SEEDS)))), grams)
+    _, joint = run(together(laws(Simulated(Streams(SEEDS)))), grams)
     for place in range(3):
-        alone = run(laws(Simulated(Streams(SEEDS)))[place], grams[:, place])
+        _, alone = run(laws(Simulated(Streams(SEEDS)))[place], grams[:, place])
         np.testing.assert_array_equal(joint[:, place], alone)
 
 
