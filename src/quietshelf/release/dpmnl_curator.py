@@ -1,7 +1,9 @@
 """The curator of DPMNL: random assortments first, then a noisy Gram matrix every round and a private fit now and then.
 
-Releases: V_t after every visitor, and theta after T0 visitors and whenever det V_t has doubled, at most D_MLE times.
+Releases: V_t after every visitor, and theta after T0 of them and whenever det V_t, or their number, has doubled, D_MLE
+    times at most.
 Neighbours: one visitor replaced; every visitor is in every later release.
+Sensitivity, noise: those of the plan's continual sum (`tree` or `toeplitz`) and of `objective_perturbation`.
 Privacy: the continual release's event once, and the fit's for each fit, both on the whole history. The ledger is that
     of the world with the most fits. Times of fits are functions of V_t, which is released: they cost nothing.
 Assumes: the hard cap on fits; the T0 fit is counted in it. The trigger never looks at exact matrices.

@@ -3,6 +3,7 @@
 Noise is round in the coordinates x' = L x with L Γ L' = I/d, so Γ decides where it falls: features of real items differ
 far less than they are long, and noise that is round in raw coordinates drowns what matters. Γ is never computed from
 raw rounds: the first one comes from the catalogue and declared scales of visitor features, later ones from releases.
+Reference: docs/proofs.md, section 4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The curator of `quiet`: sums the rounds of many parallel worlds and closes batches by the number of arrivals."""
+"""The curator of `quiet`: sums the rounds of many parallel worlds and closes batches by the number of arrivals.
+
+What it releases, and at what cost, `batch_pair` says; why batches close by arrivals, docs/proofs.md, section 6.
+"""
 
 from __future__ import annotations
 
