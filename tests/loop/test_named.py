@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,3 +105,21 @@ def test_senseless_contestants_are_refused(name: str, rho: float | None, message
     """The rule, then the value."""
     with pytest.raises(ValueError, match=re.escape(message)):
         contestant(name, rho=rho)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "rule"),
+    [
+        ("dpmnl", {"rho": 1.0, "explor": 5}, r"dpmnl takes the settings rho, .*, got unknown=\['explor'\]"),
+        ("greedy", {"growht": 2.0}, r"greedy takes the settings explore, .*, got unknown=\['growht'\]"),
+        ("uniform", {"ridge": 1.0}, "uniform takes no settings"),
+        ("quiet", {"rho": "1"}, "rho must be positive and finite, got rho='1'"),
+        ("dpmnl", {"rho": 1.0, "continual": "toeplits"}, "continual must be one of tree, toeplitz"),
+        ("dpmnl", {"rho": 1.0, "calibration": "papr"}, "calibration must be one of sound, mean-width, paper"),
+        ("dpmnl-eps-delta", {"rho": 1.0, "conversion": "txt"}, "conversion must be one of text, lemma"),
+    ],
+)
+def test_misspelt_setting_is_refused_at_once(name: str, given: dict[str, Any], rule: str) -> None:
+    """Before any visitor comes, with the right names: a word that is not known never falls back to another."""
+    with pytest.raises(ValueError, match=rule):
+        contestant(name, **given)

@@ -11,6 +11,7 @@ import numpy as np
 from quietshelf.accounting import Ledger
 from quietshelf.choice.maps import FeatureMap
 from quietshelf.loop.contest import Contestant, Setting, World
+from quietshelf.loop.options import check_settings
 from quietshelf.policies import POLICIES
 from quietshelf.release.constant import Constant
 from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
@@ -21,7 +22,7 @@ from quietshelf.release.mirror_descent import MirrorDescent
 from quietshelf.release.noise import Simulated
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.release.quiet_curator import QuietCurator
-from quietshelf.types import Curator, FloatArray, Random, Release, Round, one_of, require
+from quietshelf.types import Curator, FloatArray, Random, Release, Round, one_of, positive, require
 
 
 def contestant(name: str, *, rho: float | None = None, label: str | None = None, **options: Any) -> Contestant:
@@ -31,7 +32,7 @@ def contestant(name: str, *, rho: float | None = None, label: str | None = None,
         name: One of the policies; the private ones need ``rho``.
         rho: Budget in zCDP.
         label: Its name in the rows; by default the policy's, with rho where there is one.
-        **options: Handed to the curator: for `quiet` its settings, and ``geometry="unknown"`` to declare nothing.
+        **options: Settings of its curator, those in `SETTINGS`; ``geometry="unknown"`` declares nothing to `quiet`.
 
     >>> contestant("quiet", rho=0.5).label
     'quiet rho=0.5'
@@ -41,10 +42,11 @@ def contestant(name: str, *, rho: float | None = None, label: str | None = None,
     ValueError: quiet needs rho, got rho=None
     """
     one_of("policy", name, MAKERS)
+    check_settings(name, options)
     private = name in PRIVATE
     require((rho is not None) == private, f"{name} {'needs' if private else 'takes no'} rho", rho=rho)
     if rho is not None:
-        options = {"rho": rho, **options}
+        options = {"rho": positive("rho", rho), **options}
     text = name if rho is None else f"{name} rho={rho:g}"
     return Contestant(label or text, POLICIES[name], MAKERS[name](**options))
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from quietshelf.accounting import Event, epsilon_classic, epsilon_text
 from quietshelf.release import epsilon_delta, theory, toeplitz, tree
@@ -111,7 +111,9 @@ class Shared(ABC):
         require(self.fits == "auto" or whole("fits", self.fits) > 0, "fits must be auto or a number", fits=self.fits)
         positive("clip", self.clip)
         whole("explore", self.explore)
-        one_of("trigger", self.trigger, get_args(Trigger))
+        for name, kind in get_type_hints(type(self)).items():
+            if get_origin(kind) is Literal:
+                one_of(name, getattr(self, name), get_args(kind))
         positive("scale", self.scale, zero=True)
         positive("kappa", self.kappa)
 
