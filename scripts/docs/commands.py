@@ -60,6 +60,8 @@ def _option(one: Any) -> tuple[str, str, str]:
 def _default(one: Any) -> str:
     if one.required:
         return "needed"
+    if isinstance(one.show_default, str):
+        return f"`{one.show_default}`"
     if one.default is None or one.default is False or one.default == "":
         return ""
     if one.default is True:

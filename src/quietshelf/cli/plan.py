@@ -26,7 +26,7 @@ def plan(
     dim: Annotated[int, typer.Option(help="Length of theta, d.")] = 5,
     visitors: Annotated[int, typer.Option(help="Expected over the shelf's life.")] = 10_000,
     epsilon: Annotated[float | None, typer.Option(help="The promise to one person, at --delta.")] = None,
-    rho: Annotated[float | None, typer.Option(help="The promise in zCDP instead.  [default: 1]")] = None,
+    rho: Annotated[float | None, typer.Option(help="The promise in zCDP instead.", show_default="1")] = None,
     delta: Annotated[float, typer.Option(help="Of the promise in epsilon.")] = 1e-6,
     returns: Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")] = 1.0,
     shelves: Annotated[int, typer.Option(help="Shelves that the same persons meet: their promises add up.")] = 1,

@@ -33,16 +33,14 @@ Policies = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
-        help=f"Policies, separated by commas or given one by one: {', '.join(MAKERS)}.  [default: {','.join(USUAL)}]",
+        help=f"Policies, separated by commas or given one by one: {', '.join(MAKERS)}.",
         autocompletion=lambda: list(MAKERS),
-        show_default=False,
+        show_default=",".join(USUAL),
     ),
 ]
 Budgets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--rho", help="Budgets of the private policies, likewise; each runs at each.  [default: 1]", show_default=False
-    ),
+    typer.Option("--rho", help="Budgets of the private policies, likewise; each runs at each.", show_default="1"),
 ]
 
 
