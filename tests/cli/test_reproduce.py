@@ -79,3 +79,11 @@ def test_mistakes_end_in_one_line() -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert words in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_full_is_refused_where_a_study_has_one_length() -> None:
+    """Also for `all`: an option that does nothing would promise another study."""
+    for name in ("all", "dimension"):
+        done = command("reproduce", name, "--full")
+        assert (done.returncode, f"study='{name}'" in done.stderr) == (2, True)
+        assert "--full is for expedia" in done.stderr

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quietshelf.experiments import PAPER, Study, names, study_named
+from quietshelf.experiments import PAPER, Study, names, reproduce, study_named
+from quietshelf.experiments.checking import check
 from quietshelf.experiments.study import read_study
 
 
@@ -102,3 +103,81 @@ def test_unknown_study_is_refused() -> None:
     """The error names those there are."""
     with pytest.raises(ValueError, match=r"must be one of privacy-level, .* got study='nothing'"):
         study_named("nothing")
+
+
+SLIPS = {
+    "along": ('along = "rho"', 'along = "roh"', "along must name settings of who takes part"),
+    "direction": ('"falls"', '"fals"', "direction must be one of falls, rises"),
+    "claimed": ('where = { policy = "quiet" }\nby', 'where = { policy = "dpmnl" }\nby', "where must match somebody"),
+    "unsaid": ("says =", "say =", r"unknown=\['say'\]"),
+    "measure": ('kind = "slows"', 'kind = "exceeds"\nmeasure = "covered"\nlevel = 1', "watch = true"),
+    "lines": ('lines = ["rho"]', 'lines = ["roh"]', "lines must name settings"),
+    "floor": ('floor = ["greedy"]', 'floor = ["ucb-mnl"]', "floor must match somebody"),
+    "figure": ("title = 'Drawn'", "titel = 'Drawn'", r"the figure 'drawn': .*unknown=\['titel'\]"),
+    "world": ("capacity = 2", "capacty = 2", r"the world 'shop': its keys are .*unknown=\['capacty'\]"),
+    "setting": ("ridge = 1.0", "rigde = 1.0", "the policy 'greedy': greedy takes the settings"),
+    "place": ('worlds = ["shop"]', 'worlds = ["shp"]', r"its worlds must be among the names \['shop'\]"),
+    "needed": ("seed = 1\n", "", r"a study needs title, .*missing=\['seed'\]"),
+    "syntax": ("seed = 1", "seed =", "a study must be TOML, got .*line 6"),
+}
+SOUND = """
+title = "Sound"
+summary = "Every slip of it is found before the first visitor."
+horizon = 24
+replicates = 2
+seed = 1
+
+[[worlds]]
+name = "shop"
+items = 8
+capacity = 2
+dim = 2
+
+[[policies]]
+policy = "quiet"
+rho = [0.5, 5.0]
+
+[[policies]]
+policy = "greedy"
+ridge = 1.0
+worlds = ["shop"]
+
+[[claims]]
+says = "Regret falls as rho rises."
+kind = "order"
+along = "rho"
+direction = "falls"
+where = { policy = "quiet" }
+by = ["world"]
+
+[[claims]]
+says = "It slows."
+kind = "slows"
+
+[[figures]]
+name = "drawn"
+title = 'Drawn'
+lines = ["rho"]
+floor = ["greedy"]
+"""
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_slip_in_a_study_is_found_before_the_first_visitor(slip: str, tmp_path: Path) -> None:
+    """A name that nothing bears is refused with the right ones: no claim vanishes, no figure is empty after hours."""
+    right, wrong, rule = SLIPS[slip]
+    path = tmp_path / "own.toml"
+    path.write_text(SOUND, encoding="utf-8")
+    check(read_study(path))
+    assert SOUND.count(right) >= 1
+    path.write_text(SOUND.replace(right, wrong, 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=rule):
+        reproduce(read_study(path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", names())
+def test_study_of_the_package_names_only_what_exists(name: str) -> None:
+    """At its own size and at a small one."""
+    check(study_named(name))
+    check(study_named(name).reduced(horizon=100, replicates=2))

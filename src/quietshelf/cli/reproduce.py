@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from quietshelf.cli.console import out, progress, talk
-from quietshelf.experiments import PAPER, Outcome, Reproduced, Study, names, study_named, write_all
+from quietshelf.cli.console import out, progress, say
+from quietshelf.experiments import PAPER, Outcome, Reproduced, names, study_named, write_all
 from quietshelf.experiments import reproduce as run
 from quietshelf.experiments.engine import Cluster, Local
+from quietshelf.types import require
 
 QUICK = {"horizon": 1000, "replicates": 4}
+UNTESTED = "it needs another size of the study"
 SIGNS = {"holds": "✔", "fails": "✘", "undecided": "?"}
 
 
@@ -28,10 +31,10 @@ def reproduce(
     replicates: Annotated[int | None, typer.Option(help="Independent worlds, in place of the study's own.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Visitors, in place of the study's own.")] = None,
     seed: Annotated[int | None, typer.Option(help="In place of the study's own; equal seeds give equal rows.")] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="The paper's own length, where the study is a shorter one.")
-    ] = False,
-    data: Annotated[Path | None, typer.Option(help="File of searches, for the studies of hotels.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="The paper's own length, for expedia.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="File of searches, for the studies of hotels: see `quietshelf expedia`.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version: 4 replicates of 1,000 visitors.")] = False,
     workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://HOST:PORT.")] = None,
@@ -44,22 +47,22 @@ def reproduce(
     size = {"horizon": horizon, "replicates": replicates}
     if quick:
         size = {key: value or QUICK[key] for key, value in size.items()}
-    wanted = PAPER if name == "all" else (f"{name}-full" if full else name,)
+    wanted = (_longer(name),) if full else PAPER if name == "all" else (name,)
     studies = [study_named(each).with_data(data).reduced(**size, seed=seed) for each in wanted]
     runner = Cluster(cluster) if cluster else Local(workers or None)
     results = []
     for study in studies:
-        again = f"quietshelf reproduce {study.name} {_options(size, seed)}".strip()
-        where = folder / _folder(study, size, seed)
+        again = _again(name if name.endswith(".toml") else study.name, data, size, seed)
+        where = folder / _folder(study.name, size, seed)
         kept = f"What is finished is kept in {where}: the same command goes on from there."
         with progress(study.name, unit="rounds", kept=kept) as moved:
             results.append(run(study, where, runner=runner, progress=moved, command=again))
     _print(results, as_json=as_json)
     pages = [result.page for result in results]
     if name == "all":
-        pages.append(write_all(results, folder / f"{_folder_suffix('report', size, seed)}.html"))
+        pages.append(write_all(results, folder / f"{_folder('report', size, seed)}.html"))
     for page in pages:
-        talk.print(f"written: {page}")
+        say(f"written: {page}")
 
 
 def _print(results: list[Reproduced], *, as_json: bool) -> None:
@@ -76,6 +79,8 @@ def _print(results: list[Reproduced], *, as_json: bool) -> None:
             share = f"{outcome.holding} of {len(outcome.comparisons)} comparisons"
             where = f" [{outcome.group}]" if outcome.group else ""
             out.print(f" {SIGNS[outcome.verdict]} {outcome.verdict:9} {outcome.says}{where}: {share}", markup=False)
+        for says in result.untested:
+            out.print(f" - not tested {says}: {UNTESTED}", markup=False)
 
 
 def _plain(outcome: Outcome) -> dict[str, object]:
@@ -87,15 +92,23 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
 
 
-def _folder(study: Study, size: dict[str, int | None], seed: int | None) -> str:
+def _folder(name: str, size: dict[str, int | None], seed: int | None) -> str:
     """Another size has another folder, so that it never mixes with the study's own."""
-    return _folder_suffix(study.name, size, seed)
-
-
-def _folder_suffix(name: str, size: dict[str, int | None], seed: int | None) -> str:
     given = {**size, "seed": seed}
     return "-".join([name, *(f"{key}-{value}" for key, value in given.items() if value is not None)])
 
 
-def _options(size: dict[str, int | None], seed: int | None) -> str:
-    return " ".join(f"--{key} {value}" for key, value in {**size, "seed": seed}.items() if value is not None)
+def _again(name: str, data: Path | None, size: dict[str, int | None], seed: int | None) -> str:
+    """The command that makes the same rows."""
+    given = {"data": data, **size, "seed": seed}
+    words = [
+        shlex.quote(f"{word}") for key, value in given.items() if value is not None for word in (f"--{key}", value)
+    ]
+    return " ".join(["quietshelf reproduce", shlex.quote(name), *words])
+
+
+def _longer(name: str) -> str:
+    """The study at the paper's own length."""
+    longer = [each for each in names() if f"{each}-full" in names()]
+    require(name in longer, f"--full is for {', '.join(longer)}: others have one length", study=name)
+    return f"{name}-full"

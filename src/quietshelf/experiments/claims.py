@@ -211,6 +211,19 @@ KINDS: Mapping[str, Callable[[Mapping[str, Any], Sequence[Series]], list[Pair]]]
     "exceeds": _exceeds,
     "reaches": _reaches,
 }
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "order": ("along", "direction"),
+    "versus": ("better", "worse"),
+    "widens": ("along", "better", "worse"),
+    "slows": (),
+    "always": ("measure", "least"),
+    "within": ("measure", "bound"),
+    "exceeds": ("measure", "level"),
+    "reaches": ("along", "goals", "horizon", "replicates"),
+}
+"""What a claim of each kind must say, besides ``says`` and ``kind``."""
+OPTIONAL = ("source", "where", "by", "after")
+TRENDS = ("falls", "rises")
 _STRICT = 1e-12  # a share that is exactly as large as claimed is large enough
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from quietshelf.experiments.checking import check
 from quietshelf.experiments.claims import Outcome, judge
 from quietshelf.experiments.engine import Local, Progress, Runner, run_study
 from quietshelf.experiments.store import Store, column
@@ -34,6 +35,12 @@ class Reproduced:
     folder: Path
     outcomes: tuple[Outcome, ...]
     section: Section
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """Claims that this size of the study says nothing of."""
+        tested = {outcome.says for outcome in self.outcomes}
+        return tuple(claim["says"] for claim in self.study.claims if claim["says"] not in tested)
 
     @property
     def page(self) -> Path:
@@ -69,7 +76,7 @@ def reproduce(
         progress: Called with rounds done and rounds to do, over all contestants.
         command: How to run it again, for the page.
     """
-    store = Store(folder, study)
+    store = Store(folder, check(study))
     run_study(store, runner or Local(), progress)
     series = series_of(study, store.read())
     outcomes = tuple(outcome for claim in study.claims for outcome in judge(claim, series))

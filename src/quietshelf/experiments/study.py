@@ -23,6 +23,7 @@ from quietshelf.types import require, whole
 Settings = dict[str, Any]
 HEAD = ("title", "summary", "horizon", "replicates", "seed", "block", "together", "checkpoints", "watch")
 TABLES = ("worlds", "policies", "claims", "figures")
+NEEDED = (*HEAD[:5], *TABLES[:2])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +134,13 @@ class Study:
 
 def read_study(path: Path) -> Study:
     """A study from a TOML file."""
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    unknown = sorted(set(raw) - {*HEAD, *TABLES})
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"a study must be TOML, got {path}: {error}") from error
+    unknown, missing = sorted(set(raw) - {*HEAD, *TABLES}), [key for key in NEEDED if key not in raw]
     require(not unknown, f"a study has the keys {', '.join((*HEAD, *TABLES))}", unknown=unknown)
+    require(not missing, f"a study needs {', '.join(NEEDED)}", missing=missing)
     head: Settings = {key: raw[key] for key in HEAD if key in raw}
     worlds = tuple(_unique(world for table in raw.get("worlds", ()) for world in _grid(table)))
     policies = tuple(_unique(policy for table in raw.get("policies", ()) for policy in _grid(table, keep=("worlds",))))

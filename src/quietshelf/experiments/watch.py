@@ -13,6 +13,8 @@ from quietshelf.loop import Contestant, Setting
 from quietshelf.release.dpmnl_curator import FLOOR
 from quietshelf.types import Curator, FloatArray, Random, Release, Round
 
+MEASURES = ("covered", "distance_share", "definite", "fits_made", "fit_bound", "regret_bound")
+
 
 @dataclass
 class Watch:
@@ -47,15 +49,15 @@ class Watch:
             distance = np.sqrt(np.einsum("...i,...ij,...j->...", away, release.precision, away))
             share = distance / (release.radius / found.scale)
             least = np.linalg.eigvalsh(release.precision)[..., 0]
-            values = {
-                "covered": share <= 1,
-                "distance_share": share,
-                "definite": least > 2 * FLOOR * found.shift * found.unit**2,
-                "fits_made": release.count,
-                "fit_bound": np.full(share.shape, found.fits),
-                "regret_bound": np.full(share.shape, found.regret),
-            }
-            for name, value in values.items():
+            values = (
+                share <= 1,
+                share,
+                least > 2 * FLOOR * found.shift * found.unit**2,
+                release.count,
+                np.full(share.shape, found.fits),
+                np.full(share.shape, found.regret),
+            )
+            for name, value in zip(MEASURES, values, strict=True):
                 self._noted.setdefault(name, []).append(np.asarray(value, dtype=np.float64))
 
         return note

@@ -95,7 +95,10 @@ class NamedHotels:
 def _hotels(settings: tuple[tuple[str, Any], ...]) -> Hotels:
     options = dict(settings)
     path = Path(os.path.expandvars(options.pop("data")))
-    rule = "a study of hotels needs a file of searches: --data FILE, or the folder named by QUIETSHELF_DATA"
+    rule = (
+        "a study of hotels needs a file of searches: --data FILE, or the folder named by QUIETSHELF_DATA; "
+        "`quietshelf expedia --help` says how to make one"
+    )
     require(path.is_file(), rule, data=str(path))
     ridge = options.pop("fit_ridge", None)
     return fitted(read_searches(path), ridge=ridge, **options)

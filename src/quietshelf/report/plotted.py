@@ -15,6 +15,7 @@ from quietshelf.report.series import Series, band, described, matching, values_o
 from quietshelf.types import FloatArray, require
 
 KINDS = ("curves", "final")
+KEYS = ("name", "title", "kind", "x", "log_x", "log_y", "where", "rows", "columns", "lines", "floor")
 VISITORS = "visitors"
 
 
@@ -72,7 +73,7 @@ def plotted(figure: Mapping[str, Any], series: Sequence[Series]) -> Plotted:
     """
     kind = figure.get("kind", "curves")
     require(kind in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=kind)
-    chosen = matching(series, figure["where"])
+    chosen = matching(series, figure.get("where", {}))
     floor = matching(series, {"policy": figure.get("floor", [])})
     rows, columns = (_split(chosen, figure.get(key)) for key in ("rows", "columns"))
     panels = []
