@@ -8,7 +8,7 @@ from typing import Protocol
 
 from numpy.random import SeedSequence
 
-from quietshelf.types import Curator, Environment, FloatArray, Policy, Random
+from quietshelf.types import Curator, Environment, FloatArray, Policy, Random, require
 
 
 class World(Protocol):
@@ -82,3 +82,11 @@ class Contestant:
     label: str
     policy: Policy
     curator: Callable[[Setting, Random], Curator]
+
+    def __post_init__(self) -> None:
+        has_offer = callable(getattr(self.policy, "offer", None)) and not isinstance(self.policy, type)
+        require(has_offer, "a policy must be an object with offer(context, release, rng)", policy=self.policy)
+        rule = (
+            "a curator must be made by calling (setting, noise): a class of your own, or another contestant's .curator"
+        )
+        require(callable(self.curator), rule, curator=self.curator)

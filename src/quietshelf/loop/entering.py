@@ -14,6 +14,7 @@ from quietshelf.accounting import Ledger
 from quietshelf.loop.arrow import Party
 from quietshelf.loop.clock import Clock, TimedCurator, TimedPolicy
 from quietshelf.loop.contest import Contestant
+from quietshelf.loop.plugged import CheckedPolicy
 from quietshelf.loop.stack import Seat, Stack
 from quietshelf.types import Common, Curator, Environment, Policy, Random, Release, Round
 
@@ -104,7 +105,7 @@ def teams(entrants: Sequence[Entrant], environment: Environment, chance: Callabl
 
 def _alone(entrant: Entrant, rng: Random) -> Team:
     label, clock = entrant.contestant.label, entrant.clock
-    policy = TimedPolicy(entrant.contestant.policy, clock)
+    policy = TimedPolicy(CheckedPolicy(entrant.contestant.policy, label), clock)
     party = Party(label, policy, TimedCurator(entrant.curator, clock), rng)
     return Team(party, (label,), ((entrant.curator, (label,)),), ((clock, (label,)),))
 

@@ -21,6 +21,7 @@ from quietshelf.loop.clock import Clock, TimedEnvironment
 from quietshelf.loop.contest import Contestant, Setting, World
 from quietshelf.loop.entering import Entrant, Team, teams
 from quietshelf.loop.named import contestant
+from quietshelf.loop.plugged import CheckedEnvironment, check_release
 from quietshelf.loop.pool import Progress, Throttled, spread
 from quietshelf.loop.result import Result, merge
 from quietshelf.types import Environment, FloatArray, Streams, require, whole
@@ -67,7 +68,10 @@ def simulate(
     """
     whole("replicates", replicates)
     whole("seed", seed, low=0)
+    require(not isinstance(contestants, str), "contestants must be a list", contestants=contestants)
     entrants = tuple(contestant(one) if isinstance(one, str) else one for one in contestants)
+    strangers = [one for one in entrants if not isinstance(one, Contestant)]
+    require(not strangers, "contestants must be names or Contestant(label, policy, curator)", strangers=strangers)
     labels = [one.label for one in entrants]
     require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
     times = _times(whole("horizon", horizon), whole("checkpoints", checkpoints))
@@ -87,7 +91,8 @@ def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
     lost = dict.fromkeys((party.label for party in parties), np.zeros(len(group)))
     noted: dict[str, list[FloatArray]] = {party.label: [] for party in parties}
     due = set(study.times)
-    for step in run(TimedEnvironment(environment, clock), parties, horizon=study.horizon):
+    seen = CheckedEnvironment(environment, study.world, len(group))
+    for step in run(TimedEnvironment(seen, clock), parties, horizon=study.horizon):
         lost[step.label] = lost[step.label] + step.regret
         if step.t + 1 in due:
             noted[step.label].append(lost[step.label])
@@ -114,7 +119,9 @@ def _enter(study: Study, group: range, environment: Environment) -> list[Entrant
     entrants = []
     for one in study.contestants:
         clock, noise = Clock(), Streams(_seeds(study.seed, group, NOISE))
-        entrants.append(Entrant(one, clock.call(one.curator, setting, noise), clock))
+        curator = clock.call(one.curator, setting, noise)
+        check_release(one.label, curator.release, setting.worlds, setting.dim)
+        entrants.append(Entrant(one, curator, clock))
     return entrants
 
 
