@@ -1,4 +1,4 @@
-"""What commands share: consoles, a progress bar with the time left, figures for tables, strict JSON, lists."""
+"""What commands share: consoles, a progress bar with the time left, strict JSON, lists."""
 
 from __future__ import annotations
 
@@ -53,22 +53,6 @@ def progress(title: str, *, unit: str, kept: str = NOTHING_KEPT) -> Iterator[Mov
 def say(text: str) -> None:
     """A remark on stderr, on one line however long: paths can be copied."""
     talk.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def number(value: float, digits: int = 3) -> str:
-    """A figure for a table.
-
-    >>> number(1234.5678), number(0.04567), number(math.inf), number(math.nan)
-    ('1,235', '0.0457', '∞', '-')
-    """
-    if math.isnan(value):
-        return "-"
-    if math.isinf(value):
-        return "∞"
-    if value == 0:
-        return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}"
 
 
 def promised(value: float) -> str:

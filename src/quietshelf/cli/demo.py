@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import as_json as strict
-from quietshelf.cli.console import number, out, progress, promised, say
+from quietshelf.cli.console import out, progress, promised, say
 from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
 from quietshelf.experiments import demo as shop
 from quietshelf.experiments.demo_report import Demonstration, plain, story
@@ -21,6 +21,7 @@ from quietshelf.experiments.revenue import best_revenue
 from quietshelf.loop import Result
 from quietshelf.loop import simulate as run
 from quietshelf.report.demo_page import demo_page
+from quietshelf.report.numbers import number
 
 
 def demo(

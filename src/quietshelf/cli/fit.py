@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import number, out
+from quietshelf.cli.console import out
+from quietshelf.report.numbers import number
 from quietshelf.types import require
 
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."

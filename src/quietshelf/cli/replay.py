@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import number, out, progress
+from quietshelf.cli.console import out, progress
 from quietshelf.cli.simulate import Budgets, Policies, parse_contestants
+from quietshelf.report.numbers import number
 
 NOT_PRIVATE = (
     "Not private: these figures come from the raw log, whatever the policy promises. Do not publish them as private."

@@ -13,13 +13,14 @@ from rich.table import Table
 
 from quietshelf.accounting import epsilon_of
 from quietshelf.cli.console import as_json as strict
-from quietshelf.cli.console import listed, number, out, progress, promised, say
+from quietshelf.cli.console import listed, out, progress, promised, say
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Result, World, summary
 from quietshelf.loop import simulate as run
 from quietshelf.loop.named import MAKERS, PRIVATE, MakeDpmnl, contestant
 from quietshelf.release.noise import Simulated
 from quietshelf.report import regret_curves
+from quietshelf.report.numbers import number
 from quietshelf.report.style import can_draw
 
 FLOOR = ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from quietshelf.accounting.figures import shown
 from quietshelf.experiments.claims import Comparison, Outcome
 from quietshelf.experiments.study import Study
 from quietshelf.report import Section, Series, Table
+from quietshelf.report.numbers import number
 from quietshelf.report.series import band, described, values_of
 
 METHOD = (
@@ -59,26 +59,15 @@ def regret_table(series: Sequence[Series], horizon: int) -> Table:
     rows = []
     for one in series:
         mean, half = band(one.final)
-        regret = f"{figure(float(mean))} ± {figure(float(half))}"
+        regret = f"{number(float(mean))} ± {number(float(half))}"
         rows.append((described(one, keys) or one["policy"], regret, shown(one.proven)))
     caption = f"Regret of everybody at the end (T = {horizon:,} unless said otherwise)"
     return Table(caption, ("who and where", "mean ± 95 %", "ρ proven"), rows, folded=True)
 
 
-def figure(value: float) -> str:
-    """A number for a table.
-
-    >>> figure(1234.5), figure(0.01234), figure(math.inf)
-    ('1,234', '0.0123', '∞')
-    """
-    if not math.isfinite(value):
-        return "∞" if value > 0 else "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
 def _sentence(each: Comparison) -> str:
-    ends = f"{figure(each.low)} to {figure(each.high)}"
-    return f"{each.verdict}: {each.subject}: {figure(each.larger)} against {figure(each.smaller)}, difference {ends}"
+    ends = f"{number(each.low)} to {number(each.high)}"
+    return f"{each.verdict}: {each.subject}: {number(each.larger)} against {number(each.smaller)}, difference {ends}"
 
 
 def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:

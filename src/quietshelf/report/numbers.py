@@ -1,0 +1,24 @@
+"""A figure for a table, on a terminal or a page."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float, digits: int = 3) -> str:
+    """So many significant digits, rounded to the nearest; `accounting.figures.shown` is for promises, rounded upwards.
+
+    >>> number(1234.5678), number(0.04567), number(0.99999), number(2e-7), number(math.inf), number(math.nan)
+    ('1,235', '0.0457', '1.00', '2e-07', '∞', '-')
+    """
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits}g}")
+    if abs(rounded) < 1e-4:
+        return f"{rounded:g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{value:,.{decimals}f}"
