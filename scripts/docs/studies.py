@@ -56,18 +56,16 @@ def take_records(source: Path, target: Path) -> list[str]:
 
 def take_reproduced(source: Path, target: Path) -> list[str]:
     """Judge the rows of every study that is complete, keep its verdicts and its figures; the studies' names."""
-    from quietshelf.experiments import names, reproduce, study_named
-    from quietshelf.experiments.store import Store
+    from quietshelf.experiments import names
 
     taken = []
     for name in names():
         folder = source / name
         if not (folder / "manifest.json").is_file():
             continue
-        study = study_named(name).with_data(_data(folder))
-        if Store(folder, study).pending:
+        result = _judged(name, folder)
+        if result is None:
             continue
-        result = reproduce(study, folder)
         pictures = target / name
         shutil.rmtree(pictures, ignore_errors=True)
         pictures.mkdir(parents=True)
@@ -112,6 +110,18 @@ def claims(record: records.Record) -> str:
         except FileNotFoundError:
             parts.append("*Not run at full size for this version yet.*")
     return "\n\n".join(parts)
+
+
+def _judged(name: str, folder: Path) -> Any:
+    """A study that is complete, judged anew; None if it is not."""
+    from quietshelf.experiments import reproduce, study_named
+    from quietshelf.experiments.store import Store
+
+    try:
+        study = study_named(name).with_data(_data(folder))
+        return None if Store(folder, study).pending else reproduce(study, folder)
+    except ValueError as error:  # its data is not here, or its rows are those of another version
+        raise SystemExit(f"{name} cannot be judged from {folder}: {error}") from error
 
 
 def _data(folder: Path) -> Path | None:

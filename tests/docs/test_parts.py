@@ -17,7 +17,7 @@ from scripts.docs.studies import KEPT, PAGES, PART, ROOT, filled, part, take_rec
 from quietshelf import experiments
 from quietshelf.accounting import epsilon_of
 from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
-from quietshelf.experiments import names
+from quietshelf.experiments import names, study_named
 from quietshelf.experiments.engine import Local
 
 
@@ -110,3 +110,13 @@ def test_parts_inside_a_sentence_do_not_begin_a_line(page: str) -> None:
     """Markdown takes a comment at the beginning of a line for a paragraph of its own."""
     text = (ROOT / page).read_text(encoding="utf-8")
     assert not re.findall(r"^<!-- part: [a-z-]+ -->[^\n]", text, re.M)
+
+
+def test_hotels_without_their_file_are_named_in_one_line(tmp_path: Path) -> None:
+    """Rows of a study whose data is not here cannot be judged: the message says which, where, and what is missing."""
+    study = study_named("hotels").with_data(tmp_path / "gone.npz")
+    (tmp_path / "hotels").mkdir()
+    manifest = {"fingerprint": study.fingerprint, "config": study.config}
+    (tmp_path / "hotels" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"hotels cannot be judged from .*needs a file of searches.*gone\.npz"):
+        take_reproduced(tmp_path, tmp_path / "kept")
