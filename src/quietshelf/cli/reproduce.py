@@ -63,6 +63,8 @@ def reproduce(
         pages.append(write_all(results, folder / f"{_folder('report', size, seed)}.html"))
     for page in pages:
         say(f"written: {page}")
+    if quick:
+        say("This was a small version, and decides little: the study itself is the same command without --quick.")
 
 
 def _print(results: list[Reproduced], *, as_json: bool) -> None:
@@ -76,11 +78,15 @@ def _print(results: list[Reproduced], *, as_json: bool) -> None:
     for result in results:
         out.rule(result.study.title)
         for outcome in result.outcomes:
-            share = f"{outcome.holding} of {len(outcome.comparisons)} comparisons"
+            share = f"{outcome.holding} of {len(outcome.comparisons)} comparisons hold"
             where = f" [{outcome.group}]" if outcome.group else ""
-            out.print(f" {SIGNS[outcome.verdict]} {outcome.verdict:9} {outcome.says}{where}: {share}", markup=False)
+            out.print(
+                f" {SIGNS[outcome.verdict]} {outcome.verdict:9} {outcome.says}{where}: {share}",
+                markup=False,
+                soft_wrap=True,
+            )
         for says in result.untested:
-            out.print(f" - not tested {says}: {UNTESTED}", markup=False)
+            out.print(f" - not tested {says}: {UNTESTED}", markup=False, soft_wrap=True)
 
 
 def _plain(outcome: Outcome) -> dict[str, object]:
