@@ -17,8 +17,8 @@ from quietshelf.types import FloatArray
 
 HOTELS, CHAINS, PLACES, RHO = 200, 20, 10, 1.0
 MOST_OF_A_CHAIN = 3
-TASTES = np.array([-1.5, 0.4, -0.8, -0.3, 0.8, 0.1, -0.5, 1.2])
-"""Of 1, v, u and u ⊗ v; v: stars, distance, price; u: business."""
+TASTES = np.array([-1.5, 0.4, -0.8, -0.3, 0.8, 0.1, -0.5, 1.2])  # of 1, v, u, u ⊗ v
+"""The hotel, v: stars, distance, price. Who searches, u: 1 on business."""
 TRAVELLERS = int(sys.argv[1]) if len(sys.argv) > 1 else 3000
 
 

@@ -24,9 +24,27 @@ def regret_curves(result: Result, path: Path, *, title: str = "") -> Path:
             axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=style["color"], alpha=0.18, linewidth=0)
         axes.set_yscale("symlog", linthresh=1.0)
         axes.set_ylim(bottom=0)
+        ticks = ticks_up_to(axes.get_ylim()[1])
+        axes.set_yticks(ticks, [f"{tick:,g}" if tick < 1 else f"{tick:,.0f}" for tick in ticks])
         axes.set_xlim(left=0, right=result.horizon)
         axes.set_xlabel("visitors")
         axes.set_ylabel("revenue lost so far (regret, log scale above 1)")
         axes.set_title(title)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title="mean ± 2 s.e.")
     return path
+
+
+def ticks_up_to(top: float) -> list[float]:
+    """Round numbers for an axis that is linear below 1 and logarithmic above: enough to read a value off.
+
+    >>> ticks_up_to(7.0), ticks_up_to(30_000)
+    ([0, 0.5, 1, 2, 5], [0, 1, 10, 100, 1000, 10000])
+    >>> ticks_up_to(0.3)
+    [0.0, 0.1, 0.2, 0.3]
+    """
+    if top < 1:
+        return [tenth / 10 for tenth in range(10) if tenth / 10 <= top] if top >= 0.1 else [0, top]
+    decades = [10**power for power in range(math.floor(math.log10(top)) + 1)]
+    if len(decades) > 3:
+        return [0, *decades]
+    return [0, 0.5, *(step * decade for decade in decades for step in (1, 2, 5) if step * decade <= top)]
