@@ -166,7 +166,7 @@ def table(rows: list[dict[str, Any]], *, horizon: int) -> Table:
     """The lines as a person reads them."""
     drawn = Table(
         title=f"revenue lost after {horizon:,} visitors (regret; less is better)",
-        caption="floor: the best policy without privacy; ε at δ = 1/T²",
+        caption=f"floor: the best of {', '.join(FLOOR)} here; proven ρ: of the releases made; ε at δ = 1/T²",
     )
     drawn.add_column("policy", no_wrap=True)
     for heading in ("regret", "± s.e.", "× floor", "proven ρ", "ε", "visitors/s"):
