@@ -19,6 +19,8 @@ from quietshelf.cli import app
 from quietshelf.service import keys
 from quietshelf.service.guard import Guard
 from quietshelf.service.metrics import Metrics
+from quietshelf.service.store import Store
+from quietshelf.service.vault import Vault
 
 
 def with_key(client: httpx.Client, *scopes: str, shelf: str | None = None) -> httpx.Client:
@@ -163,6 +165,9 @@ def test_logs_and_metrics_hold_nothing_of_a_visitor(tmp_path: Path) -> None:
 def test_the_keys_command_makes_lists_and_revokes(tmp_path: Path) -> None:
     """On the database itself; a key is shown once."""
     where = ["--database", f"sqlite:///{tmp_path}/shop.db", "--secrets", str(tmp_path / "secrets")]
+    store = Store(f"sqlite:///{tmp_path}/shop.db", Vault(tmp_path / "secrets"))
+    store.migrate()
+    store.close()
 
     def command(*arguments: str) -> Any:
         return CliRunner().invoke(app, ["keys", *arguments, *where])

@@ -65,7 +65,8 @@ def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
     report = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
     assert report.exit_code == 0
     assert "joint differential privacy is promised with rho = 4" in report.stdout
-    assert "batch 0: score, sensitivity 2.0" in report.stdout
+    assert "batch 0: score, sensitivity 2, noise 0.7905, rho 3.2\n" in report.stdout
+    assert "to somebody on all shelves: rho = 4\n" in report.stdout
     assert "to one visit the dearest batch counts: rho" in report.stdout
     assert "\n  verified\n" in report.stdout
     (tmp_path / "secrets" / "epoch.json").unlink()

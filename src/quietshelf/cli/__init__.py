@@ -35,7 +35,7 @@ app.command()(audit)
 app.command()(bench)
 app.command()(demo)
 app.command()(doctor)
-app.add_typer(keys)
+app.add_typer(keys, name="keys")
 app.command()(ledger)
 app.command()(restore)
 app.command()(serve)
@@ -84,5 +84,10 @@ def _end(what: str, advice: str) -> NoReturn:
 
 
 def _command() -> str:
+    """The words that name the command, as far as there is one."""
     names = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
-    return next((f"{word} " for word in sys.argv[1:] if word in names), "")
+    groups = {group.name for group in app.registered_groups}
+    first, second = (*sys.argv[1:3], "", "")[:2]
+    if first in groups:
+        return f"{first} {second} "
+    return f"{first} " if first in names else ""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from quietshelf.cli.serve import Config, Database, Secrets, settings_of
-
-if TYPE_CHECKING:
-    from quietshelf.service.store import Store
+from quietshelf.cli.opening import Config, Database, Secrets, existing
 
 keys = typer.Typer(name="keys", help="Make, list and revoke API keys.\n\nExample: quietshelf keys create --scope offer")
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -32,10 +29,8 @@ def create(
     """
     from quietshelf.service import keys as rules
 
-    store = _store(config, database, secrets)
-    with store.write() as connection:
+    with existing(config, database, secrets) as store, store.write() as connection:
         made = rules.create(connection, name=name, scopes=scope, shelf=shelf, now=store.now(connection))
-    store.close()
     typer.echo(json.dumps({"key": made}) if as_json else made)
 
 
@@ -47,10 +42,8 @@ def list_keys(config: Config = None, database: Database = None, secrets: Secrets
     """
     from quietshelf.service import keys as rules
 
-    store = _store(config, database, secrets)
-    with store.read() as connection:
+    with existing(config, database, secrets) as store, store.read() as connection:
         found = rules.listed(connection)
-    store.close()
     if as_json:
         typer.echo(json.dumps({"keys": found}))
         return
@@ -72,18 +65,6 @@ def revoke(
     """
     from quietshelf.service import keys as rules
 
-    store = _store(config, database, secrets)
-    with store.write() as connection:
+    with existing(config, database, secrets) as store, store.write() as connection:
         rules.revoke(connection, key, store.now(connection))
-    store.close()
     typer.echo(f"{key} is revoked")
-
-
-def _store(config: Config, database: Database, secrets: Secrets) -> Store:
-    settings = settings_of(config, {"database": database, "secrets": secrets})
-    from quietshelf.service.store import Store
-    from quietshelf.service.vault import Vault
-
-    store = Store(settings.url, Vault(settings.secrets))
-    store.migrate()
-    return store

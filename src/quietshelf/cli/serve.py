@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from quietshelf.cli.console import talk
+from quietshelf.cli.console import say
+from quietshelf.cli.opening import Config, Database, Secrets, check_extra, check_made, reaching, settings_of
 from quietshelf.types import require
-
-if TYPE_CHECKING:
-    from quietshelf.service.settings import Settings
-
-Config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
-Database = Annotated[str | None, typer.Option(help="SQLite file or PostgreSQL, as a URL.")]
-Secrets = Annotated[str | None, typer.Option(help="Folder of the person key and the epoch file.")]
 
 
 def serve(
@@ -52,12 +46,15 @@ def serve(
     from quietshelf.service.service import Service
     from quietshelf.service.store import SteadyClock
 
-    first = Service(settings)
-    first.prepare()
-    key = keys.first(first.store)
-    first.store.close()
+    check_free(settings.host, settings.port)
+    with reaching(settings):
+        first = Service(settings)
+        first.prepare()
+        key = keys.first(first.store)
+        first.store.close()
     if key is not None:
         typer.echo(f"admin key, shown this once: {key}")
+    say(f"serving at http://{settings.host}:{settings.port}: pages at /, the API at /docs; Ctrl-C ends it")
     os.environ.update({**settings.to_environment(), CLOCK: repr(SteadyClock().offset)})
     uvicorn.run(
         "quietshelf.service.app:from_environment",
@@ -79,7 +76,9 @@ def _demo(host: str | None, port: int | None, others: dict[str, object]) -> None
     check_extra()
     from quietshelf.service.demo import serve_demo
 
-    serve_demo(host or "127.0.0.1", 8080 if port is None else port, typer.echo)
+    place, door = host or "127.0.0.1", 8080 if port is None else port
+    check_free(place, door)
+    serve_demo(place, door, typer.echo)
 
 
 def restore(
@@ -92,34 +91,28 @@ def restore(
 
     Example: quietshelf restore --database sqlite:///shop.db --secrets shop-secrets
     """
+    settings = settings_of(config, {"database": database, "secrets": secrets})
     from quietshelf.service import restore as step
     from quietshelf.service.service import Service
 
-    service = Service(settings_of(config, {"database": database, "secrets": secrets}))
-    service.store.migrate()
-    dropped = step.force(service.store, service.source)
-    service.store.close()
+    if not (Path(settings.secrets) / "epoch.json").exists():  # else the database may be gone: its promises are there
+        check_made(settings)
+    with reaching(settings):
+        service = Service(settings)
+        service.store.migrate()
+        dropped = step.force(service.store, service.source)
+        service.store.close()
     if as_json:
         typer.echo(json.dumps(dropped._asdict()))
     else:
         typer.echo(f"{dropped.visitors} visitors left out, {dropped.lost_releases} lost releases entered in the ledger")
 
 
-def settings_of(config: Path | None, flags: dict[str, str | int | None], other: Sequence[str] = ()) -> Settings:
-    """The settings; the extra that the service needs is asked for by name if it is missing."""
-    check_extra()
-    from quietshelf.service import settings
-
-    named = {name: value for name, value in flags.items() if value is not None}
-    found = settings.read(config, flags={**settings.assigned(other), **named})
-    talk.print(f"database {found.database.rpartition('@')[2]}, secrets in {found.secrets}", highlight=False)
-    return found
-
-
-def check_extra() -> None:
-    """Say which extra is missing, if it is."""
+def check_free(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before a key is shown that could not be used."""
     try:
-        import fastapi  # noqa: F401 - only to see whether the extra is there
-        import sqlalchemy  # noqa: F401 - the same
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"the service needs `pip install quietshelf[service]` ({error})") from None
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(address[:2], family=family).close()
+    except OSError as error:
+        rule = "host and port must be free to listen on (choose others with --host and --port)"
+        raise ValueError(f"{rule}, got {host}:{port}: {error.strerror}") from None

@@ -49,9 +49,7 @@ class Settings:
             positive(name, getattr(self, name))
         require(self.log_level in LEVELS, f"log_level must be one of {', '.join(LEVELS)}", log_level=self.log_level)
         known = self.database.startswith(("sqlite:///", "postgresql"))
-        require(
-            known, "database must be a URL that starts with sqlite:/// or postgresql", database=_shown(self.database)
-        )
+        require(known, "database must be a URL that starts with sqlite:/// or postgresql", database=self.shown)
 
     @property
     def url(self) -> str:
@@ -62,6 +60,12 @@ class Settings:
             if self.database.startswith(plain)
             else self.database
         )
+
+    @property
+    def shown(self) -> str:
+        """The database without its password."""
+        head, at, tail = self.database.rpartition("@")
+        return f"{head.partition('://')[0]}://...@{tail}" if at else self.database
 
     def to_environment(self) -> dict[str, str]:
         """The same table as environment variables."""
@@ -75,7 +79,7 @@ def read(
     names = {each.name: each for each in fields(Settings)}
     given: dict[str, Any] = {}
     if path is not None:
-        given |= tomllib.loads(path.read_text(encoding="utf-8"))
+        given |= _table(path)
     unknown = sorted(set(given) - set(names))
     require(not unknown, f"settings must be among {', '.join(names)}", unknown=unknown)
     for name in names:
@@ -100,6 +104,13 @@ def assigned(texts: Sequence[str]) -> dict[str, Any]:
     return {name: _parsed(name, value, defaults[name]) for name, _, value in pairs}
 
 
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"settings must be written NAME = VALUE (TOML), got {path}: {error}") from None
+
+
 def _parsed(name: str, text: str, default: Any) -> Any:
     if isinstance(default, bool):
         known = {"true": True, "false": False}
@@ -109,9 +120,3 @@ def _parsed(name: str, text: str, default: Any) -> Any:
         return type(default)(text)
     except ValueError:
         raise ValueError(f"{name} must be a number, got {text!r}") from None
-
-
-def _shown(url: str) -> str:
-    """A URL without its password."""
-    head, at, tail = url.rpartition("@")
-    return f"{head.partition('://')[0]}://...@{tail}" if at else url

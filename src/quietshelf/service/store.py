@@ -135,12 +135,25 @@ class Store:
             connection.execute(sa.insert(schema.store), first)
             return
         belongs = secrets.compare_digest(row.key_check, check)
-        require(belongs, "the key file must be the one this database was made with, got another")
+        rule = "the key file must be the one this database was made with (name its folder with --secrets)"
+        require(belongs, f"{rule}, got another")
 
     def close(self) -> None:
         """Give all connections back."""
         self._writer.dispose()
         self._reader.dispose()
+
+
+def made(url: str) -> bool:
+    """Whether a service has made its tables there; nothing is made by asking."""
+    place = sa.make_url(url)
+    if place.drivername.startswith("sqlite") and not Path(place.database or "").is_file():
+        return False
+    engine = sa.create_engine(url)
+    try:
+        return sa.inspect(engine).has_table(schema.store.name)
+    finally:
+        engine.dispose()
 
 
 def _keep_private(url: str) -> None:

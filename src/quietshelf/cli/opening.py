@@ -1,0 +1,81 @@
+"""How commands open a service's database: settings from flags, a store that exists, mistakes told in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quietshelf.cli.console import say
+from quietshelf.types import require
+
+if TYPE_CHECKING:
+    from quietshelf.service.settings import Settings
+    from quietshelf.service.store import Store
+
+Config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
+Database = Annotated[str | None, typer.Option(help="SQLite file or PostgreSQL, as a URL.")]
+Secrets = Annotated[str | None, typer.Option(help="Folder of the person key and the epoch file.")]
+
+
+def settings_of(config: Path | None, flags: dict[str, str | int | None], other: Sequence[str] = ()) -> Settings:
+    """The settings; the extra that the service needs is asked for by name if it is missing."""
+    check_extra()
+    from quietshelf.service import settings
+
+    named = {name: value for name, value in flags.items() if value is not None}
+    found = settings.read(config, flags={**settings.assigned(other), **named})
+    say(f"database {found.database.rpartition('@')[2]}, secrets in {found.secrets}")
+    return found
+
+
+@contextmanager
+def existing(config: Path | None, database: str | None, secrets: str | None) -> Iterator[Store]:
+    """The store of a service that has been started before."""
+    settings = settings_of(config, {"database": database, "secrets": secrets})
+    from quietshelf.service.store import Store
+    from quietshelf.service.vault import Vault
+
+    check_made(settings)
+    require((Path(settings.secrets) / "key").is_file(), "secrets must hold the key file", secrets=settings.secrets)
+    with reaching(settings):
+        store = Store(settings.url, Vault(settings.secrets))
+        store.migrate()
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def check_made(settings: Settings) -> None:
+    """Refuse a database that no service has made: a mistyped name must not become a new and empty ledger."""
+    from quietshelf.service.store import made
+
+    with reaching(settings):
+        found = made(settings.url)
+    advice = "name it with --database, or let `quietshelf serve` make one"
+    require(found, f"database must be one that a service has used ({advice})", database=settings.shown)
+
+
+@contextmanager
+def reaching(settings: Settings) -> Iterator[None]:
+    """A database that cannot be opened is told in a line."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except DBAPIError as error:
+        rule = "database must be one that can be opened and written"
+        raise ValueError(f"{rule}, got database={settings.shown!r}: {error.orig}") from None
+
+
+def check_extra() -> None:
+    """Say which extra is missing, if it is."""
+    try:
+        import fastapi  # noqa: F401 - only to see whether the extra is there
+        import sqlalchemy  # noqa: F401 - the same
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"the service needs `pip install quietshelf[service]` ({error})") from None
