@@ -115,9 +115,11 @@ def serve_demo(host: str, port: int, tell: Callable[[str], None]) -> None:
 
     with TemporaryDirectory(prefix="quietshelf-demo-") as folder:
         app, demo, api, key = open_demo(Path(folder), host=host, port=port)
+        idle = 3600  # the visitors' connection must outlast a machine that is busy with something else
         server = uvicorn.Server(
-            uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False)
-        )
+            uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False,
+                           timeout_keep_alive=idle)
+        )  # fmt: skip
 
         def visitors() -> None:
             while not server.started and not demo.stop.wait(0.05):
