@@ -83,7 +83,7 @@ def test_a_lost_reply_is_repeated_as_the_same_visitor(service: httpx.Client) -> 
 def test_a_service_that_is_down_is_an_error_or_a_uniform_choice() -> None:
     """As the caller wishes; required items stay, excluded ones go, and answers are not sent anywhere."""
     url = f"http://127.0.0.1:{free_port()}"
-    with Client(url, "qs_a_b", patience=QUICK) as shop, pytest.raises(ServiceDown, match="within 3 attempts"):
+    with Client(url, "qs_a_b", patience=QUICK) as shop, pytest.raises(ServiceDown, match=r"in 3 attempts: .+"):
         shop.offer("teas", [1.0])
     chance = Patience(retries=0, fallback=[f"i{n}" for n in range(6)], fallback_capacity=3)
     with Client(url, "qs_a_b", patience=chance) as shop:
@@ -97,6 +97,19 @@ def test_a_service_that_is_down_is_an_error_or_a_uniform_choice() -> None:
             seen |= set(offer.items)
             shop.choose(offer, None)
         assert seen == {"i0", "i2", "i3", "i4", "i5"}  # each is missed by 60 draws of 2 from 4 with chance 2^-60
+
+
+def test_mistakes_of_the_caller_do_not_look_like_a_service_that_is_down() -> None:
+    """They are refused at once, and never served by chance."""
+    with pytest.raises(ValueError, match="url must start with http"):
+        Client("127.0.0.1:8080", "qs_a_b")
+    with pytest.raises(ValueError, match="fallback_capacity must say"):
+        Patience(fallback=["tea", "jam"])
+    with (
+        Client("http://127.0.0.1:1", "qs_a_b", patience=QUICK) as shop,
+        pytest.raises(ValueError, match="features must be finite"),
+    ):
+        shop.offer("teas", [float("nan")])
 
 
 def test_the_client_needs_nothing_of_the_service() -> None:

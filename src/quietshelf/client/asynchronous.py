@@ -15,7 +15,9 @@ from quietshelf.client.words import (
     Offer,
     Patience,
     ServiceDown,
+    address,
     choice_call,
+    down,
     offer_call,
     offer_of,
     read,
@@ -34,7 +36,7 @@ class AsyncClient:
 
     def __init__(self, url: str, key: str, *, timeout: float = 5.0, patience: Patience | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"}
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
+        self._http = httpx.AsyncClient(base_url=address(url), headers=headers, timeout=timeout)
         self._patience = patience or Patience()
 
     async def offer(
@@ -115,7 +117,7 @@ class AsyncClient:
 
     async def _call(self, call: Call) -> Any:
         """The reply; attempts that failed to reach the service, or to write, are repeated."""
-        reason: Exception | None = None
+        reason: object = None
         for attempt in range(self._patience.retries + 1):
             if attempt:
                 await asyncio.sleep(self._patience.wait(attempt))
@@ -126,4 +128,5 @@ class AsyncClient:
                 continue
             if response.status_code not in RETRIED:
                 return read(response)
-        raise ServiceDown(f"the service must answer within {self._patience.retries + 1} attempts") from reason
+            reason = f"status {response.status_code}"
+        raise down(str(self._http.base_url), self._patience.retries + 1, reason)

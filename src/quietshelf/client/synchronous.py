@@ -15,7 +15,9 @@ from quietshelf.client.words import (
     Offer,
     Patience,
     ServiceDown,
+    address,
     choice_call,
+    down,
     offer_call,
     offer_of,
     read,
@@ -34,7 +36,7 @@ class Client:
 
     def __init__(self, url: str, key: str, *, timeout: float = 5.0, patience: Patience | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
+        self._http = httpx.Client(base_url=address(url), headers=headers, timeout=timeout)
         self._patience = patience or Patience()
 
     def offer(
@@ -113,7 +115,7 @@ class Client:
 
     def _call(self, call: Call) -> Any:
         """The reply; attempts that failed to reach the service, or to write, are repeated."""
-        reason: Exception | None = None
+        reason: object = None
         for attempt in range(self._patience.retries + 1):
             if attempt:
                 time.sleep(self._patience.wait(attempt))
@@ -124,4 +126,5 @@ class Client:
                 continue
             if response.status_code not in RETRIED:
                 return read(response)
-        raise ServiceDown(f"the service must answer within {self._patience.retries + 1} attempts") from reason
+            reason = f"status {response.status_code}"
+        raise down(str(self._http.base_url), self._patience.retries + 1, reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from collections.abc import Mapping, Sequence
@@ -67,13 +68,17 @@ class Patience:
         retries: Further attempts after the first.
         pause: Seconds before the first of them; each next waits twice as long, with some chance in it.
         fallback: Items to choose from by chance when the service is down and the offer names no candidates.
-        fallback_capacity: How many of them; None makes a service that is down an error.
+        fallback_capacity: How many of them, needed with ``fallback``; None makes a service that is down an error.
     """
 
     retries: int = 3
     pause: float = 0.1
     fallback: Sequence[str] = ()
     fallback_capacity: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.fallback and self.fallback_capacity is None:
+            raise ValueError("fallback_capacity must say how many items of fallback are shown, got None")
 
     def wait(self, attempt: int) -> float:
         """Seconds before attempt number ``attempt``, from 1 on."""
@@ -95,8 +100,23 @@ class Patience:
 def offer_call(shelf: str, **asked: Any) -> Call:
     """Ask for an offer. The key makes every repetition of this very call the same visitor."""
     body = {name: value for name, value in asked.items() if value is not None}
+    features = [float(value) for value in body.get("features", ())]
+    if not all(map(math.isfinite, features)):
+        raise ValueError(f"features must be finite, got features={features}")
     key = {"Idempotency-Key": secrets.token_urlsafe(18)}
-    return Call("POST", f"/v1/shelves/{shelf}/offers", {**body, "features": list(body.get("features", ()))}, key)
+    return Call("POST", f"/v1/shelves/{shelf}/offers", {**body, "features": features}, key)
+
+
+def address(url: str) -> str:
+    """Where the service is; a mistake in it must not look like a service that is down."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"url must start with http:// or https://, got url={url!r}")
+    return url
+
+
+def down(url: str, attempts: int, reason: object) -> ServiceDown:
+    """What is raised when all attempts failed."""
+    return ServiceDown(f"the service at {url} must answer, got no answer in {attempts} attempts: {reason}")
 
 
 def choice_call(offer: str, item: str | None) -> Call:
