@@ -54,6 +54,20 @@ def test_pages_ask_for_a_key(shop: Shop) -> None:
         assert "scope read" in blind.text
 
 
+def test_an_unknown_address_is_a_page_to_people_and_json_to_programs(shop: Shop) -> None:
+    """Whoever is signed in keeps the way around; programs that take anything get a problem."""
+    with signed_in(shop, shop.key("read")) as reader:
+        for path in ("/nowhere", "/shelves/nowhere"):
+            reply = reader.get(path)
+            assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+            assert 'href="/operations"' in reply.text
+            assert "Sign out" in reply.text
+            assert reply.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+        assert reader.get("/nowhere", headers={"Accept": "*/*"}).json()["type"] == "urn:quietshelf:problem:not-found"
+    with visitor(shop) as client:
+        assert "/operations" not in client.get("/nowhere").text
+
+
 def test_scopes_and_shelves_are_kept(shop: Shop) -> None:
     """Counts are for admins; a key of one shelf sees that shelf alone, and no operations."""
     with signed_in(shop, shop.key("read")) as reader:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from quietshelf.service import problems, settings, shelves
+from quietshelf.service import models, problems, settings, shelves
+from quietshelf.service.app import make_app
 from quietshelf.service.models import ShelfBody
+from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 
 TEXT = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
@@ -51,3 +53,14 @@ def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:
         Settings(database="mysql://me:hidden@host/db")
     assert "hidden" not in str(refused.value)
     assert not {"seed", "noise", "source", "noiseless"} & {each.name for each in fields(Settings)}
+
+
+def test_every_example_of_the_api_is_a_valid_request(tmp_path: Path) -> None:
+    """As the page shows it: what is copied from there is accepted by its model."""
+    service = Service(Settings(database=f"sqlite:///{tmp_path}/shop.db", secrets=str(tmp_path / "secrets")))
+    schemas = make_app(service).openapi()["components"]["schemas"]
+    service.store.close()
+    shown = [(name, example) for name, schema in schemas.items() for example in schema.get("examples", [])]
+    assert {"ShelfBody", "ItemsBody", "OfferBody", "ChoiceBody"} <= {name for name, _ in shown}
+    for name, example in shown:
+        getattr(models, name).model_validate(example)

@@ -116,7 +116,7 @@ class OfferBody(Strict):
 class ChoiceBody(Strict):
     """The answer to an offer."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"item": "tea"}, {"item": None}]})
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"item": "tea"}]})
 
     item: ItemId | None = Field(description="The item chosen, or null for none.")
 

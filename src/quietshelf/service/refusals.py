@@ -9,9 +9,11 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from quietshelf.service.models import ProblemReply
-from quietshelf.service.problems import Invalid, Problem
+from quietshelf.service.pages.replies import refusal, wants_page
+from quietshelf.service.problems import Invalid, NotFound, Problem
 
 WORDS = {
     400: "Malformed",
@@ -46,18 +48,25 @@ async def _ours(_: Request, error: Exception) -> JSONResponse:
     return _reply(error.body(), error.status, headers)
 
 
-async def _unfit(_: Request, error: Exception) -> JSONResponse:
+async def _unfit(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
+    kind = request.headers.get("content-type", "none")
+    if isinstance(error.body, bytes) and "json" not in kind:
+        problem = Invalid(f"the header must be `Content-Type: application/json`, got {kind}")
+        return _reply(problem.body(), problem.status)
     found = [{"where": ".".join(map(str, each["loc"])), "rule": each["msg"]} for each in error.errors()]
     first = found[0] if found else {"where": "request", "rule": "must fit its model"}
     problem = Invalid(f"{first['where']}: {first['rule']}", errors=found[:20])
     return _reply(problem.body(), problem.status)
 
 
-async def _framework(_: Request, error: Exception) -> JSONResponse:
+async def _framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     if isinstance(error.__cause__, Problem):  # met while the body was read
         return _reply(error.__cause__.body(), error.__cause__.status)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        problem = NotFound("no page and no part of the API has this address: shelves are at /, the API is at /docs")
+        return await refusal(request, problem) if wants_page(request) else _reply(problem.body(), problem.status)
     title = HTTPStatus(error.status_code).phrase
     kind = title.lower().replace(" ", "-")
     body = {"type": f"urn:quietshelf:problem:{kind}", "title": title, "status": error.status_code}

@@ -17,9 +17,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
 
 from quietshelf.service.pages import charts, rows
-from quietshelf.service.pages.entry import Viewer
+from quietshelf.service.pages.entry import Viewer, viewer
 from quietshelf.service.pages.wording import FILTERS
-from quietshelf.service.problems import Problem
+from quietshelf.service.problems import Forbidden, NotFound, Problem
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -47,14 +47,18 @@ class Page(APIRoute):
 
         async def wrapped(request: Request) -> Response:
             try:
-                response = await handle(request)
+                return ours(await handle(request))
             except Problem as problem:
-                response = refusal(request, problem)
-            for name, value in HEADERS.items():
-                response.headers.setdefault(name, value)
-            return response
+                return await refusal(request, problem)
 
         return wrapped
+
+
+def ours(response: Response) -> Response:
+    """With the headers of a page."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
 
 
 def reply(request: Request, who: Viewer, view: dict[str, Any]) -> Response:
@@ -72,16 +76,23 @@ def html(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 2
     return HTMLResponse(page.render(given), status, {"Vary": "Accept"})
 
 
-def refusal(request: Request, problem: Problem) -> Response:
-    """Those who have not signed in are asked to; others are told why not."""
+async def refusal(request: Request, problem: Problem) -> Response:
+    """Those who have not signed in are asked to; others are told why not, and keep their way around."""
     if wants_json(request):
         headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
-        return JSONResponse(problem.body(), problem.status, headers, media_type="application/problem+json")
+        return ours(JSONResponse(problem.body(), problem.status, headers, media_type="application/problem+json"))
     if problem.status == 401 and request.method == "GET":
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/sign-in?next={quote(wanted)}", HTTPStatus.SEE_OTHER)
+        return ours(RedirectResponse(f"/sign-in?next={quote(wanted)}", HTTPStatus.SEE_OTHER))
+    by_cookie = isinstance(problem, Forbidden | NotFound) and "authorization" not in request.headers
+    who = await viewer(request) if by_cookie else Viewer()
     view = {"page": "refusal", "status": problem.status, "title": problem.title, "detail": problem.detail}
-    return html(request, Viewer(), view, status=problem.status)
+    return ours(html(request, who, view, status=problem.status))
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a browser asks: programs that take anything are told in JSON."""
+    return "text/html" in request.headers.get("accept", "") and not wants_json(request)
 
 
 def wants_json(request: Request) -> bool:
