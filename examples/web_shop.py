@@ -1,8 +1,9 @@
 """A shop in FastAPI with a shelf inside: offers, purchases, the promise, and nothing lost at a restart.
 
 Run it as it stands: made-up visitors come through the very routes that a browser would use, the shop is closed, opened
-again, and goes on. To serve real ones: ``pip install 'quietshelf[service]'`` and ``uvicorn web_shop:app``. In Flask the
-three routes look the same; a shelf may be called from several threads, but belongs to one process.
+again, and goes on. To serve real ones: ``pip install 'quietshelf[service]'`` and ``uvicorn web_shop:app``, which keeps
+the shelf in ``books.shelf``. In Flask the three routes look the same; a shelf may be called from several threads, but
+belongs to one process. After a crash it goes on from the last save, and the promise says what that costs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -27,20 +27,24 @@ BOOKS = ["Emma", "Dracula", "Dune", "Persuasion", "Frankenstein", "Ulysses", "Mi
 ROMANCE, HORROR, FUTURE, LENGTH = np.eye(4)
 CATALOGUE = np.array([ROMANCE, HORROR, FUTURE, ROMANCE, HORROR + FUTURE, LENGTH, ROMANCE + LENGTH, FUTURE])
 PLACES, RHO = 3, 1.0
-SAVED = Path(tempfile.mkdtemp()) / "books.shelf"
-VISITORS = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 
 
 @asynccontextmanager
 async def open_hours(app: FastAPI) -> AsyncIterator[None]:
-    """Go on from the last save, or start; save at closing time."""
-    new: dict[str, Any] = {"catalogue": CATALOGUE, "feature_map": "item", "capacity": PLACES, "rho": RHO}
-    app.state.shelf = Shelf.load(SAVED) if SAVED.exists() else Shelf(**new)
+    """Go on from the last save; save at closing time. A new shelf is saved before its first visitor.
+
+    Without a file a crash would look like a first start, and a new shelf promises anew: its rho would add up.
+    """
+    saved: Path = app.state.saved
+    if not saved.exists():
+        Shelf(catalogue=CATALOGUE, feature_map="item", capacity=PLACES, rho=RHO).save(saved)
+    app.state.shelf = Shelf.load(saved)
     yield
-    app.state.shelf.save(SAVED)
+    app.state.shelf.save(saved)
 
 
 app = FastAPI(lifespan=open_hours)
+app.state.saved = Path("books.shelf")
 
 
 @app.get("/offer")
@@ -80,13 +84,14 @@ async def visit(client: httpx.AsyncClient, rng: np.random.Generator) -> bool:
     return bought
 
 
-async def main() -> None:
+async def main(visitors: int, folder: Path) -> None:
     """Two days of visitors with a closing time between them."""
+    app.state.saved = folder / "books.shelf"
     rng = np.random.default_rng(1)
     browser = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop")
     for day in (1, 2):
         async with open_hours(app):
-            sold = [await visit(browser, rng) for _ in range(VISITORS // 2)]
+            sold = [await visit(browser, rng) for _ in range(visitors // 2)]
             words = (await browser.get("/privacy")).json()["promise"]
         so_far = app.state.shelf.arrivals
         print(f"day {day}: {100 * np.mean(sold):.0f} % of {len(sold)} readers bought a book, {so_far} came so far")
@@ -94,4 +99,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with tempfile.TemporaryDirectory() as place:
+        asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, Path(place)))

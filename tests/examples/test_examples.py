@@ -47,6 +47,22 @@ def test_web_shop_goes_on_after_closing() -> None:
     assert "rho = 1 (zCDP)" in said
 
 
+def test_web_shop_can_be_served(tmp_path: Path) -> None:
+    """As its first lines say, by uvicorn: a module that reads no arguments and saves its shelf before anybody comes."""
+    code = (
+        "import asyncio, sys; sys.argv = ['uvicorn', 'web_shop:app']; import web_shop\n"
+        "async def opened():\n"
+        "    async with web_shop.open_hours(web_shop.app): print(web_shop.app.state.saved.exists())\n"
+        "asyncio.run(opened())"
+    )
+    path = os.pathsep.join([str(ROOT / "src"), str(EXAMPLES)])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_hotel_search_earns_more_than_chance() -> None:
     """After a few hundred travellers most of the commission is earned, and far more than by random offers."""
     share = figures(run("hotel_search", 300), r"(\w+) +[\d.]+ a traveller, +([\d.]+) %")
