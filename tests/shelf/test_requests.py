@@ -68,6 +68,16 @@ def test_an_invalid_request_is_not_a_visitor(change: dict[str, Any], message: st
     assert shelf.offer(np.ones((N, D))).release == 1
 
 
+def test_forgotten_features_do_not_fix_the_shelf_without_any() -> None:
+    """The first offer fixes the length of visitor features: leaving them out by mistake must not."""
+    shelf = shop(catalogue=np.eye(4, 2), feature_map="full", capacity=2)
+    with pytest.raises(ValueError, match="features must be given with each offer"):
+        shelf.offer()
+    assert shelf.arrivals == 0
+    assert len(shelf.offer([0.3]).items) == 2
+    assert len(shop(catalogue=np.eye(4, 2), feature_map="full", capacity=2).offer([]).items) == 2
+
+
 def test_enormous_features_are_served_and_contribute_zero() -> None:
     """Finite features whose utilities overflow: an offer all the same, whatever the revenues."""
     shelf = shop(source=Noiseless())
@@ -112,4 +122,4 @@ def test_what_the_first_visitor_would_stumble_over_is_refused_at_once() -> None:
         with pytest.raises(ValueError, match=re.escape(message)):
             Shelf(**known, **options)
     with pytest.raises(ValueError, match="features must not be empty for the map outer"):
-        shop(catalogue=np.ones((4, 2)), feature_map="outer", capacity=2).offer()
+        shop(catalogue=np.ones((4, 2)), feature_map="outer", capacity=2).offer([])

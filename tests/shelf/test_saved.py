@@ -166,16 +166,6 @@ def test_a_stale_load_owns_up_to_what_it_cannot_know(tmp_path: Path) -> None:
     assert Shelf.load(path).privacy().unit == "visit"
 
 
-def test_a_look_takes_nothing_away(tmp_path: Path) -> None:
-    """Whoever only wants to read the promise neither resumes nor costs the shop its open batch."""
-    path = tmp_path / "shop"
-    shelf = open_shop(path, visitors=first_batch(shop()) + 3)
-    assert Shelf.peek(path) == shelf.privacy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        shelf.offer(np.ones((N, D)))
-
-
 def test_an_io_error_keeps_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the claim cannot be taken back for now, the offer fails and the next one tries again: nobody else resumes."""
     path = tmp_path / "shop"

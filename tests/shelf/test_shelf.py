@@ -87,7 +87,9 @@ def test_the_same_answer_again_is_fine_and_another_is_refused() -> None:
 def test_unknown_offers_and_items_not_shown_are_refused() -> None:
     """Each mistake by its own type, and nothing changes."""
     shelf = shop()
-    with pytest.raises(UnknownOffer, match=re.escape("offer must be one of this shelf's, got offer='0-0-abc'")):
+    with pytest.raises(
+        UnknownOffer, match=re.escape("offer must be the id of an offer of this shelf, got offer='0-0-abc'")
+    ):
         shelf.observe("0-0-abc", choice=None)
     offer = shelf.offer(np.ones((N, D)))
     with pytest.raises(UnknownOffer):

@@ -21,6 +21,7 @@ from quietshelf.service.models import OfferBody
 from quietshelf.service.problems import KeyReused, OfferExpired, Problem
 from quietshelf.service.vault import NONCE, Ticket, Vault
 from quietshelf.service.views import View
+from quietshelf.shelf.persons import admit
 from quietshelf.types import Random
 
 _batches, _shelves = schema.batches.c, schema.shelves.c
@@ -157,14 +158,7 @@ class Desk:
                 self.changes["open"], self.batch = False, None
 
     def _counts(self, person: str | None, batch: int) -> bool:
-        """At most ``visits`` visits of a person count, at most one a batch; by that person's own history alone."""
-        if person is None:
-            return True
-        seen, last = self.persons.get(person, (0, -1))
-        if seen >= self.view.body.visits or last == batch:
-            return False
-        self.persons[person] = (seen + 1, batch)
-        return True
+        return person is None or admit(self.persons, person, batch=batch, visits=self.view.body.visits)
 
     def _recall(self, visits: Sequence[Visit]) -> None:
         """What is remembered about the keys and persons of these visits."""

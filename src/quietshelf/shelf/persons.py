@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
-
-from quietshelf.types import require
 
 
 @dataclass
@@ -27,13 +26,16 @@ class Persons:
 
     def admit(self, person: str, *, batch: int, visits: int) -> bool:
         """Whether this visit counts; if so it is counted."""
-        name = self._hash(person)
-        seen, last = self.counted.get(name, (0, -1))
-        if seen >= visits or last == batch:
-            return False
-        self.counted[name] = (seen + 1, batch)
-        return True
+        return admit(self.counted, self._hash(person), batch=batch, visits=visits)
 
     def _hash(self, person: str) -> str:
-        require(isinstance(person, str) and person != "", "person must be a non-empty text", person=type(person))
         return hashlib.blake2b(person.encode(), key=self.key, digest_size=16).hexdigest()
+
+
+def admit(counted: MutableMapping[str, tuple[int, int]], name: str, *, batch: int, visits: int) -> bool:
+    """Whether one more visit of this person counts; if so it is counted. The same rule for `Shelf` and the service."""
+    seen, last = counted.get(name, (0, -1))
+    if seen >= visits or last == batch:
+        return False
+    counted[name] = (seen + 1, batch)
+    return True

@@ -77,11 +77,15 @@ def _features(settings: Settings, stock: Stock, features: ArrayLike | None) -> F
         dense = finite("features", features, shape=(len(stock), settings.dim))
         require(dense.ndim == 2, "features must be one visitor's, (items, dim)", shape=dense.shape)
         return Dense(dense)
+    chosen_map = feature_map(settings.feature_map, intercept=settings.intercept)
+    if features is None and settings.visitor_dim is None and any(block.visitor for block in chosen_map.blocks):
+        advice = "or the shelf be made with feature_map='item', where visitors are not told apart"
+        raise ValueError(f"features must be given with each offer, {advice}, got features=None")
     visitor = finite("features", [] if features is None else features)
     require(visitor.ndim == 1, "features must be one visitor's, a list of numbers", shape=visitor.shape)
     if settings.visitor_dim is not None:
         wanted = settings.visitor_dim
         require(visitor.size == wanted, f"features must have length {wanted}", length=visitor.size)
-    features_of = Catalogued(visitor, stock.catalogue, feature_map(settings.feature_map, intercept=settings.intercept))
+    features_of = Catalogued(visitor, stock.catalogue, chosen_map)
     require(features_of.dim > 0, f"features must not be empty for the map {settings.feature_map}", features=features)
     return features_of

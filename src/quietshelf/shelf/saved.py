@@ -85,12 +85,6 @@ def read(path: Path) -> tuple[State, bool]:
     return state, Claim(path.with_name(path.name + suffix), inode, changed).take()
 
 
-def look(path: Path) -> State:
-    """A saved shelf to read in; it must not be gone on with."""
-    header, arrays = _content(path)
-    return decode(header, arrays, Persons().key)
-
-
 def _content(path: Path) -> tuple[dict[str, Any], Arrays]:
     content = io.BytesIO(path.read_bytes())
     try:

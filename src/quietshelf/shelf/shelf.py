@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal
@@ -26,27 +25,8 @@ from quietshelf.shelf.saved import Claim
 from quietshelf.shelf.settings import Public, Settings
 from quietshelf.shelf.state import State
 from quietshelf.shelf.stock import Stock
-from quietshelf.types import NOTHING, FloatArray, Offer, Random, finite, require, whole
-
-
-@dataclass(frozen=True)
-class Tastes:
-    """What the releases say about visitors' tastes.
-
-    Attributes:
-        theta: Estimate, (d,).
-        standard_errors: Uncertainty of each coordinate, noise included, (d,). Early estimates also lean towards zero,
-            which this does not count.
-        precision: Information matrix, (d, d).
-        releases: How many releases it rests on.
-        health: One line on whether the releases stand above their noise.
-    """
-
-    theta: FloatArray
-    standard_errors: FloatArray
-    precision: FloatArray
-    releases: int
-    health: str
+from quietshelf.shelf.tastes import Tastes
+from quietshelf.types import NOTHING, Offer, Random, finite, require, whole
 
 
 class Shelf:
@@ -242,9 +222,7 @@ class Shelf:
             learner = self._state.learner
             if learner is None:
                 raise ShelfError("there is nothing to estimate before the first offer")
-            release = learner.release
-            errors = np.sqrt(np.diagonal(release.covariance))
-            return Tastes(release.theta, errors, release.precision, len(learner.records), learner.health)
+            return Tastes.of(learner)
 
     @property
     def arrivals(self) -> int:
@@ -274,11 +252,6 @@ class Shelf:
         while, or after, the original goes on.
         """
         return cls._loaded(path)
-
-    @classmethod
-    def peek(cls, path: str | os.PathLike[str], delta: float = 1e-6) -> Promise:
-        """The promise of a saved shelf, without loading it: the right to resume its open batch stays where it is."""
-        return saved.look(Path(path)).ledger(DiscreteGaussian()).promise(delta=delta)
 
     def __repr__(self) -> str:
         settings, count = self._state.settings, len(self._state.stock)

@@ -68,7 +68,9 @@ class Batch:
         shown = item == NOTHING or item in slot.items
         require(shown, f"choice must be None or one of the items shown, {list(slot.items)}", choice=item)
         if slot.answer not in (UNANSWERED, item):
-            raise AnswerConflict("choice must be the one given before, got another answer to the same offer")
+            raise AnswerConflict(
+                "choice must be the one given before, which stands, got another answer to the same offer"
+            )
 
     def answer(self, offer: str, item: int) -> None:
         """Take one answer, checked before: item index, or -1 for none. The same again changes nothing."""

@@ -137,7 +137,7 @@ class State:
         live = {batch.frozen.number for batch in self.batches}
         if number.isdecimal() and int(number) <= opened and int(number) not in live:
             raise OfferExpired(f"offer must be answered before its batch is released, got offer={offer!r}")
-        raise UnknownOffer(f"offer must be one of this shelf's, got offer={offer!r}")
+        raise UnknownOffer(f"offer must be the id of an offer of this shelf, got offer={offer!r}")
 
     def drop(self) -> int:
         """Forget the batches that are not released; how many visitors they held. It has cost nothing to hold them."""

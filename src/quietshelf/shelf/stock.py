@@ -58,7 +58,8 @@ class Stock:
         if self.catalogue is None:
             raise ValueError("items can be added only to a catalogue: this shelf gets features with each offer")
         new = np.atleast_2d(finite("features", features))
-        require(new.shape[1] == self.catalogue.shape[1], f"features must have shape (n, {self.catalogue.shape[1]})")
+        wanted = self.catalogue.shape[1]
+        require(new.shape[1] == wanted, f"features must have shape (n, {wanted})", shape=new.shape)
         earned = np.broadcast_to(checks.revenue(revenue, len(new)), (len(new),))
         groups = self._with_groups(group, len(new))
         yes = np.ones(len(new), dtype=bool)
