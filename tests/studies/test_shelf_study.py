@@ -16,15 +16,22 @@ from quietshelf.accounting import Ledger
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Setting
 from quietshelf.loop.named import declared_curvature
-from quietshelf.types import NOTHING, Context, IntArray, Random, Round
+from quietshelf.types import NOTHING, Context, IntArray, Random, Release, Round
 
 pytestmark = pytest.mark.study
 HORIZON, REPLICATES = (10_000, 100) if FULL else (400, 2)
 BUDGETS = RHOS if FULL else (1.0,)
 
 
+@dataclass(frozen=True)
+class Asked(Release):
+    """Says nothing, but leads to the shelves, since a shelf also decides."""
+
+    shelves: Any = None
+
+
 class Shelves:
-    """One shelf for each world, in a curator's place; its "release" is itself, since a shelf also decides."""
+    """One shelf for each world, in a curator's place."""
 
     def __init__(self, setting: Setting, noise: Random, *, rho: float) -> None:
         del noise  # a shelf draws from the operating system
@@ -35,10 +42,9 @@ class Shelves:
         ]
         self.everything = np.broadcast_to(np.arange(setting.items), (setting.worlds, setting.items))
         self.open: list[str] = []
-
-    @property
-    def release(self) -> Any:
-        return self
+        worlds, dim = setting.worlds, setting.dim
+        none, unit = np.zeros(worlds), np.broadcast_to(np.eye(dim), (worlds, dim, dim))
+        self.release = Asked(np.zeros((worlds, dim)), unit, none, none > 0, none.astype(int), shelves=self)
 
     def offer(self, context: Context) -> IntArray:
         """Ask every shelf for an offer to its visitor."""
@@ -47,11 +53,11 @@ class Shelves:
         self.open = [offer.id for offer in offers]
         return np.array([offer.items for offer in offers])
 
-    def observe(self, round: Round) -> Any:  # noqa: A002 - the noun on the arrow
+    def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """Tell every shelf what its visitor chose."""
         for shelf, offer, choice in zip(self.shelves, self.open, round.choice.tolist(), strict=True):
             shelf.observe(offer, choice=None if choice == NOTHING else choice)
-        return self
+        return self.release
 
     @property
     def ledger(self) -> Ledger:
@@ -65,7 +71,7 @@ class AskTheShelves:
     """The policy beside `Shelves`."""
 
     def offer(self, context: Context, release: Any, rng: Random) -> IntArray:  # noqa: ARG002
-        offered: IntArray = release.offer(context)
+        offered: IntArray = release.shelves.offer(context)
         return offered
 
 
