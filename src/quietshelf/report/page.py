@@ -59,17 +59,18 @@ def write_page(path: Path, title: str, sections: Sequence[Section]) -> Path:
     lead = "Claims, judged on the rows that were run, and how to run them again."
     contents = "".join(f'<li><a href="#s{n}">{escape(s.title)}</a></li>' for n, s in enumerate(sections))
     menu = [f"<ol>{contents}</ol>"] if len(sections) > 1 else []
-    made = [_section(number, section) for number, section in enumerate(sections)]
+    made = [_section(number, section, alone=len(sections) == 1) for number, section in enumerate(sections)]
     return write_document(path, title=title, lead=lead, sections=[*menu, *made], broad=True)
 
 
-def _section(number: int, section: Section) -> str:
+def _section(number: int, section: Section, *, alone: bool) -> str:
+    heading = "" if alone else f"<h2>{escape(section.title)}</h2>"  # the page has the same
     tables = "".join(_table(table) for table in section.tables if not table.folded)
     folded = "".join(_folded(table) for table in section.tables if table.folded)
     figures = "".join(image(path, caption) for path, caption in section.figures)
     facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in section.facts)
     return (
-        f'<section id="s{number}"><h2>{escape(section.title)}</h2>{text(*section.text)}{tables}{figures}{folded}'
+        f'<section id="s{number}">{heading}{text(*section.text)}{tables}{figures}{folded}'
         f"<h3>Run it again</h3><pre>{escape(section.rerun)}</pre>"
         f"<details><summary>What made these rows</summary><table>{facts}</table></details></section>"
     )

@@ -13,6 +13,7 @@ from quietshelf.report.style import figures, look
 FLOOR_STYLE = {"color": "0.35", "linewidth": 1.1}
 FLOOR_DASHES = ((0, (1, 1)), (0, (5, 2)), (0, (3, 1, 1, 1)))
 FORMATS = ("svg", "png")
+LOST = "revenue lost (regret)"
 
 
 def draw(figure: Plotted, folder: Path) -> list[Path]:
@@ -26,7 +27,7 @@ def draw(figure: Plotted, folder: Path) -> list[Path]:
         for axes_row, row in zip(grid, rows, strict=True):
             for axes, panel in zip(axes_row, row, strict=True):
                 _panel(axes, panel, figure, looks)
-            axes_row[0].set_ylabel(f"{row[0].row}\n\nregret" if row[0].row else "regret")
+            axes_row[0].set_ylabel(f"{row[0].row}\n\n{LOST}" if row[0].row else LOST)
         for axes, panel in zip(grid[0], rows[0], strict=True):
             axes.set_title(panel.column)
         for axes in grid[-1]:
@@ -58,6 +59,7 @@ def _panel(axes: Any, panel: Panel, figure: Plotted, looks: dict[str, dict[str, 
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     if not points:
         axes.set_xlim(left=0)
         axes.locator_params(axis="x", nbins=4)
