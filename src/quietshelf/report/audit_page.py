@@ -95,11 +95,12 @@ def audit_page(
 
 def _table(rows: Sequence[AuditRow]) -> str:
     heads = ("audited", "the two worlds", "claim", "measured at least", "computed", "verdict")
-    lines = [f'<div class="wide"><table><thead><tr>{"".join(f"<th>{head}</th>" for head in heads)}</tr></thead><tbody>']
+    named = "".join(f'<th class="{"figure" if 1 < n < 5 else "words"}">{head}</th>' for n, head in enumerate(heads))
+    lines = [f'<div class="wide"><table><thead><tr>{named}</tr></thead><tbody>']
     for row in rows:
         words = "".join(f'<td class="words">{escape(cell)}</td>' for cell in (row.name, row.pair))
         figures = "".join(f'<td class="figure">{escape(cell)}</td>' for cell in (row.claimed, row.measured, row.exact))
-        mark = "refuted" if row.broken else "figure"
+        mark = "refuted" if row.broken else "words"
         lines.append(
             f'<tr class="noted">{words}{figures}<td class="{mark}">{escape(row.verdict)}</td></tr>'
             f'<tr class="note"><td colspan="6">{escape(row.words)}</td></tr>'
