@@ -56,6 +56,19 @@ def test_sync_and_async_clients_do_the_same(service: httpx.Client) -> None:
     assert not found.fallback
 
 
+@pytest.mark.parametrize("name", ["..", ".", "teas?x", "a/b", "#teas", "%2e%2e", "käse"])
+def test_a_name_never_leads_to_another_address(service: httpx.Client, name: str) -> None:
+    """A shelf's name is one segment of the path whatever is in it: the service refuses it as the name it is."""
+    asked: list[bytes] = []
+    with Client(*reached(service)) as shop:
+        shop._http.event_hooks = {"request": [lambda request: asked.append(request.url.raw_path)]}
+        for call in (shop.privacy, shop.offer, shop.releases):
+            with pytest.raises(Refused) as refused:
+                call(name)
+            assert refused.value.status in (404, 422)
+    assert all(path.startswith(b"/v1/shelves/") and path.count(b"/") == 4 and b"?" not in path for path in asked)
+
+
 def test_a_lost_reply_is_repeated_as_the_same_visitor(service: httpx.Client) -> None:
     """The service did its work, the reply was lost, the client asks again: one slot, one offer."""
     url, key = reached(service)

@@ -21,6 +21,7 @@ from quietshelf.client.words import (
     offer_call,
     offer_of,
     read,
+    shelf_call,
 )
 
 
@@ -76,31 +77,29 @@ class AsyncClient:
 
     async def put_shelf(self, shelf: str, **settings: Any) -> bool:
         """Configure a shelf; whether it is new."""
-        return bool((await self._call(Call("PUT", f"/v1/shelves/{shelf}", settings)))["created"])
+        return bool((await self._call(shelf_call("PUT", shelf, "", settings)))["created"])
 
     async def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
         """Add and change items."""
-        found: Mapping[str, int] = await self._call(Call("PUT", f"/v1/shelves/{shelf}/items", {"items": list(items)}))
+        found: Mapping[str, int] = await self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))
         return found
 
     async def retire(self, shelf: str, items: Sequence[str]) -> None:
         """Never show these items again."""
-        await self._call(Call("POST", f"/v1/shelves/{shelf}/items/retire", {"items": list(items)}))
+        await self._call(shelf_call("POST", shelf, "/items/retire", {"items": list(items)}))
 
     async def erase(self, shelf: str, person: str) -> int:
         """Let a person's visits that are not released contribute nothing; how many there were."""
-        return int((await self._call(Call("POST", f"/v1/shelves/{shelf}/erasures", {"person": person})))["erased"])
+        return int((await self._call(shelf_call("POST", shelf, "/erasures", {"person": person})))["erased"])
 
     async def privacy(self, shelf: str) -> Mapping[str, Any]:
         """The promise in words and numbers, and the ledger."""
-        found: Mapping[str, Any] = await self._call(Call("GET", f"/v1/shelves/{shelf}/privacy"))
+        found: Mapping[str, Any] = await self._call(shelf_call("GET", shelf, "/privacy"))
         return found
 
     async def releases(self, shelf: str) -> Sequence[Mapping[str, Any]]:
         """Every release and the estimate it led to."""
-        found: Sequence[Mapping[str, Any]] = (await self._call(Call("GET", f"/v1/shelves/{shelf}/releases")))[
-            "releases"
-        ]
+        found: Sequence[Mapping[str, Any]] = (await self._call(shelf_call("GET", shelf, "/releases")))["releases"]
         return found
 
     async def aclose(self) -> None:

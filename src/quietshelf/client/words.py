@@ -6,8 +6,9 @@ import math
 import random
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from httpx import Response
 
@@ -57,7 +58,7 @@ class Call:
     method: str
     path: str
     body: Mapping[str, Any] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +105,12 @@ def offer_call(shelf: str, **asked: Any) -> Call:
     if not all(map(math.isfinite, features)):
         raise ValueError(f"features must be finite, got features={features}")
     key = {"Idempotency-Key": secrets.token_urlsafe(18)}
-    return Call("POST", f"/v1/shelves/{shelf}/offers", {**body, "features": features}, key)
+    return shelf_call("POST", shelf, "/offers", {**body, "features": features}, key)
+
+
+def shelf_call(method: str, shelf: str, part: str = "", *sent: Mapping[str, Any]) -> Call:
+    """Ask for a shelf, or for a part of it such as ``/items``; body and headers are sent where there are any."""
+    return Call(method, f"/v1/shelves/{_segment(shelf)}{part}", *sent)
 
 
 def address(url: str) -> str:
@@ -121,7 +127,7 @@ def down(url: str, attempts: int, reason: object) -> ServiceDown:
 
 def choice_call(offer: str, item: str | None) -> Call:
     """Answer an offer; the same answer again is fine."""
-    return Call("POST", f"/v1/offers/{offer}/choice", {"item": item})
+    return Call("POST", f"/v1/offers/{_segment(offer)}/choice", {"item": item})
 
 
 def offer_of(reply: Any) -> Offer:
@@ -138,3 +144,8 @@ def read(response: Response) -> Any:
     except ValueError:
         problem = {}
     raise Refused(problem if isinstance(problem, dict) else {}, response.status_code)
+
+
+def _segment(name: str) -> str:
+    """A name as one segment of a path: whatever is in it, it must not lead to another address."""
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
