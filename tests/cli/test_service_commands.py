@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from tests.cli.command import command
 
+from quietshelf.service.store import Store
+from quietshelf.service.vault import Vault
+
 
 @pytest.mark.parametrize("words", [["ledger"], ["restore"], ["keys", "list"], ["keys", "create", "--scope", "read"]])
 def test_a_mistyped_database_is_refused_and_not_made(words: list[str], tmp_path: Path) -> None:
@@ -19,6 +22,23 @@ def test_a_mistyped_database_is_refused_and_not_made(words: list[str], tmp_path:
     assert "database must be one that a service has used" in found.stderr
     assert f"`quietshelf {words[0]} {words[1] + ' ' if words[0] == 'keys' else ''}--help`" in found.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["ledger"], ["restore"], ["keys", "list"]])
+def test_a_mistyped_secrets_folder_is_refused_and_not_made(words: list[str], tmp_path: Path) -> None:
+    """Nor is a key put into a folder that has an epoch file and no key: it would not be this database's."""
+    database = f"sqlite:///{tmp_path}/shop.db"
+    store = Store(database, Vault(tmp_path / "secrets"))
+    store.migrate()
+    store.close()
+    (tmp_path / "keyless").mkdir()
+    (tmp_path / "keyless" / "epoch.json").write_text("{}")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    for folder in ("secerts", "keyless"):
+        found = command(*words, "--database", database, "--secrets", str(tmp_path / folder))
+        assert found.returncode == 2
+        assert "secrets must hold the key file (name its folder with --secrets)" in found.stderr
+        assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize("database", ["sqlite:////no/such/folder/x.db", "postgresql://u:hidden@127.0.0.1:1/shop"])

@@ -40,9 +40,8 @@ def existing(config: Path | None, database: str | None, secrets: str | None) -> 
     from quietshelf.service.vault import Vault
 
     check_made(settings)
-    require((Path(settings.secrets) / "key").is_file(), "secrets must hold the key file", secrets=settings.secrets)
     with reaching(settings):
-        store = Store(settings.url, Vault(settings.secrets))
+        store = Store(settings.url, Vault(settings.secrets, make=False))
         store.migrate()
         try:
             yield store

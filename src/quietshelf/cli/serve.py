@@ -92,16 +92,18 @@ def restore(
     Example: quietshelf restore --database sqlite:///shop.db --secrets shop-secrets
     """
     settings = settings_of(config, {"database": database, "secrets": secrets})
+    from quietshelf.release.noise import DiscreteGaussian
     from quietshelf.service import restore as step
-    from quietshelf.service.service import Service
+    from quietshelf.service.store import Store, made
+    from quietshelf.service.vault import EPOCH, Vault
 
-    if not (Path(settings.secrets) / "epoch.json").exists():  # else the database may be gone: its promises are there
+    if not (Path(settings.secrets) / EPOCH).exists():  # else the database may be gone: its promises are there
         check_made(settings)
     with reaching(settings):
-        service = Service(settings)
-        service.store.migrate()
-        dropped = step.force(service.store, service.source)
-        service.store.close()
+        store = Store(settings.url, Vault(settings.secrets, make=not made(settings.url)))
+        store.migrate()
+        dropped = step.force(store, DiscreteGaussian())
+        store.close()
     if as_json:
         typer.echo(json.dumps(dropped._asdict()))
     else:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from quietshelf.shelf.whole import write_whole
 from quietshelf.types import require
 
+KEY, EPOCH = "key", "epoch.json"
 NONCE, TAG = 9, 9
 Mark = dict[str, Any]
 """Of one shelf: batches ``opened`` and ``released`` so far, those ``releasing``, and name and cost of a release."""
@@ -38,16 +39,19 @@ class Ticket(NamedTuple):
 
 
 class Vault:
-    """The folder of secrets."""
+    """The folder of secrets; ``make`` says whether one that is not there, or has no key, is made or refused."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, make: bool = True) -> None:
         self._folder = Path(folder)
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._folder / "key"
-        if not path.exists():
+        path = self._folder / KEY
+        if make:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if make and not path.exists():
             write_whole(path, secrets.token_bytes(32), fresh=True)
+        require(path.is_file(), "secrets must hold the key file (name its folder with --secrets)", secrets=str(folder))
         self._key = path.read_bytes()
-        require(len(self._key) >= 32, f"the key file must hold 32 bytes or more, got {len(self._key)} in {path}")
+        rule = "the key file must hold 32 bytes or more (put back the copy that was kept)"
+        require(len(self._key) >= 32, f"{rule}, got {len(self._key)} in {path}")
 
     @property
     def key_check(self) -> str:
@@ -89,7 +93,7 @@ class Vault:
     @property
     def marks(self) -> dict[str, Any]:
         """How far the database had come: its identity, its epoch, and the marks of each shelf."""
-        path = self._folder / "epoch.json"
+        path = self._folder / EPOCH
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     @contextmanager
@@ -105,7 +109,7 @@ class Vault:
     def note(self, identity: str, epoch: int, shelves: Marks, seals: list[str]) -> None:
         """Remember how far the database has come, and which releases were announced here (`epochs`)."""
         content = json.dumps({"identity": identity, "epoch": epoch, "seals": seals, "shelves": shelves}, indent=1)
-        write_whole(self._folder / "epoch.json", content.encode())
+        write_whole(self._folder / EPOCH, content.encode())
 
     def _tag(self, purpose: str, content: bytes) -> bytes:
         key = hashlib.blake2b(purpose.encode(), key=self._key[:64], digest_size=32).digest()
