@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -69,11 +72,15 @@ def test_each_state_is_told(shop: Shop) -> None:
 
 
 def test_an_empty_service_says_what_to_do(tmp_path: Path) -> None:
-    """The first page of the first minute shows how to make a shelf."""
+    """The first page of the first minute shows commands that make a shelf, stock it and serve a visitor."""
     with opened(tmp_path) as shop:
         page = shop.client.get("/", headers=HTML).text
         assert "There is no shelf yet." in page
-        assert "/v1/shelves/teas" in page
+        commands = unescape(page.partition("<pre")[2].partition("<code>")[2].partition("</code>")[0])
+        subprocess.run(
+            ["/bin/bash", "-ec", commands], env={**os.environ, "URL": shop.url, "KEY": shop.admin}, check=True
+        )
+        assert shop.client.get("/v1/shelves/teas").json()["arrivals"] == 1
         assert shop.client.get("/operations", headers=HTML).status_code == 200
 
 
