@@ -68,14 +68,11 @@ def test_demo_page_needs_nothing_from_elsewhere_and_tells_the_story(run: tuple[d
 
 def test_audited_worlds_differ_in_the_target_only() -> None:
     """With the noise taken away the two worlds' sums differ by one visitor's contribution, within its bounds."""
-    means = [
-        np.mean(demo.shelf_runs(demo.SEED, True, secret, 400, np.random.default_rng(0)), axis=0)
-        for secret in (True, False)
-    ]
+    means = [np.mean(demo.shelf_runs(True, secret, 400, np.random.default_rng(0)), axis=0) for secret in (True, False)]
     score = np.linalg.norm(means[0][: demo.WORLD.dim] - means[1][: demo.WORLD.dim])
     # 400 runs each: the difference is known to 1.58 sqrt(2/400) = 0.11 a coordinate; six times that, off 2 C = 2
     assert score == pytest.approx(2.0, abs=0.67)
-    exact = [demo.exact_runs(demo.SEED, secret, 3, np.random.default_rng(0)) for secret in (True, False)]
+    exact = [demo.exact_runs(secret, 3, np.random.default_rng(0)) for secret in (True, False)]
     assert np.ptp(exact[0], axis=0).max() == 0
     assert np.abs(exact[0] - exact[1]).max() > 1e-3
     assert svec(np.eye(demo.WORLD.dim)).size + demo.WORLD.dim == means[0].size

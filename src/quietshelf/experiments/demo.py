@@ -85,9 +85,9 @@ def new_shelf() -> Shelf:
     )
 
 
-def serve(visitors: int, *, seed: int = SEED, watch: Callable[[Served], None] | None = None) -> Served:
+def serve(visitors: int, *, watch: Callable[[Served], None] | None = None) -> Served:
     """Open the shop and serve so many visitors with a shelf, its noise from the operating system."""
-    shelf, environment = new_shelf(), WORLD.open([SeedSequence(seed)])
+    shelf, environment = new_shelf(), WORLD.open([SeedSequence(SEED)])
     visits: list[Visit] = []
     for t in range(visitors):
         context = environment.context(t)
@@ -108,43 +108,42 @@ def view(context: Context) -> FloatArray:
     return np.asarray(context.features.rows(np.arange(WORLD.items)[None])[0])
 
 
-def subjects(seed: int = SEED) -> list[Auditable]:
+def subjects() -> list[Auditable]:
     """What is audited: the shop's own shelf and visitors, a target as bad as any, and the same without privacy."""
     promise = Claim(rho=RHO, gaussian=True, delta=DELTA)
     of_run = f"visitor {TARGET + 1} of this run bought the first item shown, or nothing"
     worst = "the worst visitor there can be bought the one item shown, or nothing"
     return [
-        Auditable(name="quiet, this shop", pair=of_run, claim=promise, run=partial(shelf_runs, seed, False)),
-        Auditable(name="quiet, this shop", pair=worst, claim=promise, run=partial(shelf_runs, seed, True)),
-        Auditable(name="no privacy, this shop", pair=of_run, claim=Claim(delta=DELTA), run=partial(exact_runs, seed)),
+        Auditable(name="quiet, this shop", pair=of_run, claim=promise, run=partial(shelf_runs, False)),
+        Auditable(name="quiet, this shop", pair=worst, claim=promise, run=partial(shelf_runs, True)),
+        Auditable(name="no privacy, this shop", pair=of_run, claim=Claim(delta=DELTA), run=exact_runs),
     ]
 
 
-def audit_all(*, runs: int, seed: int = SEED, progress: Progress | None = None) -> list[Finding]:
+def audit_all(*, runs: int, progress: Progress | None = None) -> list[Finding]:
     """Audit every subject, each in a process of its own; all findings hold together."""
-    count = len(subjects(seed))
+    count = len(subjects())
     parts = [range(place, place + 1) for place in range(count)]
     report = Throttled(progress, count)
-    found = spread(partial(_finding, runs, seed), parts, report)
+    found = spread(partial(_finding, runs), parts, report)
     report.finish()
     return found
 
 
-def _finding(runs: int, seed: int, part: range, tick: Callable[[int], None]) -> Finding:
-    every = subjects(seed)
-    rng = np.random.default_rng(SeedSequence(seed, spawn_key=(part.start,)))
+def _finding(runs: int, part: range, tick: Callable[[int], None]) -> Finding:
+    every = subjects()
+    rng = np.random.default_rng(SeedSequence(SEED, spawn_key=(part.start,)))
     finding = audit(every[part.start], runs=runs, rng=rng, tests=len(every))
     tick(1)
     return finding
 
 
-def shelf_runs(seed: int, worst: bool, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
+def shelf_runs(worst: bool, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
     """All that leaves a shelf with its first batch, from which every later screen follows; noise anew in each run."""
     shelf, seen = new_shelf(), []
-    shelf._start(
-        shelf._state, rng=np.random.default_rng(seed)
-    )  # ties fall alike in both worlds: only the target differs
-    for place, (context, choose) in enumerate(_visitors(seed)):
+    ties = np.random.default_rng(SEED)  # they fall alike in both worlds: only the target differs
+    shelf._start(shelf._state, rng=ties)
+    for place, (context, choose) in enumerate(_visitors()):
         features, capacity = view(context), None
         if worst and place == TARGET:
             features, capacity = worst_visitor(), 1
@@ -171,23 +170,23 @@ def worst_visitor() -> FloatArray:
     return np.tile(along, (WORLD.items, 1))
 
 
-def exact_runs(seed: int, secret: bool, runs: int, rng: Random) -> FloatArray:
+def exact_runs(secret: bool, runs: int, rng: Random) -> FloatArray:
     """The same visitors and the same target, learnt from without privacy: no noise, the same estimate in every run."""
     entrant = contestant("greedy")
     size = new_shelf()._state.settings.learning(declared=True).batch_size(WORLD.dim, None)
     tastes = partial(np.zeros, (1, WORLD.dim))
     curator = entrant.curator(Setting(world=WORLD, worlds=1, horizon=size, tastes=tastes), rng)
-    fixed = np.random.default_rng(seed)
-    for place, (context, choose) in zip(range(size), _visitors(seed), strict=False):
+    fixed = np.random.default_rng(SEED)
+    for place, (context, choose) in zip(range(size), _visitors(), strict=False):
         shown = entrant.policy.offer(context, curator.release, fixed)
         choice = (int(shown[0, 0]) if secret else NOTHING) if place == TARGET else choose(shown)
         curator.observe(Round(context, shown, np.array([choice])))
     return np.tile(curator.release.theta[0], (runs, 1))
 
 
-def _visitors(seed: int) -> Iterator[tuple[Context, Callable[[IntArray], int]]]:
+def _visitors() -> Iterator[tuple[Context, Callable[[IntArray], int]]]:
     """The visitors of the run, one by one, each with what they would choose."""
-    environment = WORLD.open([SeedSequence(seed)])
+    environment = WORLD.open([SeedSequence(SEED)])
     t = 0
     while True:
         context = environment.context(t)
