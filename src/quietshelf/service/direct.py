@@ -90,17 +90,14 @@ def _parsed(kind: type[Body], content: bytes) -> Body | None:
 
 
 async def _whole(receive: Receive) -> bytes:
-    message = await receive()
-    if not message.get("more_body", False) and message["type"] == "http.request":
-        return bytes(message.get("body", b""))
     parts: list[bytes] = []
     while True:
+        message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
         parts.append(message.get("body", b""))
         if not message.get("more_body", False):
             return b"".join(parts)
-        message = await receive()
 
 
 def _again(content: bytes, receive: Receive) -> Receive:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -13,12 +12,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quietshelf.service import logs
+from quietshelf.service.direct import CHOICE
 from quietshelf.service.keys import Key
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.problems import Failure, Problem, TooLarge, TooSlow
 
-QUIET = "/v1/offers/{offer}/choice"
-"""Neither counted nor logged one by one: how many answer, and when, is theirs."""
 LOCKED = ("/v1", "/metrics")
 """Paths that need a key."""
 Authenticate = Callable[[str | None], Awaitable[Key]]
@@ -51,12 +49,12 @@ class Guard:
         except ClientDisconnect:
             return
         if problem is not None and not status[0]:
-            await reply(sent, problem)
+            await problem.response()(scope, receive, sent)
         self._record(scope, status[0], time.perf_counter() - started)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> Problem | None:
         if _declared_length(scope) > self._limit:
-            return TooLarge(f"the body must be at most {self._limit} bytes")
+            return self._too_large()
         try:
             async with asyncio.timeout(self._seconds):
                 if scope["path"].startswith(LOCKED):  # before a byte of the body is read
@@ -70,7 +68,7 @@ class Guard:
             raise
         except Exception as error:
             logs.failed(_route(scope), error)
-            return Failure("something went wrong on our side; nothing of the request is in the log")
+            return Failure()
         return None
 
     def _limited(self, receive: Receive) -> Receive:
@@ -80,29 +78,21 @@ class Guard:
             message = await receive()
             seen[0] += len(message.get("body", b""))
             if seen[0] > self._limit:
-                raise TooLarge(f"the body must be at most {self._limit} bytes")
+                raise self._too_large()
             return message
 
         return counted
 
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"the body must be at most {self._limit} bytes; send less, or raise the setting body_limit")
+
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count and log a request, but no answer: how many answer, and when, is theirs."""
         route = _route(scope)
-        if route != QUIET:
+        if route != CHOICE.path:
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.latency.labels(route).observe(seconds)
             logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
-
-
-async def reply(send: Send, problem: Problem) -> None:
-    """A problem as a response."""
-    body = json.dumps(problem.body()).encode()
-    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
-    if problem.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if problem.status == 503:
-        headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _route(scope: Scope) -> str:

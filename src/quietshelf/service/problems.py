@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from starlette.responses import JSONResponse
+
+MEDIA_TYPE = "application/problem+json"
+HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+"""What HTTP wants said beside a status."""
+
 
 class Problem(Exception):  # noqa: N818 - it says what went wrong
     """A refusal; nothing was changed. ``detail`` goes to the caller and never to a log."""
@@ -22,8 +28,11 @@ class Problem(Exception):  # noqa: N818 - it says what went wrong
 
     def body(self) -> dict[str, Any]:
         """The problem as JSON."""
-        known = {"type": f"urn:quietshelf:problem:{self.kind}", "title": self.title, "status": self.status}
-        return {**known, "detail": self.detail, **self.more}
+        return {**details(self.kind, self.title, self.status, self.detail), **self.more}
+
+    def response(self) -> JSONResponse:
+        """The problem as a reply."""
+        return JSONResponse(self.body(), self.status, HEADERS.get(self.status), MEDIA_TYPE)
 
 
 class Invalid(Problem):
@@ -108,3 +117,11 @@ class Failure(Problem):
     """Our mistake. Its place is in the log, its values are not."""
 
     status, title = 500, "Internal error"
+
+    def __init__(self) -> None:
+        super().__init__("something went wrong on our side: the log says where, and nothing of the request is in it")
+
+
+def details(kind: str, title: str, status: int, detail: str) -> dict[str, Any]:
+    """The fields that every problem has."""
+    return {"type": f"urn:quietshelf:problem:{kind}", "title": title, "status": status, "detail": detail}

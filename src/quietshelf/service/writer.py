@@ -125,9 +125,7 @@ class Writer:
                 return
             logs.failed("write", error)
             for job in jobs:
-                job.answer = (
-                    Unavailable("the store cannot be written now; try again") if away else Failure("our mistake")
-                )
+                job.answer = Unavailable("the store cannot be written now; try again") if away else Failure()
 
     def _together(self, jobs: list[Job], asked: list[bool]) -> None:
         groups: dict[Operation, list[Job]] = {}

@@ -79,8 +79,7 @@ def html(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 2
 async def refusal(request: Request, problem: Problem) -> Response:
     """Those who have not signed in are asked to; others are told why not, and keep their way around."""
     if wants_json(request):
-        headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
-        return ours(JSONResponse(problem.body(), problem.status, headers, media_type="application/problem+json"))
+        return ours(problem.response())
     if problem.status == 401 and request.method == "GET":
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return ours(RedirectResponse(f"/sign-in?next={quote(wanted)}", HTTPStatus.SEE_OTHER))
