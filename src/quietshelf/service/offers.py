@@ -6,7 +6,6 @@ import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,6 +17,7 @@ from quietshelf.service import learning, schema
 from quietshelf.service.deciding import Decision, decide, decide_together, plain
 from quietshelf.service.learning import Row
 from quietshelf.service.models import OfferBody
+from quietshelf.service.moments import moment
 from quietshelf.service.problems import KeyReused, OfferExpired, Problem
 from quietshelf.service.vault import NONCE, Ticket, Vault
 from quietshelf.service.views import View
@@ -245,11 +245,6 @@ class Desk:
         if old:
             where = (table.c.shelf == shelf) & (table.c.person == sa.bindparam("who"))
             self.connection.execute(sa.update(table).where(where), old)
-
-
-def moment(seconds: float) -> str:
-    """A time as others read it."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _after(number: int, size: int) -> OpenBatch:

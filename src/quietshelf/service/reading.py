@@ -13,7 +13,7 @@ from quietshelf.accounting import Ledger, together
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
-from quietshelf.service.offers import moment
+from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.problems import NotFound
 from quietshelf.service.views import item_rows, settings_of, shelf_row
 from quietshelf.shelf.state import estranged_ledger
@@ -31,7 +31,7 @@ def summary(row: Row) -> dict[str, Any]:
         "shelf": row["name"],
         "number": row["shelf"],
         "created": moment(row["created"]),
-        "deleted": None if row["deleted"] is None else moment(row["deleted"]),
+        "deleted": moment_or_none(row["deleted"]),
         "arrivals": row["arrivals"],
         "releases": row["releases"],
         "settings": json.loads(row["config"]),

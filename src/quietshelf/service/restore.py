@@ -23,7 +23,7 @@ from quietshelf.release.quiet import Learner
 from quietshelf.service import epochs, learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
-from quietshelf.service.offers import moment
+from quietshelf.service.moments import moment
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Mark, Marks
 from quietshelf.service.views import settings_of

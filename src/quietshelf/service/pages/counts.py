@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from quietshelf.service import schema
 from quietshelf.service.learning import Row
-from quietshelf.service.offers import moment
+from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.pages.views import Room
 
 WARNING = "outside the promise: do not publish"
@@ -35,7 +35,7 @@ def counts(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "warning": WARNING,
         "now": moment(room.service.store.now(connection)),
         "shelf": row["name"],
-        "deleted": None if row["deleted"] is None else moment(row["deleted"]),
+        "deleted": moment_or_none(row["deleted"]),
         "offers": offers,
         "answered": answered,
         "chose_something": sum(chosen.values()),

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from quietshelf.__about__ import __version__
 from quietshelf.service import reading, schema
 from quietshelf.service.metrics import Metrics
-from quietshelf.service.offers import moment
+from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.pages import standing
 from quietshelf.service.pages.views import Room
 from quietshelf.service.releaser import next_due
@@ -37,7 +37,7 @@ def operations(room: Room, connection: Connection) -> dict[str, Any]:
         "failed": sum(each["failed"] for each in routes),
         "routes": routes,
         "releaser": {
-            "next_due": None if due is None else moment(due),
+            "next_due": moment_or_none(due),
             "late": _late(room, connection, now),
         },
         "store": {

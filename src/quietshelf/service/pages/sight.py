@@ -16,7 +16,7 @@ from quietshelf.release import records
 from quietshelf.release.records import Record
 from quietshelf.service import learning
 from quietshelf.service.learning import Row
-from quietshelf.service.offers import moment
+from quietshelf.service.moments import moment
 from quietshelf.service.pages.shown import shown_most
 from quietshelf.service.views import View, look, versions
 from quietshelf.types import FloatArray

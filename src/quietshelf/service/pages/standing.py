@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from quietshelf.service import schema
 from quietshelf.service.learning import Row
-from quietshelf.service.offers import moment
+from quietshelf.service.moments import moment_or_none
 from quietshelf.service.pages.wording import count, lapse
 
 GRACE = 5.0
@@ -108,6 +108,6 @@ def _batch(batches: list[Row], now: float) -> dict[str, Any] | None:
         "size": newest["size"],
         "window_seconds": newest["window"],
         "full": full is not None,
-        "due": None if due is None else moment(due),
+        "due": moment_or_none(due),
         "due_in_seconds": None if due is None else max(0.0, due - now),
     }

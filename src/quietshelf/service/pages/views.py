@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from quietshelf.accounting.figures import round_up
 from quietshelf.service import learning, reading, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.offers import moment
+from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.pages import promised, standing
 from quietshelf.service.pages.promised import Figure, Promises, published_since
 from quietshelf.service.pages.pulse import Pulse
@@ -77,7 +77,7 @@ def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "left_out": left_out(row, batches.get(row["shelf"], [])),
         "notes": json.loads(row["notes"]),
         "settings": {name: settings[name] for name in SHOWN_SETTINGS},
-        "statement_public_since": None if since is None else moment(since),
+        "statement_public_since": moment_or_none(since),
     }
 
 
@@ -92,13 +92,13 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "now": moment(room.service.store.now(connection)),
         "shelf": row["name"],
         "created": moment(row["created"]),
-        "deleted": None if row["deleted"] is None else moment(row["deleted"]),
+        "deleted": moment_or_none(row["deleted"]),
         "promise": room.promises.of(connection, row),
         "window_seconds": settings["window"],
         "silence": settings["silence"],
         "events": [_event(event.to_dict(), dated) for event in ledger.events],
         "notes": json.loads(row["notes"]),
-        "public_since": None if since is None else moment(since),
+        "public_since": moment_or_none(since),
     }
 
 
@@ -132,7 +132,7 @@ def _line(
     return {
         "shelf": row["name"],
         "created": moment(row["created"]),
-        "deleted": None if row["deleted"] is None else moment(row["deleted"]),
+        "deleted": moment_or_none(row["deleted"]),
         "policy": settings["policy"],
         "standing": state,
         "promise": promise,
@@ -146,8 +146,7 @@ def _line(
 def _last_release(connection: Connection, row: Row) -> str | None:
     table = schema.releases
     query = sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == row["shelf"])
-    latest = connection.execute(query).scalar()
-    return None if latest is None else moment(latest)
+    return moment_or_none(connection.execute(query).scalar())
 
 
 def _event(event: dict[str, Any], dated: dict[Any, Row]) -> dict[str, Any]:
