@@ -178,12 +178,12 @@ def test_a_failure_within_the_release_leaves_everything_as_it_was(
         fill(client)
         tried = threading.Event()
 
-        def nonsense(*_: Any, **__: Any) -> list[dict[str, int]]:
+        def refuse(*_: Any, **__: Any) -> None:
             tried.set()
-            return [{"nonsense": 1}]
+            raise OSError("no ledger entry can be written")
 
         with monkeypatch.context() as patch:
-            patch.setattr("quietshelf.service.learning.event_rows", nonsense)
+            patch.setattr("quietshelf.service.learning.enter", refuse)
             clock.time += WINDOW
             assert tried.wait(30)
             assert figures(client) == (FIRST, 0)

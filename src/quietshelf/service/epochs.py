@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.service import schema
-from quietshelf.service.models import ShelfBody
+from quietshelf.service.learning import Row
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Mark, Marks
-from quietshelf.service.views import settings_of
+from quietshelf.service.views import settings_in
 from quietshelf.types import require
 
 ELSEWHERE = "a release must be announced in the epoch file that has the last one, got the file of another machine"
@@ -32,7 +32,7 @@ def marks(connection: Connection) -> Marks:
         .join_from(shelves, done, shelves.c.shelf == done.c.shelf, isouter=True)
         .group_by(*columns)
     )
-    return {str(row.shelf): _mark(row) for row in connection.execute(query)}
+    return {str(row["shelf"]): _mark(dict(row)) for row in connection.execute(query).mappings()}
 
 
 def used(known: Marks) -> bool:
@@ -119,13 +119,13 @@ def furthest(one: Mark | None, other: Mark | None) -> Mark:
     return {**found[-1], **{name: max(mark[name] for mark in found) for name in ("opened", "released")}}
 
 
-def _mark(row: Any) -> Mark:
-    settings = settings_of(ShelfBody.model_validate_json(row.config))
+def _mark(row: Row) -> Mark:
+    settings = settings_in(row)
     return {
-        "opened": row.opened,
-        "released": row.released,
+        "opened": row["opened"],
+        "released": row["released"],
         "releasing": [],
-        "name": row.name,
+        "name": row["name"],
         "rho": settings.rho,
         "visits": settings.visits,
         "rho_per_release": settings.learning(declared=True).rho_per_release,

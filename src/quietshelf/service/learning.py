@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,10 +155,11 @@ def stored_events(connection: Connection, shelf: int) -> list[Event]:
     return [Event.from_dict(json.loads(text)) for text in connection.execute(query).scalars()]
 
 
-def event_rows(learner: Learner, added: int, *, shelf: int, batch: int) -> list[dict[str, Any]]:
-    """The last ``added`` events of a learner's ledger."""
-    total = len(learner.ledger.events)
-    return [
+def enter(connection: Connection, shelf: int, entries: Sequence[tuple[int, Event]], *, first: int) -> None:
+    """Add events, each with its batch, to a shelf's ledger; ``first`` is how many are there already."""
+    rows = [
         {"shelf": shelf, "number": number, "batch": batch, "event": json.dumps(event.to_dict(), allow_nan=False)}
-        for number, event in enumerate(learner.ledger.events[total - added :], start=total - added)
+        for number, (batch, event) in enumerate(entries, start=first)
     ]
+    if rows:
+        connection.execute(sa.insert(schema.events), rows)

@@ -12,11 +12,15 @@ from sqlalchemy import Connection
 from quietshelf.accounting import Ledger, together
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.models import ShelfBody
 from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.problems import NotFound
-from quietshelf.service.views import item_rows, settings_of, shelf_row
+from quietshelf.service.views import item_rows, settings_in, shelf_row
 from quietshelf.shelf.state import estranged_ledger
+
+RESTORED = (
+    "A backup was restored. Releases made after it may be missing here; each visit is in one release at most, and "
+    "persons may have been counted again."
+)
 
 
 def shelf_rows(connection: Connection) -> list[Row]:
@@ -39,12 +43,6 @@ def summary(row: Row) -> dict[str, Any]:
     }
 
 
-RESTORED = (
-    "A backup was restored. Releases made after it may be missing here; each visit is in one release at most, and "
-    "persons may have been counted again."
-)
-
-
 def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
     """The promise in words and numbers, and the ledger behind it."""
     made = ledger_of(connection, row).promise(delta=delta).to_dict()
@@ -57,7 +55,7 @@ def ledger_of(connection: Connection, row: Row) -> Ledger:
     After a restore persons may be counted again and releases may be missing: then it is to visits, each of which is in
     one release at most, and holds one release that stands for those.
     """
-    config = settings_of(ShelfBody.model_validate_json(row["config"])).learning(declared=True)
+    config = settings_in(row).learning(declared=True)
     ledger = learning.ledger(connection, row["shelf"], config)
     if row["estranged"]:
         return estranged_ledger(ledger, config.rho_per_release, RESTORED)

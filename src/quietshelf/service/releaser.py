@@ -21,10 +21,9 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import OpenBatch
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.models import ShelfBody
 from quietshelf.service.parts import NUMBERS, contributions
 from quietshelf.service.store import Store, one
-from quietshelf.service.views import settings_of
+from quietshelf.service.views import settings_in
 from quietshelf.statistics import Total, svec_dim
 from quietshelf.types import NOTHING, FloatArray
 
@@ -65,7 +64,8 @@ def release_one(
         shelves = schema.shelves
         now = store.now(connection, after=shelf["moment"])
         released = _spend(connection, shelf, batch, source, now)
-        _forget(connection, batch, now - forget_before)
+        forget_batch(connection, batch["shelf"], batch["batch"])
+        _forget_keys(connection, now - forget_before)
         done = {"moment": now, "releases": shelf["releases"] + released}
         connection.execute(sa.update(shelves).where(shelves.c.shelf == shelf["shelf"]).values(done))
         if before_commit is not None:
@@ -96,7 +96,7 @@ def _due(connection: Connection, store: Store) -> tuple[Row, Row] | None:
 
 def _spend(connection: Connection, shelf: Row, batch: Row, source: NoiseSource, now: float) -> bool:
     """Release and ledger entry; False if the budget does not allow it, and then nothing is drawn."""
-    settings = settings_of(ShelfBody.model_validate_json(shelf["config"]))
+    settings = settings_in(shelf)
     learner = learning.learner(connection, shelf, settings)
     assert learner is not None  # noqa: S101 - a batch was opened by a learner
     if source.noiseless:  # a test injected it: all is lost anyway, and the ledger says so
@@ -108,10 +108,9 @@ def _spend(connection: Connection, shelf: Row, batch: Row, source: NoiseSource, 
         after = learner.close(frozen, total, source)
     except BudgetExceeded:
         return False
-    added = len(after.ledger.events) - before
     connection.execute(sa.insert(schema.releases), learning.release_row(after, batch, now=now))
-    rows = learning.event_rows(after, added, shelf=shelf["shelf"], batch=batch["batch"])
-    connection.execute(sa.insert(schema.events), rows)
+    entries = [(batch["batch"], event) for event in after.ledger.events[before:]]
+    learning.enter(connection, shelf["shelf"], entries, first=before)
     return True
 
 
@@ -139,14 +138,17 @@ def _silent(connection: Connection, batch: Row, frozen: OpenBatch) -> Iterator[F
         yield contributions(some, [NOTHING] * len(some), frozen, batch["grid"])
 
 
-def _forget(connection: Connection, batch: Row, old: float) -> None:
-    """Delete what was seen of the batch's visitors; of their Idempotency-Keys only that they were used remains."""
-    connection.execute(sa.delete(schema.offers).where(_mine(batch)))
-    table = schema.batches
-    connection.execute(sa.delete(table).where(table.c.shelf == batch["shelf"], table.c.batch == batch["batch"]))
+def forget_batch(connection: Connection, shelf: int, batch: int) -> None:
+    """Delete what was seen of a batch's visitors; of their Idempotency-Keys only that they were used remains."""
+    for table in (schema.batches, schema.offers):  # locked in the order in which answers lock them
+        connection.execute(sa.delete(table).where(table.c.shelf == shelf, table.c.batch == batch))
     keys = schema.retries
-    mine = (keys.c.shelf == batch["shelf"]) & (keys.c.batch == batch["batch"])
-    connection.execute(sa.update(keys).where(mine).values(fingerprint=None))
+    connection.execute(sa.update(keys).where(keys.c.shelf == shelf, keys.c.batch == batch).values(fingerprint=None))
+
+
+def _forget_keys(connection: Connection, old: float) -> None:
+    """Delete the Idempotency-Keys of released offers that are older than that."""
+    keys = schema.retries
     connection.execute(sa.delete(keys).where(keys.c.fingerprint.is_(None), keys.c.made < old))
 
 

@@ -24,9 +24,11 @@ from quietshelf.service import epochs, learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.moments import moment
+from quietshelf.service.releaser import forget_batch
+from quietshelf.service.shelves import new_row
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Mark, Marks
-from quietshelf.service.views import settings_of
+from quietshelf.service.views import settings_in
 from quietshelf.types import require
 
 LOST = "released after the backup that was restored; its figures are lost"
@@ -133,8 +135,7 @@ def _settle(
         left = _delete_batch(connection, row["shelf"], batch)
         _enter(connection, row, [batch], known[shelf], source, UNSURE)
         said = INTERRUPTED.format(when=moment(store.now(connection)), batch=batch, visitors=left)
-        notes = json.dumps([*json.loads(row["notes"]), said])
-        changed = {"notes": notes, "config_version": row["config_version"] + 1}
+        changed = {"notes": _noted(row, said), "config_version": row["config_version"] + 1}
         connection.execute(sa.update(table).where(table.c.shelf == row["shelf"]).values(changed))
         visitors += left
     connection.execute(sa.update(schema.store).values(dropped=schema.store.c.dropped + visitors))
@@ -146,13 +147,10 @@ def _bring_back(connection: Connection, store: Store, known: Marks) -> None:
     now, here = store.now(connection), epochs.marks(connection)
     gone = {shelf: mark for shelf, mark in known.items() if shelf not in here}
     for shelf, mark in gone.items():
-        zero = dict.fromkeys(("config_version", "stock_version", "arrivals", "anonymous", "releases"), 0)
         promised = {"rho": mark["rho"], "visits": mark["visits"]}
         body = ShelfBody.model_validate({**promised, "capacity": 1, "window": 1.0, "feature_map": "item"})
-        dates = {"created": now, "moment": now, "deleted": now}
-        text = {"name": mark["name"], "config": body.model_dump_json(), "notes": json.dumps([FORGOTTEN])}
-        row = {**zero, **dates, **text, "shelf": int(shelf), "opened": -1, "open": False}
-        connection.execute(sa.insert(schema.shelves), row)
+        deleted = {"shelf": int(shelf), "deleted": now, "notes": json.dumps([FORGOTTEN])}
+        connection.execute(sa.insert(schema.shelves), {**new_row(mark["name"], body, now), **deleted})
     if gone and not store.sqlite:  # numbers that were said, not drawn, are unknown to PostgreSQL's sequence
         top = sa.select(sa.func.max(schema.shelves.c.shelf)).scalar_subquery()
         connection.execute(sa.select(sa.func.setval(sa.func.pg_get_serial_sequence("shelves", "shelf"), top)))
@@ -180,22 +178,23 @@ def _drop_shelf(
     }
     if mark is None or values["opened"] >= 0:  # else it is known that nobody came
         said = AGAIN.format(when=moment(store.now(connection)), visitors=visitors, lost=len(lost))
-        values |= {"notes": json.dumps([*json.loads(row["notes"]), said]), "estranged": True}
+        values |= {"notes": _noted(row, said), "estranged": True}
     shelves = schema.shelves
     connection.execute(sa.update(shelves).where(shelves.c.shelf == row["shelf"]).values(values))
     return visitors, len(lost)
 
 
 def _delete_batch(connection: Connection, shelf: int, batch: int) -> int:
-    """Forget a batch; how many visitors it held. Of their Idempotency-Keys only that they were used remains."""
+    """Forget a batch; how many visitors it held."""
     table = schema.batches
     this = (table.c.shelf == shelf) & (table.c.batch == batch)
     taken = connection.execute(sa.select(table.c.taken).where(this)).scalar_one()
-    for part in (schema.batches, schema.offers):
-        connection.execute(sa.delete(part).where(part.c.shelf == shelf, part.c.batch == batch))
-    keys = schema.retries
-    connection.execute(sa.update(keys).where(keys.c.shelf == shelf, keys.c.batch == batch).values(fingerprint=None))
+    forget_batch(connection, shelf, batch)
     return int(taken)
+
+
+def _noted(row: Row, said: str) -> str:
+    return json.dumps([*json.loads(row["notes"]), said])
 
 
 def _config(row: Row, mark: Mark) -> str:
@@ -209,17 +208,12 @@ def _config(row: Row, mark: Mark) -> str:
 def _enter(connection: Connection, row: Row, batches: list[int], mark: Mark, source: NoiseSource, detail: str) -> None:
     """Enter the cost of releases whose figures are unknown; every release of a shelf costs the same."""
     first = len(learning.stored_events(connection, row["shelf"]))
-    learner = learning.learner(connection, row, settings_of(ShelfBody.model_validate_json(row["config"])))
+    learner = learning.learner(connection, row, settings_in(row))
     missing: list[tuple[int, Event]] = []
     for batch in batches:
         cost = _cost(learner, mark["rho_per_release"], batch, source)
         missing += [(batch, replace(event, detail=detail)) for event in cost]
-    rows = [
-        {"shelf": row["shelf"], "number": number, "batch": batch, "event": json.dumps(event.to_dict())}
-        for number, (batch, event) in enumerate(missing, start=first)
-    ]
-    if rows:
-        connection.execute(sa.insert(schema.events), rows)
+    learning.enter(connection, row["shelf"], missing, first=first)
 
 
 def _cost(learner: Learner | None, rho: float, batch: int, source: NoiseSource) -> tuple[Event, ...]:

@@ -22,7 +22,7 @@ from quietshelf.service.releaser import next_due, release_one
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Clock, Store
 from quietshelf.service.vault import Vault
-from quietshelf.service.views import View, look, shelf_row, versions
+from quietshelf.service.views import View, look, shelf_row
 from quietshelf.service.writer import Writer, problem_or
 from quietshelf.types import Random
 
@@ -132,7 +132,7 @@ class Service:
         except NotFound as problem:
             return [problem] * len(visits)
         view = self._views.get(name)
-        if view is None or view.shelf != row["shelf"] or view.versions != versions(row):
+        if view is None or not view.is_of(row):
             view = look(connection, row, view)
         now = self.store.now(connection, after=row["moment"])
         desk = Desk(connection, self.vault, self.source, self._rng, row, view, now)
@@ -282,7 +282,7 @@ class Service:
         except NotFound:
             self._views.pop(name, None)
             return
-        if versions(row) != self._views[name].versions or row["shelf"] != self._views[name].shelf:
+        if not self._views[name].is_of(row):
             self._views[name] = look(connection, row, self._views[name])
 
     def _now(self) -> float:

@@ -44,7 +44,7 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
     try:
         row = shelf_row(connection, name, lock=True)
     except NotFound:
-        connection.execute(sa.insert(schema.shelves), _new(name, body, now))
+        connection.execute(sa.insert(schema.shelves), new_row(name, body, now))
         return True
     before = ShelfBody.model_validate_json(row["config"])
     if before.visitor_dim is None:  # made before it had to be declared
@@ -141,7 +141,8 @@ def _promised(connection: Connection, row: Row) -> bool:
     )
 
 
-def _new(name: str, body: ShelfBody, now: float) -> dict[str, Any]:
+def new_row(name: str, body: ShelfBody, now: float) -> dict[str, Any]:
+    """A shelf to which nobody has come."""
     zero = dict.fromkeys(("config_version", "stock_version", "arrivals", "anonymous", "releases"), 0)
     config = {"name": name, "config": body.model_dump_json(), "created": now, "moment": now}
     return {**zero, **config, "opened": -1, "open": False, "notes": json.dumps([])}

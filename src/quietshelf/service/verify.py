@@ -17,9 +17,8 @@ from quietshelf.release import records
 from quietshelf.release.batch_pair import Scales
 from quietshelf.service import epochs, learning, reading, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.models import ShelfBody
 from quietshelf.service.restore import LOST, NOWHERE, UNSURE
-from quietshelf.service.views import settings_of
+from quietshelf.service.views import settings_in
 from quietshelf.statistics import information_sensitivity, score_sensitivity
 from quietshelf.types import FloatArray
 
@@ -93,8 +92,7 @@ def _budget(connection: Connection, row: Row) -> Iterator[str]:
 
 def _estimates(connection: Connection, row: Row) -> Iterator[str]:
     """Each estimate is what its records give, from the prior on."""
-    settings = settings_of(ShelfBody.model_validate_json(row["config"]))
-    learner = learning.learner(connection, row, settings)
+    learner = learning.learner(connection, row, settings_in(row))
     if learner is None:
         return
     estimate, released = learner.prior, learning.release_rows(connection, row["shelf"])

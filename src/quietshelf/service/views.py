@@ -59,6 +59,10 @@ class View:
         """What policies may know; None before the first offer."""
         return None if self.state.learner is None else self.state.learner.release
 
+    def is_of(self, row: Row) -> bool:
+        """Whether another look at this row would see the same."""
+        return self.shelf == row["shelf"] and self.versions == versions(row)
+
 
 def versions(row: Row) -> Versions:
     """What a view of this row would be a view of."""
@@ -77,6 +81,11 @@ def settings_of(body: ShelfBody) -> Settings:
         intercept=body.intercept,
         visitor_dim=body.visitor_dim,
     )
+
+
+def settings_in(row: Row) -> Settings:
+    """The same, of a shelf's row."""
+    return settings_of(ShelfBody.model_validate_json(row["config"]))
 
 
 def public_of(body: ShelfBody) -> Public:
