@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +14,7 @@ from quietshelf.service.learning import Row
 from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.problems import NotFound
 from quietshelf.service.views import item_rows, settings_in, shelf_row
-from quietshelf.shelf.state import estranged_ledger
+from quietshelf.shelf.state import addressed
 
 RESTORED = (
     "A backup was restored. Releases made after it may be missing here; each visit is in one release at most, and "
@@ -50,17 +49,15 @@ def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
 
 
 def ledger_of(connection: Connection, row: Row) -> Ledger:
-    """The ledger of a shelf: to persons if every visitor so far came with a person id, else to visits.
-
-    After a restore persons may be counted again and releases may be missing: then it is to visits, each of which is in
-    one release at most, and holds one release that stands for those.
-    """
+    """The ledger of a shelf, for whom it is counted; after a restore releases may be missing, and persons too."""
     config = settings_in(row).learning(declared=True)
-    ledger = learning.ledger(connection, row["shelf"], config)
-    if row["estranged"]:
-        return estranged_ledger(ledger, config.rho_per_release, RESTORED)
-    everybody_named = row["arrivals"] > 0 and row["anonymous"] == 0
-    return replace(ledger, unit="person") if everybody_named else ledger
+    return addressed(
+        learning.ledger(connection, row["shelf"], config),
+        arrivals=row["arrivals"],
+        anonymous=row["anonymous"],
+        estranged=RESTORED if row["estranged"] else None,
+        rho_per_release=config.rho_per_release,
+    )
 
 
 def latest_row(connection: Connection, name: str) -> Row:

@@ -70,13 +70,11 @@ class State:
             yield self.open
 
     def ledger(self, source: NoiseSource) -> Ledger:
-        """What was spent, to persons if every visitor so far was named; never less than what may have been."""
+        """What was spent, and for whom it is counted."""
         config = self.settings.learning(declared=True)
         ledger = config.ledger(source) if self.learner is None else self.learner.ledger
-        if self.estranged:
-            return estranged_ledger(ledger, config.rho_per_release, ESTRANGED)
-        everybody_named = self.arrivals > 0 and self.anonymous == 0
-        return replace(ledger, unit="person") if everybody_named else ledger
+        why, rho = ESTRANGED if self.estranged else None, config.rho_per_release
+        return addressed(ledger, arrivals=self.arrivals, anonymous=self.anonymous, estranged=why, rho_per_release=rho)
 
     def begin(self, features: Features, visitor_dim: int, source: NoiseSource) -> Learner:
         """The learner; the first visitor's arrival freezes geometry and prior from what is public by then."""
@@ -161,7 +159,20 @@ class State:
         )
 
 
-def estranged_ledger(ledger: Ledger, rho: float, detail: str) -> Ledger:
+def addressed(
+    ledger: Ledger, *, arrivals: int, anonymous: int, estranged: str | None, rho_per_release: float
+) -> Ledger:
+    """A ledger to persons if every visitor so far was named, else to visits; never less than what may have been spent.
+
+    ``estranged`` says why releases and counts may be missing, if they may. The same rule for `Shelf` and the service.
+    """
+    if estranged is not None:
+        return _estranged(ledger, rho_per_release, estranged)
+    everybody_named = arrivals > 0 and anonymous == 0
+    return replace(ledger, unit="person") if everybody_named else ledger
+
+
+def _estranged(ledger: Ledger, rho: float, detail: str) -> Ledger:
     """A ledger that may lack releases and counts: to visits, with one event that stands for what it may lack.
 
     Every visit is in one release at most, of cost rho at most, whoever made it; of persons nothing more can be said.
