@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -19,6 +20,7 @@ from quietshelf.service.parts import contributions
 from quietshelf.service.problems import AnswerConflict, Invalid, OfferErased, OfferExpired, Problem
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Ticket
+from quietshelf.service.writer import in_groups
 from quietshelf.types import NOTHING
 
 ERASED = -3
@@ -56,16 +58,7 @@ class Answer(NamedTuple):
 
 def take(connection: Connection, store: Store, answers: Sequence[Answer]) -> list[Any]:
     """For each answer None if it is taken, or a `Problem`."""
-    groups: dict[tuple[int, int], list[int]] = {}
-    for place, answer in enumerate(answers):
-        groups.setdefault((answer.ticket.shelf, answer.ticket.batch), []).append(place)
-    found: list[Any] = [None] * len(answers)
-    for key in sorted(groups):
-        places = groups[key]
-        replies = _batch(connection, store, key, [answers[place] for place in places])
-        for place, reply in zip(places, replies, strict=True):
-            found[place] = reply
-    return found
+    return in_groups(answers, lambda one: (one.ticket.shelf, one.ticket.batch), partial(_batch, connection, store))
 
 
 def erase(connection: Connection, shelf: int, person: str) -> int:
@@ -138,7 +131,9 @@ def _counted(row: dict[str, Any], item: str | None, *, expires: float, now: floa
     chosen = NOTHING if item is None else shown.index(item)
     if row["answer"] is not None:
         if row["answer"] != chosen:
-            raise AnswerConflict("item must be the one given before, got another answer to the same offer")
+            raise AnswerConflict(
+                "item must be the one given before, which stands, got another answer to the same offer"
+            )
         return False
     row["answer"] = chosen
     return True

@@ -37,9 +37,13 @@ class Key:
     scopes: frozenset[str]
     shelf: str | None
 
+    def has(self, scope: str) -> bool:
+        """Whether it has that scope; ``admin`` has all."""
+        return bool(self.scopes & {scope, "admin"})
+
     def may(self, scope: str, shelf: str | None = None) -> None:
         """Refuse what the key is not for; another shelf does not exist for it."""
-        if not self.scopes & {scope, "admin"}:
+        if not self.has(scope):
             raise Forbidden(f"the key must have the scope {scope}, got {', '.join(sorted(self.scopes))}")
         if self.shelf is not None and shelf != self.shelf:
             raise NotFound("this shelf does not exist for this key")

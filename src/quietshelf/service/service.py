@@ -23,7 +23,7 @@ from quietshelf.service.settings import Settings
 from quietshelf.service.store import Clock, Store
 from quietshelf.service.vault import Vault
 from quietshelf.service.views import View, look, shelf_row
-from quietshelf.service.writer import Writer, problem_or
+from quietshelf.service.writer import Writer, in_groups, problem_or
 from quietshelf.types import Random
 
 HOUR = 3600.0
@@ -104,16 +104,7 @@ class Service:
 
     def place(self, connection: Connection, visits: Sequence[Visit]) -> list[Any]:
         """Operation: give each visit its slot."""
-        groups: dict[str, list[int]] = {}
-        for place, visit in enumerate(visits):
-            groups.setdefault(visit.shelf, []).append(place)
-        found: list[Any] = [None] * len(visits)
-        for name in sorted(groups):
-            mine = [visits[place] for place in groups[name]]
-            replies = self._take(connection, name, mine)
-            for place, reply in zip(groups[name], replies, strict=True):
-                found[place] = reply
-        return found
+        return in_groups(visits, lambda visit: visit.shelf, partial(self._take, connection))
 
     def take_answers(self, connection: Connection, given: Sequence[Answer]) -> list[Any]:
         """Operation: enter each answer."""
@@ -153,7 +144,7 @@ class Service:
     async def put_shelf(self, name: str, body: ShelfBody) -> bool:
         """Create or change a shelf; whether it is new."""
         shelves.check(body)
-        return bool(await self._one(lambda c: shelves.put(c, name, body, self.store.now(c))))
+        return bool(await self.write(lambda c: shelves.put(c, name, body, self.store.now(c))))
 
     async def delete_shelf(self, name: str) -> None:
         """Delete a shelf; its ledger stays."""
@@ -162,16 +153,16 @@ class Service:
             shelves.delete(connection, name, self.store.now(connection))
             self._clean_soon()
 
-        await self._one(step)
+        await self.write(step)
         self._views.pop(name, None)
 
     async def put_items(self, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
         """Add and change items."""
-        return dict(await self._one(lambda c: shelves.put_items(c, name, bodies)))
+        return dict(await self.write(lambda c: shelves.put_items(c, name, bodies)))
 
     async def retire(self, name: str, ids: Sequence[str]) -> dict[str, int]:
         """Retire items."""
-        return dict(await self._one(lambda c: shelves.retire(c, name, ids)))
+        return dict(await self.write(lambda c: shelves.retire(c, name, ids)))
 
     async def erase(self, name: str, person: str) -> int:
         """Let a person's pending visits contribute nothing."""
@@ -181,7 +172,7 @@ class Service:
             self._clean_soon()
             return answers.erase(connection, number, self.vault.person(number, person))
 
-        return int(await self._one(step))
+        return int(await self.write(step))
 
     async def key(self, header: str | None) -> keys.Key:
         """The valid key in an Authorization header; keys made elsewhere are looked up."""
@@ -197,7 +188,7 @@ class Service:
 
     async def ready(self) -> dict[str, Any]:
         """Raise `Unavailable` unless the store can be written; else what an operator should know."""
-        this = await self._one(lambda c: c.execute(sa.select(schema.store)).one())
+        this = await self.write(lambda c: c.execute(sa.select(schema.store)).one())
         moved, here = round(self.store.clock_drift, 1), not self._elsewhere
         return {
             "epoch": this.epoch,
@@ -211,7 +202,8 @@ class Service:
         if items is not None and len(items) > most:
             raise Invalid(f"a list must name at most {most} items, got {len(items)}")
 
-    async def _one(self, step: Callable[[Connection], Any]) -> Any:
+    async def write(self, step: Callable[[Connection], Any]) -> Any:
+        """What a step answers, once it is durable; a `Problem` is raised."""
         return await self.writer.submit(self.each, step)
 
     def each(self, connection: Connection, steps: Sequence[Callable[[Connection], Any]]) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
 from fastapi import Depends, Request
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from quietshelf.service.keys import Key
 from quietshelf.service.pages import sessions
 from quietshelf.service.problems import Forbidden, TooLarge, Unauthorised
+from quietshelf.service.service import Service
 
 SECURE, PLAIN = "__Host-quietshelf", "quietshelf"
 """Names of the cookie: a browser that sees the first one's prefix refuses it unless it is Secure and ours alone."""
@@ -51,7 +52,7 @@ class Viewer:
 
     def has(self, scope: str) -> bool:
         """Whether the key has that scope."""
-        return self.key is not None and bool(self.key.scopes & {scope, "admin"})
+        return self.key is not None and self.key.has(scope)
 
     @property
     def shelf(self) -> str | None:
@@ -88,18 +89,16 @@ async def form(request: Request, who: Viewer) -> dict[str, str]:
     return fields
 
 
-async def sign_in(service: Any, key: Key) -> str:
+async def sign_in(service: Service, key: Key) -> str:
     """A session for the key; its cookie."""
-    store = service.store
-    token = await service.writer.submit(service.each, lambda c: sessions.begin(c, key, store.now(c)))
-    return str(token)
+    return str(await service.write(lambda c: sessions.begin(c, key, service.store.now(c))))
 
 
-async def sign_out(service: Any, who: Viewer) -> None:
+async def sign_out(service: Service, who: Viewer) -> None:
     """End the session."""
     cookie = who.cookie
     if cookie is not None:
-        await service.writer.submit(service.each, lambda c: sessions.end(c, cookie))
+        await service.write(lambda c: sessions.end(c, cookie))
 
 
 def set_cookie(request: Request, response: Response, token: str | None) -> None:

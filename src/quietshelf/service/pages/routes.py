@@ -67,8 +67,7 @@ async def publish(request: Request, shelf: str, who: Looking, room: Shared) -> R
     """Make the statement public, or take it back."""
     who.may("admin", shelf)
     wanted = (await form(request, who)).get("public") == "yes"
-    service = room.service
-    await service.writer.submit(service.each, lambda c: views.publish(room, c, shelf, wanted))
+    await room.service.write(lambda c: views.publish(room, c, shelf, wanted))
     return RedirectResponse(f"/shelves/{shelf}/privacy", HTTPStatus.SEE_OTHER)
 
 
