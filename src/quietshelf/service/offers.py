@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -69,7 +69,9 @@ class Desk:
     batch: dict[str, Any] | None = None
     offers: list[dict[str, Any]] = field(default_factory=list)
     retries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    new_retries: list[dict[str, Any]] = field(default_factory=list)
     persons: dict[str, tuple[int, int]] = field(default_factory=dict)
+    known_persons: dict[str, tuple[int, int]] = field(default_factory=dict)
     arrived: list[str | None] = field(default_factory=list)
     changes: dict[str, Any] = field(default_factory=dict)
 
@@ -125,10 +127,8 @@ class Desk:
 
     def _begin(self, decision: Decision) -> None:
         """The first offer freezes geometry and prior."""
-        state = self.view.state
-        state = type(state)(state.settings, state.public, state.stock, decision.learner, decision.visitor_dim)
-        versions = (*self.view.versions[:3], True)
-        self.view = View(self.view.shelf, self.view.name, self.view.body, state, self.view.ids, versions)
+        state = replace(self.view.state, learner=decision.learner, visitor_dim=decision.visitor_dim)
+        self.view = replace(self.view, state=state, versions=(*self.view.versions[:3], True))
         self.changes |= learning.start_row(decision.learner, decision.visitor_dim)
 
     def _open(self, decision: Decision) -> dict[str, Any]:
@@ -172,8 +172,8 @@ class Desk:
             who = schema.persons
             query = sa.select(who).where(who.c.shelf == shelf, who.c.person.in_(names))
             found = self.connection.execute(query).mappings()
-            self.persons = {row["person"]: (row["counted"], row["last_batch"]) for row in found}
-        self._known = dict(self.persons)
+            self.known_persons = {row["person"]: (row["counted"], row["last_batch"]) for row in found}
+            self.persons = dict(self.known_persons)
 
     def _stored(self, visit: Visit) -> dict[str, Any] | None:
         """The offer that this Idempotency-Key got before."""
@@ -196,7 +196,8 @@ class Desk:
     def _remember(self, visit: Visit, offer: dict[str, Any]) -> None:
         key = self._key(visit)
         where = {name: offer[name] for name in ("shelf", "batch", "slot", "made")}
-        self.retries[key] = {"key": key, "fingerprint": self._fingerprint(visit), "new": True, **where}
+        self.retries[key] = {"key": key, "fingerprint": self._fingerprint(visit), **where}
+        self.new_retries.append(self.retries[key])
 
     def _key(self, visit: Visit) -> str:
         return self.vault.retry(self.row["shelf"], visit.retry or "")
@@ -218,9 +219,8 @@ class Desk:
             return
         write = self.connection.execute
         write(sa.insert(schema.offers), self.offers)
-        new = [{k: v for k, v in kept.items() if k != "new"} for kept in self.retries.values() if "new" in kept]
-        if new:
-            write(sa.insert(schema.retries), new)
+        if self.new_retries:
+            write(sa.insert(schema.retries), self.new_retries)
         self._write_persons()
         self._keep_batch()
         count = {
@@ -235,13 +235,13 @@ class Desk:
             write(sa.update(table).where(table.c.shelf == self.row["shelf"]).values(self.changes))
 
     def _write_persons(self) -> None:
-        table, shelf = schema.persons, self.row["shelf"]
-        moved = {who: seen for who, seen in self.persons.items() if self._known.get(who) != seen}
-        new = [who for who in moved if who not in self._known]
+        table, shelf, known = schema.persons, self.row["shelf"], self.known_persons
+        moved = {who: seen for who, seen in self.persons.items() if known.get(who) != seen}
+        seen = {who: {"counted": counted, "last_batch": last} for who, (counted, last) in moved.items()}
+        new = [{"shelf": shelf, "person": who, **each} for who, each in seen.items() if who not in known]
         if new:
-            rows = [{"shelf": shelf, "person": w, "counted": moved[w][0], "last_batch": moved[w][1]} for w in new]
-            self.connection.execute(sa.insert(table), rows)
-        old = [{"who": w, "counted": moved[w][0], "last_batch": moved[w][1]} for w in moved if w in self._known]
+            self.connection.execute(sa.insert(table), new)
+        old = [{"who": who, **each} for who, each in seen.items() if who in known]
         if old:
             where = (table.c.shelf == shelf) & (table.c.person == sa.bindparam("who"))
             self.connection.execute(sa.update(table).where(where), old)
