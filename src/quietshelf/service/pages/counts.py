@@ -14,9 +14,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.service import schema
+from quietshelf.service.answers import ERASED
 from quietshelf.service.learning import Row
 from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.pages.views import Room
+from quietshelf.types import NOTHING
 
 WARNING = "outside the promise: do not publish"
 TOP = 50
@@ -55,8 +57,8 @@ def _tally(connection: Connection, row: Row) -> tuple[Counter[str], Counter[str]
         items = json.loads(text)
         shown.update(items)
         offers += 1
-        answered += answer is not None and answer >= -1
-        if answer is not None and answer >= 0:
+        answered += answer not in (None, ERASED)
+        if answer not in (None, ERASED, NOTHING):
             chosen[items[answer]] += 1
     return shown, chosen, answered, offers
 

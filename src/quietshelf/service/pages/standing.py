@@ -16,6 +16,7 @@ from quietshelf.service import schema
 from quietshelf.service.learning import Row
 from quietshelf.service.moments import moment_or_none
 from quietshelf.service.pages.wording import count, lapse
+from quietshelf.service.shelves import NOT_PRIVATE
 
 GRACE = 5.0
 """A release is late if it is not there so many seconds, and two polls, after it was due."""
@@ -32,9 +33,9 @@ STATES = {
 
 
 def open_batches(connection: Connection) -> dict[int, list[Row]]:
-    """Batches that are not released, oldest first, by shelf: how full, since when."""
+    """Batches that are not released, oldest first, by shelf: how full, and since when."""
     table = schema.batches
-    columns = [table.c[name] for name in ("shelf", "batch", "size", "taken", "window", "opened_at", "full_at")]
+    columns = [table.c[name] for name in ("shelf", "size", "taken", "window", "full_at")]
     found: dict[int, list[Row]] = defaultdict(list)
     for row in connection.execute(sa.select(*columns).order_by(table.c.shelf, table.c.batch)).mappings():
         found[row["shelf"]].append(dict(row))
@@ -80,7 +81,7 @@ def _state(row: Row, batches: list[Row], *, refuses: bool, items: int, late: flo
         return "empty", "No item may be shown. Put items on the shelf before the first offer."
     if row["arrivals"] == 0:
         return "new", "Nobody has come yet. The first offer fixes the settings that the promise rests on."
-    if settings["policy"] == "uniform":
+    if settings["policy"] in NOT_PRIVATE:
         return "comparison", "Shows items at random, for comparison. It is not what Quietshelf would show."
     if row["releases"] == 0:
         return "gathering", f"Nothing is released before the first batch is full: {_filling(batches)}."
