@@ -9,10 +9,9 @@ import json
 import sys
 import time
 import traceback
-from typing import Any
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_threshold = [20]
+_threshold = [LEVELS["info"]]
 
 
 def level(name: str) -> None:
@@ -31,7 +30,8 @@ def say(grade: str, event: str, **facts: str | int | float | bool | None) -> Non
 
 def failed(where: str, error: BaseException) -> None:
     """An error by type and place, without its message."""
-    frames = [f"{frame.filename.rpartition('quietshelf/')[2]}:{frame.lineno}" for frame in _frames(error)]
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [f"{frame.filename.rpartition('quietshelf/')[2]}:{frame.lineno}" for frame in trace]
     kinds = " < ".join(f"{type(each).__module__}.{type(each).__name__}" for each in _chain(error))
     say("error", "failed", where=where, error=kinds, at=" > ".join(frames[-8:]))
 
@@ -42,7 +42,3 @@ def _chain(error: BaseException | None) -> list[BaseException]:
         found.append(error)
         error = error.__cause__ or error.__context__
     return found
-
-
-def _frames(error: BaseException) -> list[Any]:
-    return list(traceback.extract_tb(error.__traceback__))

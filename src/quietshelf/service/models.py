@@ -32,7 +32,6 @@ class ShelfBody(Strict):
     """Settings of a shelf. All but capacity and limits are fixed by the first offer."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [{"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 3600}]
         },
@@ -81,7 +80,6 @@ class ItemsBody(Strict):
     """Thousands at once; all of them or none."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [{"items": [{"id": "tea", "features": [0.5], "revenue": 3}, {"id": "jam", "features": [1.0]}]}]
         },
@@ -93,7 +91,7 @@ class ItemsBody(Strict):
 class RetireBody(Strict):
     """Items that will never be shown again."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"items": ["jam"]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": ["jam"]}]})
 
     items: list[ItemId] = Field(min_length=1, max_length=100_000)
 
@@ -101,9 +99,7 @@ class RetireBody(Strict):
 class OfferBody(Strict):
     """One visitor."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"features": [0.2], "person": "customer 17"}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"features": [0.2], "person": "customer 17"}]})
 
     features: list[FiniteFloat] = Field([], max_length=10_000, description="The visitor's features.")
     person: Person | None = Field(None, description="Who it is, authenticated by you; stored as a keyed hash only.")
@@ -116,7 +112,7 @@ class OfferBody(Strict):
 class ChoiceBody(Strict):
     """The answer to an offer."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"item": "tea"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"item": "tea"}]})
 
     item: ItemId | None = Field(description="The item chosen, or null for none.")
 
@@ -124,7 +120,7 @@ class ChoiceBody(Strict):
 class ErasureBody(Strict):
     """Whose pending contributions are to be erased."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"person": "customer 17"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"person": "customer 17"}]})
 
     person: Person
 

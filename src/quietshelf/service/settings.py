@@ -54,12 +54,8 @@ class Settings:
     @property
     def url(self) -> str:
         """The database with its driver."""
-        plain = "postgresql://"
-        return (
-            "postgresql+psycopg://" + self.database.removeprefix(plain)
-            if self.database.startswith(plain)
-            else self.database
-        )
+        kind, _, place = self.database.partition("://")
+        return f"postgresql+psycopg://{place}" if kind == "postgresql" else self.database
 
     @property
     def shown(self) -> str:
