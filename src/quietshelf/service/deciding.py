@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -118,14 +119,15 @@ def _learner(state: State, context: Context, visitor_dim: int, source: NoiseSour
         raise Invalid(str(error)) from None
 
 
-def _numbers(name: str, ids: Iterable[str], known: dict[str, int]) -> list[int]:
+def _numbers(name: str, ids: Sequence[str], known: dict[str, int]) -> list[int]:
     found = []
     for each in ids:
         if each not in known:
             raise Invalid(f"{name} must name items of the shelf, got {each!r}")
         found.append(known[each])
     if len(set(found)) < len(found):
-        raise Invalid(f"{name} must name each item at most once")
+        again, _ = Counter(ids).most_common(1)[0]
+        raise Invalid(f"{name} must name each item at most once, got {again!r} again")
     return found
 
 

@@ -19,7 +19,10 @@ from quietshelf.service.vault import Mark, Marks
 from quietshelf.service.views import settings_in
 from quietshelf.types import require
 
-ELSEWHERE = "a release must be announced in the epoch file that has the last one, got the file of another machine"
+ELSEWHERE = (
+    "a release must be announced in the epoch file that has the last one, got the file of another machine; if that one "
+    "is lost, run quietshelf restore"
+)
 OTHER = "the epoch file must be the one of this database; if this is a backup, run quietshelf restore"
 
 

@@ -44,7 +44,8 @@ class Key:
     def may(self, scope: str, shelf: str | None = None) -> None:
         """Refuse what the key is not for; another shelf does not exist for it."""
         if not self.has(scope):
-            raise Forbidden(f"the key must have the scope {scope}, got {', '.join(sorted(self.scopes))}")
+            rule = f"the key must have the scope {scope} (`quietshelf keys create --scope {scope}` makes one)"
+            raise Forbidden(f"{rule}, got {', '.join(sorted(self.scopes))}")
         if self.shelf is not None and shelf != self.shelf:
             raise NotFound("this shelf does not exist for this key")
 
@@ -65,7 +66,7 @@ def revoke(connection: Connection, identity: str, now: float) -> None:
     table = schema.keys
     live = (table.c.id == identity) & table.c.revoked.is_(None)
     found = connection.execute(sa.update(table).where(live).values(revoked=now)).rowcount
-    require(found == 1, "key must be one that is not revoked", key=identity)
+    require(found == 1, "key must be one that is not revoked (`quietshelf keys list` shows them)", key=identity)
 
 
 def listed(connection: Connection) -> list[dict[str, object]]:
@@ -103,7 +104,9 @@ def matches(key: Key | None, secret: str) -> Key:
     """The key, if the secret is its own; an unknown key takes as long."""
     right = secrets.compare_digest(_hash(secret), key.hash if key is not None else _hash(""))
     if key is None or not right:
-        raise Unauthorised("the key must be valid and not revoked")
+        raise Unauthorised(
+            "the key must be valid and not revoked: `quietshelf keys list` shows all, without their secrets"
+        )
     return key
 
 

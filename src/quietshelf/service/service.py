@@ -200,7 +200,7 @@ class Service:
     def _check_length(self, items: Sequence[str] | None) -> None:
         most = self.settings.candidates_limit
         if items is not None and len(items) > most:
-            raise Invalid(f"a list must name at most {most} items, got {len(items)}")
+            raise Invalid(f"a list must name at most {most} items (the setting candidates_limit), got {len(items)}")
 
     async def write(self, step: Callable[[Connection], Any]) -> Any:
         """What a step answers, once it is durable; a `Problem` is raised."""

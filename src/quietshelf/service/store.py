@@ -168,7 +168,8 @@ def _keep_private(url: str) -> None:
             try:
                 path.chmod(0o600)
             except PermissionError:
-                raise PermissionError(f"the database must be readable by its owner alone, got {path.name}") from None
+                rule = "the database must be readable by its owner alone (who can chmod it to 600)"
+                raise PermissionError(f"{rule}, got {path.name}") from None
 
 
 def _sqlite(url: str, begin: str) -> Engine:

@@ -99,7 +99,7 @@ def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
     query = _LIVING_LOCKED if lock else _LIVING
     row = connection.execute(query, {"wanted": name}).mappings().one_or_none()
     if row is None:
-        raise NotFound(f"shelf must exist, got shelf={name!r}")
+        raise NotFound(f"shelf must exist (/v1/shelves lists those that do), got shelf={name!r}")
     return dict(row)
 
 
