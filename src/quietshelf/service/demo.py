@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from quietshelf.service import keys, logs
 from quietshelf.service.app import make_app
-from quietshelf.service.demo_contest import FLOOR, KINDS, PAPER, SERVICE, Api, Contest
+from quietshelf.service.demo_contest import FLOOR, KINDS, LATELY, PAPER, SERVICE, Api, Contest
 from quietshelf.service.demo_shop import TEAS, Shop
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
@@ -61,6 +61,7 @@ class Demo:
             "visitors": found["visitors"],
             "releases": releases,
             "lately": found["scores"][SERVICE]["lately_share"],
+            "lately_visitors": LATELY,
             "times": found["times"],
             "series": series,
         }
@@ -115,11 +116,9 @@ def serve_demo(host: str, port: int, tell: Callable[[str], None]) -> None:
 
     with TemporaryDirectory(prefix="quietshelf-demo-") as folder:
         app, demo, api, key = open_demo(Path(folder), host=host, port=port)
-        idle = 3600  # the visitors' connection must outlast a machine that is busy with something else
         server = uvicorn.Server(
-            uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False,
-                           timeout_keep_alive=idle)
-        )  # fmt: skip
+            uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False)
+        )
 
         def visitors() -> None:
             while not server.started and not demo.stop.wait(0.05):

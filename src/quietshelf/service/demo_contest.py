@@ -26,7 +26,10 @@ from quietshelf.types import NOTHING, Context, IntArray, Random, Release, Round
 
 SERVICE, FLOOR, PAPER = "This service", "No privacy at all", "The paper’s policy"
 KINDS = {SERVICE: "first", PAPER: "second", FLOOR: "third"}
-LATELY, NOTES, LATE = 200, 400, 409
+LATELY, NOTES = 200, 400
+"""Visitors over whom "lately" is meant, and points that a whole curve has."""
+LATE = 409
+"""Status of an answer that comes after its offer expired."""
 
 
 class Refused(HTTPException):
