@@ -39,14 +39,15 @@ class Frame:
         """The place of a value up the chart."""
         return self.height - BOTTOM - value / self.most * (self.height - TOP - BOTTOM)
 
-    def grid(self, marks: Sequence[float], name: Callable[[float], str]) -> Content:
-        """Lines across, with their values."""
+    def grid(
+        self, marks: Sequence[float], name: Callable[[float], str], height: Callable[[float], float] = float
+    ) -> Content:
+        """Lines across, each as high as its value stands, with their names; the first is the base."""
         found: Content = []
         for mark in marks:
-            found.append(
-                line(LEFT, self.y(mark), self.width - self.right, self.y(mark), "base" if not mark else "grid")
-            )
-            found.append(text(LEFT - 8, self.y(mark) + 4, name(mark), anchor="end"))
+            y = self.y(height(mark))
+            found.append(line(LEFT, y, self.width - self.right, y, "base" if mark == marks[0] else "grid"))
+            found.append(text(LEFT - 8, y + 4, name(mark), anchor="end"))
         return found
 
 
@@ -172,11 +173,7 @@ def _curves(
 
     def draw(width: int) -> tuple[float, Content]:
         frame = Frame(width, 0, end, scale.most, right=150 if width > 400 else 14, height=280.0)
-        content: Content = []
-        for mark in scale.marks:
-            y = frame.y(scale.height(mark))
-            content.append(line(LEFT, y, width - frame.right, y, "base" if mark == scale.marks[0] else "grid"))
-            content.append(text(LEFT - 8, y + 4, scale.name(mark), anchor="end"))
+        content = frame.grid(scale.marks, scale.name, scale.height)
         tips = _apart([frame.y(scale.height(each[what][-1])) for each in series])
         for place, each in enumerate(series):
             points = [(frame.x(t), frame.y(scale.height(value))) for t, value in zip(times, each[what], strict=True)]

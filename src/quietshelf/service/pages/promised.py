@@ -17,7 +17,7 @@ from quietshelf.service import reading, schema
 from quietshelf.service.learning import Row
 
 DELTA, DELTAS, FALSE_ALARMS = 1e-6, (1e-5, 1e-6, 1e-9), 0.01
-Figure = float | str | None
+Figure = float | str
 """Strict JSON has no infinity: it is written as a word."""
 
 
@@ -47,6 +47,7 @@ def promise(ledger: Ledger, settings: dict[str, Any]) -> dict[str, Any]:
         "rho": figure(ledger.rho),
         "share": 1.0 if math.isinf(ledger.rho) else min(1.0, ledger.rho / limit),
         "epsilon": [{"delta": delta, "epsilon": figure(epsilon_of(ledger.rho, delta))} for delta in DELTAS],
+        "delta": DELTA,
         "epsilon_at_limit": figure(epsilon_of(limit, DELTA)),
         "found_at_most": found_at_most(limit if math.isfinite(ledger.rho) else math.inf),
         "false_alarms": FALSE_ALARMS,

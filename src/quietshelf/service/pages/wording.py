@@ -33,13 +33,13 @@ def lapse(seconds: float) -> str:
     return f"0{THIN}s"
 
 
-def rho(value: float | str | None) -> str:
+def rho(value: float | str) -> str:
     """A figure of a promise, rounded upwards.
 
     >>> rho(7.7612), rho("infinity")
     ('7.762', 'infinite')
     """
-    return "none" if value is None else shown(float("inf") if value == "infinity" else float(value))
+    return shown(float("inf") if value == "infinity" else float(value))
 
 
 def signed(value: float) -> str:
