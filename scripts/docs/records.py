@@ -13,6 +13,7 @@ from typing import Any
 from scripts.docs.markdown import table
 
 RHOS = ("0.1", "0.5", "1", "5")
+HEADS = (f"rho = {RHOS[0]}", *RHOS[1:])
 CONTEXTS = {
     "clipped": "contexts N(0, I) clipped to the unit ball",
     "normal": "contexts N(0, I), as in the paper",
@@ -50,7 +51,7 @@ def quiet(record: Record) -> str:
         cells = [*(regret[f"quiet {rho}"] for rho in RHOS), _floor(regret)]
         rows.append((words, *map(_two, cells), _one(regret["uniform"])))
     count = record("regret-clipped")["replicates"]
-    return table((f"{count} replicates", "rho = 0.1", *RHOS[1:], "no privacy", "random"), rows)
+    return table((f"{count} replicates", *HEADS, "no privacy", "random"), rows)
 
 
 def others(record: Record) -> str:
@@ -70,7 +71,7 @@ def others(record: Record) -> str:
 def shelf(record: Record) -> str:
     """The same through `Shelf`."""
     rows = [(words, *_cells(record(f"shelf-{name}"), "shelf", _two)) for name, words in CONTEXTS.items()]
-    return table((f"{record('shelf-clipped')['replicates']} runs", "rho = 0.1", *RHOS[1:]), rows)
+    return table((f"{record('shelf-clipped')['replicates']} runs", *HEADS), rows)
 
 
 def worlds(record: Record) -> str:
@@ -81,7 +82,7 @@ def worlds(record: Record) -> str:
         regret, how = found["regret"], _two if found["regret"]["uniform"][0] > 1000 else _one
         more = how(regret["quiet 1 undeclared"]), how(regret["greedy"]), f"{regret['uniform'][0]:.0f}"
         rows.append((words, *_cells(found, "quiet", how), *more))
-    return table(("", "rho = 0.1", *RHOS[1:], "1, geometry undeclared", "`greedy`", "random"), rows)
+    return table(("", *HEADS, "1, geometry undeclared", "`greedy`", "random"), rows)
 
 
 def drift(record: Record) -> str:

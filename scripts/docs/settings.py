@@ -9,7 +9,8 @@ from scripts.docs.markdown import table
 HEAD = """# Settings of the service
 
 Made from the settings class when this site is built. Each can be given in a TOML file (`--config`), in the environment,
-or, where `quietshelf serve --help` has it, as a flag; flags go before the environment, the environment before the file.
+or to `quietshelf serve` as a flag, its own or `--set NAME=VALUE`; flags go before the environment, the environment
+before the file.
 None of them alters a guarantee, and none names a noise source or a seed. What a *shelf* is told (rho, capacity, visits
 and so on) is in [the service](../service.md#what-a-shelf-is-told) and, field by field, in the
 [HTTP reference](http.md#shelfbody).
