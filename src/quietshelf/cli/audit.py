@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +18,9 @@ from quietshelf.auditing.measure import Finding
 from quietshelf.auditing.mechanisms import MECHANISMS
 from quietshelf.auditing.plan import RUNS, THOROUGH_POLICIES, THOROUGH_RUNS, Audit, Task, run_audit, tasks, usual
 from quietshelf.auditing.words import conclusion, method, sentence, summary, verdict
-from quietshelf.cli.console import listed, out, progress, talk
+from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, say, strict_json
 from quietshelf.loop.named import MAKERS
-from quietshelf.types import positive, require
+from quietshelf.types import positive
 
 
 def audit(
@@ -45,9 +43,9 @@ def audit(
         bool, typer.Option("--thorough", help=f"Every calibration and policy, {THOROUGH_RUNS:,} runs.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of simulated noise; a shelf's own noise has no seed.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
+    workers: Workers = 0,
     report: Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure what leaks, and compare it with what is promised; the exit status is 1 if a promise is refuted.
 
@@ -57,19 +55,19 @@ def audit(
     with progress("auditing", unit="tests") as moved:
         found = run_audit(
             wanted,
-            runs=runs or (THOROUGH_RUNS if thorough else RUNS),
+            runs=(THOROUGH_RUNS if thorough else RUNS) if runs is None else runs,
             seed=seed,
-            workers=workers or os.cpu_count() or 1,
+            workers=processes(workers),
             progress=moved,
         )
     if as_json:
-        typer.echo(json.dumps(plain(found), allow_nan=False))
+        typer.echo(strict_json(plain(found)))
     else:
         out.print(table(found))
         for line in summary(found):
             out.print(line)
     if report is not None:
-        talk.print(f"written: {page(found, report)}")
+        say(f"written: {page(found, report)}")
     if found.refuted:
         raise typer.Exit(1)
 
@@ -114,7 +112,7 @@ def sampled(finding: Finding) -> float:
 
 
 def plain(found: Audit) -> dict[str, Any]:
-    """Plain data for strict JSON; infinity is a word."""
+    """Figures for machines."""
     return {
         "refuted": found.refuted,
         "version": __version__,
@@ -129,11 +127,11 @@ def plain(found: Audit) -> dict[str, Any]:
                 "name": finding.name,
                 "worlds": finding.pair,
                 "runs": finding.runs,
-                "claim": _finite({"rho": finding.claim.rho, "epsilon": finding.claim.epsilon}),
+                "claim": {"rho": finding.claim.rho, "epsilon": finding.claim.epsilon},
                 "delta": finding.claim.delta,
                 "gaussian_claim": finding.claim.gaussian,
-                "measured": _finite({"rho": finding.rho, "epsilon": finding.epsilon, "gaussian": finding.gaussian_rho}),
-                "computed": None if finding.exact is None else _finite(finding.exact._asdict()),
+                "measured": {"rho": finding.rho, "epsilon": finding.epsilon, "gaussian": finding.gaussian_rho},
+                "computed": None if finding.exact is None else finding.exact._asdict(),
                 "verdict": verdict(finding),
                 "words": sentence(finding),
                 "roc": {name: values.tolist() for name, values in finding.roc._asdict().items()},
@@ -196,11 +194,4 @@ def worst(found: Audit) -> list[Finding]:
 def _wanted(mechanism: list[str] | None, policy: list[str] | None, rho: float, thorough: bool) -> list[Task]:
     if not mechanism and not policy:
         return usual(rho, thorough=thorough)
-    policies = listed(policy or [])
-    for name in policies:
-        require(name in MAKERS, f"policy must be one of {', '.join(MAKERS)}", policy=name)
-    return tasks(listed(mechanism or []), policies, rho)
-
-
-def _finite(values: dict[str, float]) -> dict[str, float | str]:
-    return {name: value if math.isfinite(value) else "infinity" for name, value in values.items()}
+    return tasks(listed(mechanism or []), listed(policy or []), rho)

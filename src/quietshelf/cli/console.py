@@ -1,19 +1,25 @@
-"""What commands share: consoles, a progress bar with the time left, strict JSON, lists."""
+"""What commands share: options, consoles, a progress bar with the time left, strict JSON, lists."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from quietshelf.accounting.figures import shown
 from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
+from quietshelf.types import whole
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Workers = Annotated[int, typer.Option(help="Processes; 0 for one a core.")]
 
 talk = Console(stderr=True)
 """Progress and remarks; results go to stdout. Colours only on a terminal, and never where NO_COLOR is set."""
@@ -50,6 +56,11 @@ def progress(title: str, *, unit: str, kept: str = NOTHING_KEPT) -> Iterator[Mov
         yield move
 
 
+def processes(workers: int) -> int:
+    """How many to start: so many, or one a core."""
+    return whole("workers", workers, low=0) or os.cpu_count() or 1
+
+
 def say(text: str) -> None:
     """A remark on stderr, on one line however long: paths can be copied."""
     talk.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -64,10 +75,10 @@ def promised(value: float) -> str:
     return "∞" if math.isinf(value) else shown(value)
 
 
-def as_json(value: Any) -> str:
+def strict_json(value: Any) -> str:
     """Strict JSON: infinity is a word, what is unknown is null.
 
-    >>> as_json({"rho": math.inf, "error": math.nan})
+    >>> strict_json({"rho": math.inf, "error": math.nan})
     '{"rho": "infinity", "error": null}'
     """
     return json.dumps(_plain(value), allow_nan=False)

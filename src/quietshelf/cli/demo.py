@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import as_json as strict
-from quietshelf.cli.console import out, progress, promised, say
+from quietshelf.cli.console import Json, Workers, out, processes, progress, promised, say, strict_json
 from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
 from quietshelf.experiments import demo as shop
 from quietshelf.experiments.demo_report import Demonstration, plain, story
@@ -30,18 +29,18 @@ def demo(
     replicates: Annotated[int, typer.Option(min=2, help="Independent simulated shops.")] = 20,
     visitors: Annotated[int, typer.Option(min=1, help="Visitors of the shop that a real shelf serves.")] = 2_000,
     runs: Annotated[int, typer.Option(help="Of the audit, in each of two worlds.")] = 1_000,
-    workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
+    workers: Workers = 0,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report where there is a browser.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show in two minutes what Quietshelf does: a shop, the price of privacy, the promise, an audit, a report.
 
     Example: quietshelf demo --out my-demo
     """
-    begin = time.monotonic()
+    begin, many = time.monotonic(), processes(workers)
     with stoppable(NOTHING_KEPT):
         served = _serve(visitors)
-        result = _contest(horizon, replicates, workers or os.cpu_count() or 1)
+        result = _contest(horizon, replicates, many)
         worth = best_revenue(shop.WORLD, replicates=replicates, seed=shop.SEED)
         with progress("3. attacking this very shop", unit="attacks") as moved:
             findings = shop.audit_all(runs=runs, progress=moved)
@@ -49,7 +48,7 @@ def demo(
         found = Demonstration(served=served, result=result, worth=worth, findings=findings, seconds=seconds)
         page = demo_page(folder / "report.html", story(found))
     if as_json:
-        typer.echo(strict({**plain(found), "report": str(page)}))
+        typer.echo(strict_json({**plain(found), "report": str(page)}))
     else:
         _print(found)
     _show(page, wanted=show and not as_json)

@@ -17,8 +17,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.__about__ import __version__
-from quietshelf.cli.console import as_json as strict
-from quietshelf.cli.console import out
+from quietshelf.cli.console import Json, out, strict_json
 
 State = Literal["ok", "missing", "broken"]
 SIGNS = {"ok": "✔ ok", "missing": "– not there", "broken": "✘ broken"}
@@ -48,7 +47,7 @@ class Check(NamedTuple):
 
 def doctor(
     folder: Annotated[Path, typer.Option(help="Where results are to be written.")] = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check the installation; the exit status is 1 if something that is required is broken.
 
@@ -57,7 +56,7 @@ def doctor(
     found = list(checks(folder))
     broken = any(check.required and check.state != "ok" for check in found)
     if as_json:
-        typer.echo(strict({"well": not broken, "checks": [check._asdict() for check in found]}))
+        typer.echo(strict_json({"well": not broken, "checks": [check._asdict() for check in found]}))
     else:
         out.print(_table(found))
         out.print("Something required is broken: see above." if broken else "Everything that is required works.")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import out, progress, talk
+from quietshelf.cli.console import Json, out, progress, say, strict_json
 from quietshelf.types import require
 
 OUTCOMES, IMPUTES, SCALINGS = ("booking", "click"), ("tree", "constant"), ("data", "public")
@@ -32,7 +31,7 @@ def prepare(
     ] = "tree",
     scaling: Annotated[str, typer.Option(help="data (as the paper) or public constants.")] = "data",
     impressions: Annotated[int, typer.Option(help="Drop hotels shown less often.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Turn the raw file into searches of its top destination, in bounded memory.
 
@@ -57,13 +56,13 @@ def prepare(
     found = beside_the_paper(searches)
     if as_json:
         figures = {name: {"found": here, "paper": there} for name, here, there in found}
-        typer.echo(json.dumps({"output": str(output), "figures": figures, "choices": list(searches.notes)}))
+        typer.echo(strict_json({"output": str(output), "figures": figures, "choices": list(searches.notes)}))
         return
     out.print(_table(found))
     out.print("\nChoices made, where the paper is silent or the file needs one:")
     for note in searches.notes:
         out.print(f"  - {note}", markup=False, highlight=False)
-    talk.print(f"written: {output}")
+    say(f"written: {output}")
 
 
 @expedia.command()
@@ -79,7 +78,7 @@ def sample(
     """
     from quietshelf.logs.expedia import write_sample
 
-    talk.print(f"written: {write_sample(output, searches=searches, hotels=hotels, seed=seed)}")
+    say(f"written: {write_sample(output, searches=searches, hotels=hotels, seed=seed)}")
 
 
 def _table(found: list[tuple[str, int, int]]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import out
+from quietshelf.cli.console import Json, out, strict_json
 from quietshelf.report.numbers import number
 from quietshelf.types import require
 
@@ -32,7 +31,7 @@ def fit(
     delta: Annotated[float, typer.Option(help="For the statement in epsilon and delta.")] = 1e-6,
     ridge: Annotated[float, typer.Option(help="Pull towards zero; fits without privacy only.")] = 0.0,
     wide: Annotated[bool, typer.Option(help="The log is in wide format: one row a round.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Estimate tastes from a log, with standard errors; in private if rho is given.
 
@@ -52,7 +51,7 @@ def fit(
     else:
         answer = _private(given, chosen_map, rho=rho, capacity=capacity, delta=delta, declared=bool(declared))
     if as_json:
-        typer.echo(json.dumps(answer))
+        typer.echo(strict_json(answer))
     else:
         _print(answer)
 

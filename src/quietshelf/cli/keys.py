@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
+from quietshelf.cli.console import Json, strict_json
 from quietshelf.cli.opening import Config, Database, Secrets, existing
 
 keys = typer.Typer(name="keys", help="Make, list and revoke API keys.\n\nExample: quietshelf keys create --scope offer")
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @keys.command()
@@ -31,7 +30,7 @@ def create(
 
     with existing(config, database, secrets) as store, store.write() as connection:
         made = rules.create(connection, name=name, scopes=scope, shelf=shelf, now=store.now(connection))
-    typer.echo(json.dumps({"key": made}) if as_json else made)
+    typer.echo(strict_json({"key": made}) if as_json else made)
 
 
 @keys.command("list")
@@ -45,7 +44,7 @@ def list_keys(config: Config = None, database: Database = None, secrets: Secrets
     with existing(config, database, secrets) as store, store.read() as connection:
         found = rules.listed(connection)
     if as_json:
-        typer.echo(json.dumps({"keys": found}))
+        typer.echo(strict_json({"keys": found}))
         return
     for key in found:
         state = "revoked" if key["revoked"] else "valid"

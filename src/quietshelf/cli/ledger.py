@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from quietshelf.accounting.figures import shown, shown_below
+from quietshelf.cli.console import Json, strict_json
 from quietshelf.cli.opening import Config, Database, Secrets, existing
 
 
@@ -16,7 +16,7 @@ def ledger(
     database: Database = None,
     secrets: Secrets = None,
     delta: Annotated[float, typer.Option(help="The delta that epsilon is stated for.")] = 1e-6,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say what was promised to whom, and verify it against the stored releases; status 1 if anything differs.
 
@@ -34,7 +34,7 @@ def ledger(
             found["wrong"] = forgotten(connection, known)
     wrong = bool(found["wrong"]) or any(shelf["wrong"] for shelf in found["shelves"])
     if as_json:
-        typer.echo(json.dumps({**found, "verified": not wrong}))
+        typer.echo(strict_json({**found, "verified": not wrong}))
     else:
         _print(found)
     if wrong:

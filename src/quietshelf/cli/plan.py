@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.accounting import rho_of
-from quietshelf.cli.console import as_json as strict
-from quietshelf.cli.console import out, progress, say
+from quietshelf.cli.console import Json, Workers, out, processes, progress, say, strict_json
 from quietshelf.experiments.plan_report import PlanTable, advice, level_curves, plain, tables
 from quietshelf.experiments.planning import Planned, Wish
 from quietshelf.experiments.planning import plan as run
@@ -31,10 +29,10 @@ def plan(
     returns: Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")] = 1.0,
     shelves: Annotated[int, typer.Option(help="Shelves that the same persons meet: their promises add up.")] = 1,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal plans.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
+    workers: Workers = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the price at each budget (png, svg or pdf).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write the plan as one HTML page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say what to expect of a promise: noise, first useful release, revenue, the person cap, how to split the budget.
 
@@ -56,9 +54,9 @@ def plan(
     if plot is not None:
         can_draw(plot)
     with progress("planning", unit="visitors") as moved:
-        found = run(wish, workers=workers or os.cpu_count() or 1, progress=moved)
+        found = run(wish, workers=processes(workers), progress=moved)
     if as_json:
-        typer.echo(strict(plain(found)))
+        typer.echo(strict_json(plain(found)))
     else:
         _print(found)
     _write(found, plot, report)

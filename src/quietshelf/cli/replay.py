@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import out, progress
+from quietshelf.cli.console import Json, out, progress, strict_json
 from quietshelf.cli.simulate import Budgets, Policies, parse_contestants
 from quietshelf.report.numbers import number
 
@@ -33,7 +32,7 @@ def replay(
     replicates: Annotated[int, typer.Option(help="Independent simulations.")] = 10,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results.")] = 0,
     wide: Annotated[bool, typer.Option(help="The log is in wide format: one row a round.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Simulate policies in a world fitted on a log, and replay the log itself where it can answer.
 
@@ -58,7 +57,7 @@ def replay(
     items = "candidates of each round" if given.candidates else "every item of the log, at its average"
     answer = {"private": False, "statement": NOT_PRIVATE, "items": items, "policies": rows}
     if as_json:
-        typer.echo(json.dumps(answer))
+        typer.echo(strict_json(answer))
         return
     out.print(_table(rows, horizon))
     for row in rows:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from quietshelf.cli.console import out, progress, say
-from quietshelf.experiments import PAPER, Outcome, Reproduced, names, study_named, write_all
+from quietshelf.cli.console import Json, Workers, out, processes, progress, say, strict_json
+from quietshelf.experiments import PAPER, Reproduced, names, study_named, write_all
 from quietshelf.experiments import reproduce as run
 from quietshelf.experiments.engine import Cluster, Local
 from quietshelf.types import require
@@ -36,9 +33,9 @@ def reproduce(
         Path | None, typer.Option(help="File of searches, for the studies of hotels: see `quietshelf expedia`.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version: 4 replicates of 1,000 visitors.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
+    workers: Workers = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://HOST:PORT.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the claims and their verdicts as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a study, test its claims on the rows, draw its figures and write report.html. What is done is not done again.
 
@@ -46,10 +43,10 @@ def reproduce(
     """
     size = {"horizon": horizon, "replicates": replicates}
     if quick:
-        size = {key: value or QUICK[key] for key, value in size.items()}
+        size = {key: QUICK[key] if value is None else value for key, value in size.items()}
     wanted = (_longer(name),) if full else PAPER if name == "all" else (name,)
     studies = [study_named(each).with_data(data).reduced(**size, seed=seed) for each in wanted]
-    runner = Cluster(cluster) if cluster else Local(workers or None)
+    runner = Cluster(cluster) if cluster else Local(processes(workers))
     results = []
     for study in studies:
         again = _again(name if name.endswith(".toml") else study.name, data, size, seed)
@@ -70,10 +67,10 @@ def reproduce(
 def _print(results: list[Reproduced], *, as_json: bool) -> None:
     if as_json:
         found = [
-            {"study": result.study.name, "folder": str(result.folder), "claims": [_plain(o) for o in result.outcomes]}
+            {"study": result.study.name, "folder": str(result.folder), "claims": [asdict(o) for o in result.outcomes]}
             for result in results
         ]
-        sys.stdout.write(json.dumps(found) + "\n")
+        typer.echo(strict_json(found))
         return
     for result in results:
         out.rule(result.study.title)
@@ -87,15 +84,6 @@ def _print(results: list[Reproduced], *, as_json: bool) -> None:
             )
         for says in result.untested:
             out.print(f" - not tested {says}: {UNTESTED}", markup=False, soft_wrap=True)
-
-
-def _plain(outcome: Outcome) -> dict[str, object]:
-    return {**asdict(outcome), "comparisons": [_finite(asdict(each)) for each in outcome.comparisons]}
-
-
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN."""
-    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
 
 
 def _folder(name: str, size: dict[str, int | None], seed: int | None) -> str:

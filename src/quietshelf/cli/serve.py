@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from quietshelf.cli.console import say
+from quietshelf.cli.console import Json, say, strict_json
 from quietshelf.cli.opening import Config, Database, Secrets, check_extra, check_made, reaching, settings_of
 from quietshelf.types import require
 
@@ -85,7 +84,7 @@ def restore(
     config: Config = None,
     database: Database = None,
     secrets: Secrets = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say that the database was restored from a backup: open batches are dropped, lost releases enter the ledger.
 
@@ -105,7 +104,7 @@ def restore(
         dropped = step.force(store, DiscreteGaussian())
         store.close()
     if as_json:
-        typer.echo(json.dumps(dropped._asdict()))
+        typer.echo(strict_json(dropped._asdict()))
     else:
         typer.echo(f"{dropped.visitors} visitors left out, {dropped.lost_releases} lost releases entered in the ledger")
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import typer
 from rich.table import Table
 
 from quietshelf.accounting import epsilon_of
-from quietshelf.cli.console import as_json as strict
-from quietshelf.cli.console import listed, out, progress, promised, say
+from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, promised, say, strict_json
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Result, World, summary
 from quietshelf.loop import simulate as run
-from quietshelf.loop.named import MAKERS, PRIVATE, MakeDpmnl, contestant
+from quietshelf.loop.named import GEOMETRIES, MAKERS, PRIVATE, MakeDpmnl, contestant
+from quietshelf.release import epsilon_delta, perturbation_cost
 from quietshelf.release.noise import Simulated
 from quietshelf.report import regret_curves
 from quietshelf.report.numbers import number
 from quietshelf.report.style import can_draw
+from quietshelf.types import one_of
 
 FLOOR = ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl")
 """Without privacy; the best of those that take part is the floor that others are measured against."""
@@ -30,6 +30,8 @@ KEPT = (
     "`quietshelf reproduce STUDY.toml` keeps what is done and goes on from there."
 )
 USUAL = ("quiet", "greedy", "uniform")
+CALIBRATIONS = dict.fromkeys((*get_args(perturbation_cost.Calibration), *get_args(epsilon_delta.Calibration)))
+"""Of the paper's policy or of its benchmark; each has one that the other has not."""
 Policies = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,9 +68,9 @@ def simulate(
     horizon: Annotated[int, typer.Option(help="Visitors in each replicate, T.")] = 2000,
     replicates: Annotated[int, typer.Option(help="Independent worlds.")] = 20,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; 0 for one a core.")] = 0,
+    workers: Workers = 0,
     curve: Annotated[Path | None, typer.Option(help="Draw regret over time to this file (png, svg or pdf).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Let policies serve the same simulated visitors and compare what each of them loses.
 
@@ -96,13 +98,13 @@ def simulate(
             horizon=horizon,
             replicates=replicates,
             seed=seed,
-            workers=workers or os.cpu_count() or 1,
+            workers=processes(workers),
             progress=moved,
         )
     rows = lines(result, names)
     if as_json:
         settings = {"horizon": horizon, "replicates": replicates, "seed": seed}
-        typer.echo(strict({**settings, "visitors": result.times, "policies": with_curves(rows, result)}))
+        typer.echo(strict_json({**settings, "visitors": result.times, "policies": with_curves(rows, result)}))
     else:
         out.print(table(rows, horizon=horizon))
     if curve is not None:
@@ -114,13 +116,13 @@ def parse_contestants(
     policies: list[str] | None, budgets: list[str] | None, geometry: str = "declared", calibration: str = "sound"
 ) -> tuple[dict[str, str], list[Contestant]]:
     """Every policy named, private ones once for each rho; first the policy's name behind each label."""
-    quiet: dict[str, Any] = {} if geometry == "declared" else {"geometry": geometry}
-    paper: dict[str, Any] = {} if calibration == "sound" else {"calibration": calibration}
+    one_of("geometry", geometry, GEOMETRIES)
+    one_of("calibration", calibration, CALIBRATIONS)
     rhos = _numbers("rho", listed(budgets or ["1"]))
     made = []
     for name in listed(policies or list(USUAL)):
         if name in PRIVATE:
-            options = quiet if name == "quiet" else paper
+            options = {"geometry": geometry} if name == "quiet" else {"calibration": calibration}
             made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
         else:
             made.append((name, contestant(name)))

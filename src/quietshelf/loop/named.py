@@ -24,6 +24,9 @@ from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.types import Curator, FloatArray, Random, Release, Round, one_of, positive, require
 
+GEOMETRIES = ("declared", "unknown")
+"""Of `quiet`: what the world declares, or nothing."""
+
 
 def contestant(name: str, *, rho: float | None = None, label: str | None = None, **options: Any) -> Contestant:
     """A contestant by name.
@@ -85,7 +88,7 @@ class MakeQuiet:
     @classmethod
     def of(cls, *, geometry: str = "declared", **settings: Any) -> MakeQuiet:
         """Settings of `quiet`, and whether the world's declaration is used."""
-        require(geometry in ("declared", "unknown"), "geometry must be declared or unknown", geometry=geometry)
+        one_of("geometry", geometry, GEOMETRIES)
         return cls(Quiet(**settings), geometry)
 
     def __call__(self, setting: Setting, rng: Random) -> Curator:
