@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import argparse
+import ast
 import importlib
-import pkgutil
-import sys
+from pathlib import Path
 
 import benchmarks
 
 
-def main(wanted: list[str]) -> None:
+def main() -> None:
     """Call ``main`` of each module that has one, in alphabetical order."""
-    names = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name != "__main__")
-    unknown = sorted(set(wanted) - set(names))
+    known = dict(found())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="\n".join([f"{benchmarks.__doc__}\n", *(f"  {name:14}{says}" for name, says in known.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="*", help="which; all of them by default")
+    wanted = parser.parse_args().name
+    unknown = sorted(set(wanted) - set(known))
     if unknown:
-        sys.exit(f"benchmarks must be among {', '.join(names)}, got {', '.join(unknown)}")
-    for name in wanted or names:
-        module = importlib.import_module(f"benchmarks.{name}")
-        if hasattr(module, "main"):
-            print(f"\n== {name} ==", flush=True)
-            module.main()
+        parser.error(f"benchmarks must be among {', '.join(known)}, got {', '.join(unknown)}")
+    for name in wanted or known:
+        print(f"\n== {name} ==", flush=True)
+        importlib.import_module(f"benchmarks.{name}").main()
+
+
+def found() -> list[tuple[str, str]]:
+    """Names, and what each measures; read, not imported, for some need packages that others do not."""
+    sources = {path.stem: ast.parse(path.read_text()) for path in sorted(Path(__file__).parent.glob("[a-z]*.py"))}
+    return [
+        (name, (ast.get_docstring(source) or "").partition("\n")[0])
+        for name, source in sources.items()
+        if any(isinstance(part, ast.FunctionDef) and part.name == "main" for part in source.body)
+    ]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
