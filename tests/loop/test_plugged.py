@@ -125,6 +125,17 @@ def test_world_that_breaks_its_own_description_is_refused(slip: str, rule: str) 
         run(Shop(slip), contestant("quiet", rho=1.0), "uniform")
 
 
+def test_what_describes_no_world_is_refused() -> None:
+    """A class that was not called, and replicates that are open already."""
+    rule = r"a world must be an object with items, dim, capacity and open\(seeds\)"
+    kind: Any = Shop
+    with pytest.raises(ValueError, match=rf"{rule}.* got world=<class .*Shop'>, lacking=\[\]"):
+        run(kind, "uniform")
+    opened: Any = Shop().open([SeedSequence(0)])
+    with pytest.raises(ValueError, match=rf"{rule}.* lacking=\['items', 'dim', 'capacity', 'open'\]"):
+        run(opened, "uniform")
+
+
 def test_release_of_a_wrong_shape_names_its_curator() -> None:
     """Before the first visitor."""
 

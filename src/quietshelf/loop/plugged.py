@@ -1,4 +1,4 @@
-"""What is plugged in is looked at: each offer's shape, the first release, the first round of the world.
+"""What is plugged in is looked at: the world, each offer's shape, the first release and the first round.
 
 Policies, curators and worlds may be anybody's. A wrong shape is refused where it is made, with the name of who made it,
 not where it first happens to break a sum.
@@ -66,6 +66,13 @@ class CheckedEnvironment:
             require(np.shape(lost) == assortment.shape[:-1], "regret must be one number a world", shape=np.shape(lost))
             require(bool(np.isfinite(lost).all()), "regret must be finite", regret=lost)
         return lost
+
+
+def check_world(world: object) -> None:
+    """Refuse what describes no world: a class, or replicates that are open already."""
+    lacking = [name for name in ("items", "dim", "capacity", "open") if not hasattr(world, name)]
+    rule = "a world must be an object with items, dim, capacity and open(seeds), such as Synthetic(items=100)"
+    require(not isinstance(world, type) and not lacking, rule, world=world, lacking=lacking)
 
 
 def check_context(context: Context, world: World, worlds: int) -> None:

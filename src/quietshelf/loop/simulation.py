@@ -21,7 +21,7 @@ from quietshelf.loop.clock import Clock, TimedEnvironment
 from quietshelf.loop.contest import Contestant, Setting, World
 from quietshelf.loop.entering import Entrant, Team, teams
 from quietshelf.loop.named import contestant
-from quietshelf.loop.plugged import CheckedEnvironment, check_release
+from quietshelf.loop.plugged import CheckedEnvironment, check_release, check_world
 from quietshelf.loop.pool import Progress, Throttled, spread
 from quietshelf.loop.result import Result, merge
 from quietshelf.types import Environment, FloatArray, Streams, require, whole
@@ -66,6 +66,7 @@ def simulate(
         checkpoints: How many times, evenly spread, the regret is noted; the last is the horizon.
         progress: Called with rounds done and rounds in all (over all replicates), a few times a second at most.
     """
+    check_world(world)
     whole("replicates", replicates)
     whole("seed", seed, low=0)
     require(not isinstance(contestants, str), "contestants must be a list", contestants=contestants)
