@@ -73,7 +73,7 @@ def test_mistakes_end_in_one_line() -> None:
     """An unknown study or part names those there are."""
     for arguments, words in (
         (("reproduce", "nothing"), "a study must be one of privacy-level, dimension"),
-        (("bench", "nothing"), "a part must be one of speed, alternatives"),
+        (("bench", "nothing"), "part must be one of speed, alternatives, got part='nothing'"),
     ):
         done = command(*arguments)
         assert (done.returncode, done.stdout) == (2, "")

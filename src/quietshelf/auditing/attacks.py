@@ -31,7 +31,7 @@ from quietshelf.loop.named import PRIVATE, MakeDpmnl, contestant
 from quietshelf.release.dpmnl import DpmnlEpsilonDelta
 from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.statistics import svec
-from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, require
+from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, one_of
 
 VARIANTS = ("identity", "membership", "attribute", "collusion", "outsider")
 WORLD = Synthetic(items=8, capacity=4, dim=2, contexts="clipped")
@@ -59,7 +59,7 @@ def attack(policy: str, variant: str, *, rho: float, delta: float = 1e-6) -> Aud
         rho: Budget of the private ones.
         delta: At which epsilon is stated.
     """
-    require(variant in VARIANTS, f"variant must be one of {', '.join(VARIANTS)}", variant=variant)
+    one_of("variant", variant, VARIANTS)
     private = policy in PRIVATE
     party = contestant(policy, rho=rho if private else None, **SHORT.get(policy, {}))
     horizon = _horizon(policy, rho)

@@ -34,7 +34,7 @@ from quietshelf.release.objective_perturbation import within
 from quietshelf.release.perturbation_paper import LIPSCHITZ, SMOOTHNESS
 from quietshelf.release.toeplitz import Toeplitz
 from quietshelf.release.tree import ContinualSum
-from quietshelf.types import require
+from quietshelf.types import one_of
 
 DELTA = 1e-6
 DIM, CAPACITY, HORIZON = 2, 3, 8
@@ -170,5 +170,5 @@ def mechanism(name: str, rho: float) -> list[Auditable]:
     >>> [subject.pair for subject in mechanism("gram-tree", 1.0)]
     ['all items along one axis, or all along another', 'the worst pair found by search']
     """
-    require(name in MECHANISMS, f"mechanism must be one of {', '.join(MECHANISMS)}", mechanism=name)
+    one_of("mechanism", name, MECHANISMS)
     return MECHANISMS[name](rho)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import quietshelf
+from quietshelf.types import one_of
 
 PARTS = ("speed", "alternatives")
 
@@ -27,9 +28,8 @@ def bench(
     Example: quietshelf bench speed
     """
     wanted = part or list(PARTS)
-    unknown = [name for name in wanted if name not in PARTS]
-    if unknown:
-        raise ValueError(f"a part must be one of {', '.join(PARTS)}, got {unknown[0]}")
+    for name in wanted:
+        one_of("part", name, PARTS)
     for name in wanted:
         typer.echo(f"== {name} ==")
         _module(name).main()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from rich.table import Table
 
 from quietshelf.cli.console import Json, out, progress, say, strict_json
-from quietshelf.types import require
-
-OUTCOMES, IMPUTES, SCALINGS = ("booking", "click"), ("tree", "constant"), ("data", "public")
+from quietshelf.types import one_of
 
 expedia = typer.Typer(
     help="Prepare the hotel searches of the Kaggle file 'Expedia Personalized Sort'.", no_args_is_help=True
@@ -38,16 +36,14 @@ def prepare(
     Example: quietshelf expedia prepare train.csv -o hotels.npz
     """
     from quietshelf.logs.expedia import clean, encode, read
-    from quietshelf.logs.expedia.encoding import beside_the_paper
+    from quietshelf.logs.expedia.cleaning import Impute, Outcome
+    from quietshelf.logs.expedia.encoding import Scaling, beside_the_paper
 
     if output.suffix != ".npz" or not output.parent.is_dir():
         raise ValueError(f"the output must be an .npz file in a folder that exists, got output={str(output)!r}")
-    for name, value, words in (
-        ("outcome", outcome, OUTCOMES),
-        ("impute", impute, IMPUTES),
-        ("scaling", scaling, SCALINGS),
-    ):
-        require(value in words, f"{name} must be {' or '.join(words)}", **{name: value})
+    one_of("outcome", outcome, get_args(Outcome))  # before a long file is read
+    one_of("impute", impute, get_args(Impute))
+    one_of("scaling", scaling, get_args(Scaling))
     with progress("reading", unit="bytes") as moved:
         raw = read(train, destination=destination, progress=moved)
     cleaned = clean(raw, impute=impute, outcome=outcome, impressions=impressions)  # type: ignore[arg-type]  # checked

@@ -22,7 +22,7 @@ from quietshelf.experiments.worlds import KINDS, make_world
 from quietshelf.report.plotted import KEYS as FIGURE_KEYS
 from quietshelf.report.plotted import KINDS as FIGURE_KINDS
 from quietshelf.report.series import Series, matching, values_of
-from quietshelf.types import require
+from quietshelf.types import one_of, require
 
 Settings = Mapping[str, Any]
 OF_A_WORLD = ("name", "horizon", "kind")
@@ -60,7 +60,7 @@ def _place(where: str) -> Iterator[None]:
 
 def _check_world(world: Settings) -> None:
     kind = world.get("kind", "synthetic")
-    require(kind in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=kind)
+    one_of("kind", kind, KINDS)
     _keys(world, known=(*OF_A_WORLD, *WORLD_KEYS[kind]), needed=("data",) if kind == "hotels" else ())
     make_world(world)
 
@@ -73,7 +73,7 @@ def _check_policy(policy: Settings, worlds: Sequence[str | None]) -> None:
 
 
 def _check_claim(claim: Settings, series: Sequence[Series], *, watch: bool) -> None:
-    require(claim.get("kind") in CLAIM_KEYS, f"kind must be one of {', '.join(CLAIM_KEYS)}", kind=claim.get("kind"))
+    one_of("kind", claim.get("kind", ""), CLAIM_KEYS)
     needed = ("says", "kind", *CLAIM_KEYS[claim["kind"]])
     _keys(claim, known=(*needed, *CLAIM_OPTIONAL), needed=needed)
     chosen = _chosen(series, claim.get("where", {}), "where")
@@ -84,17 +84,16 @@ def _check_claim(claim: Settings, series: Sequence[Series], *, watch: bool) -> N
         _settings(chosen, [claim["along"]], "along")
         many = len(set(values_of(chosen, claim["along"])) - {None})
         require(many > 1, f"{claim['along']} must have two values or more here", values=many)
-    trend = claim.get("direction", TRENDS[0])
-    require(trend in TRENDS, f"direction must be one of {', '.join(TRENDS)}", direction=trend)
+    one_of("direction", claim.get("direction", TRENDS[0]), TRENDS)
     for key in ("measure", "bound"):
         if key in claim and claim[key] != "regret":
-            require(claim[key] in MEASURES, f"{key} must be one of regret, {', '.join(MEASURES)}", **{key: claim[key]})
+            one_of(key, claim[key], ("regret", *MEASURES))
             require(watch, f"{claim[key]} is noted only if the study says watch = true", watch=watch)
 
 
 def _check_figure(figure: Settings, series: Sequence[Series]) -> None:
     kind = figure.get("kind", "curves")
-    require(kind in FIGURE_KINDS, f"kind must be one of {', '.join(FIGURE_KINDS)}", kind=kind)
+    one_of("kind", kind, FIGURE_KINDS)
     _keys(figure, known=FIGURE_KEYS, needed=("name", "title", "lines", *(("x",) if kind == "final" else ())))
     chosen = _chosen(series, figure.get("where", {}), "where")
     _settings(chosen, figure["lines"], "lines")

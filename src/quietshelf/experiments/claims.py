@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from quietshelf.report.series import CONFIDENCE, Series, band, described, matching, values_of
-from quietshelf.types import FloatArray, require
+from quietshelf.types import FloatArray, one_of, require
 
 Verdict = Literal["holds", "fails", "undecided"]
 
@@ -76,7 +76,7 @@ def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[Outcome]:
             standard errors is at or below).
         series: All series of the study.
     """
-    require(claim["kind"] in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=claim["kind"])
+    one_of("kind", claim["kind"], KINDS)
     chosen = matching(series, claim.get("where", {}))
     outcomes = []
     for group in _groups(chosen, claim.get("by", [])):

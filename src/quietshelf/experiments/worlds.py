@@ -17,7 +17,7 @@ from quietshelf.environments import Hotels, Synthetic
 from quietshelf.environments.expedia import fitted
 from quietshelf.logs.cleaned import read_searches
 from quietshelf.loop import World
-from quietshelf.types import Environment, FloatArray, require
+from quietshelf.types import Environment, FloatArray, one_of, require
 
 KINDS = ("synthetic", "hotels")
 
@@ -31,7 +31,7 @@ def make_world(settings: Mapping[str, Any]) -> World:
     """
     options = {key: value for key, value in settings.items() if key not in ("kind", "name", "horizon")}
     kind = settings.get("kind", "synthetic")
-    require(kind in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=kind)
+    one_of("kind", kind, KINDS)
     return Synthetic(**options) if kind == "synthetic" else NamedHotels(tuple(sorted(options.items())))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from quietshelf.report.series import Series, band, described, matching, values_of, words
-from quietshelf.types import FloatArray, require
+from quietshelf.types import FloatArray, one_of
 
 KINDS = ("curves", "final")
 KEYS = ("name", "title", "kind", "x", "log_x", "log_y", "where", "rows", "columns", "lines", "floor")
@@ -72,7 +72,7 @@ def plotted(figure: Mapping[str, Any], series: Sequence[Series]) -> Plotted:
         series: All series of a study.
     """
     kind = figure.get("kind", "curves")
-    require(kind in KINDS, f"kind must be one of {', '.join(KINDS)}", kind=kind)
+    one_of("kind", kind, KINDS)
     chosen = matching(series, figure.get("where", {}))
     floor = matching(series, {"policy": figure.get("floor", [])})
     rows, columns = (_split(chosen, figure.get(key)) for key in ("rows", "columns"))

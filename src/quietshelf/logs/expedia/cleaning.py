@@ -8,16 +8,17 @@ people's searches, so it is outside any privacy guarantee; the constant is insid
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from quietshelf.logs.expedia.columns import HISTORY, HOTEL, VISITOR
-from quietshelf.logs.expedia.reading import Outcome, Raw, chosen_rows
+from quietshelf.logs.expedia.reading import Raw
 from quietshelf.logs.files import EXTRA
-from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require, whole
+from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, one_of, require, whole
 
 Impute = Literal["tree", "constant"]
+Outcome = Literal["booking", "click"]
 MOST_MISSING = 0.9
 """A column missing in a larger share of searches is dropped, unless Table 1 lists it."""
 CONSTANTS = {"visitor_hist_starrating": 3.5, "visitor_hist_adr_usd": 150.0}
@@ -63,21 +64,30 @@ def clean(raw: Raw, *, impute: Impute = "tree", outcome: Outcome = "booking", im
         outcome: What counts as taking a hotel: the ``booking``, or a ``click``.
         impressions: Hotels shown less often are dropped, and with them searches that showed no other.
     """
-    require(impute in ("tree", "constant"), "impute must be tree or constant", impute=impute)
-    require(outcome in ("booking", "click"), "outcome must be booking or click", outcome=outcome)
+    one_of("impute", impute, get_args(Impute))
+    one_of("outcome", outcome, get_args(Outcome))
     rows, notes = _frequent(raw.rows, whole("impressions", impressions))
     notes = [*raw.notes, *notes, *_dropped(rows)]
     ids, search = np.unique(rows["srch_id"].to_numpy(dtype=np.int64), return_inverse=True)
     hotel_ids, hotel = np.unique(rows["prop_id"].to_numpy(dtype=np.int64), return_inverse=True)
     shown = np.zeros((ids.size, hotel_ids.size), dtype=bool)
     shown[search, hotel] = True
-    choice, taken = np.full(ids.size, NOTHING), chosen_rows(rows, outcome)
+    choice, taken = np.full(ids.size, NOTHING), _taken(rows, outcome)
     choice[search[taken]] = hotel[taken]
     hotels, of_hotels = _hotels(rows)
     visitors, of_visitors = _visitors(rows, impute)
     taken_by = "the booking" if outcome == "booking" else "the booking, or else the best placed click"
     notes += [f"outcome: {taken_by} of each search", *of_hotels, *of_visitors]
     return Clean(hotels, visitors, shown, choice, ids, hotel_ids, tuple(notes))
+
+
+def _taken(rows: Any, outcome: Outcome) -> IntArray:
+    """The row taken in each search that took one: the booking, or for clicks also the best placed click, (m,)."""
+    taken = rows["booking_bool"] == 1
+    if outcome == "click":
+        taken |= rows["click_bool"] == 1
+    ranked = rows[taken].sort_values(["srch_id", "booking_bool", "position"], ascending=[True, False, True])
+    return np.asarray(ranked.drop_duplicates("srch_id").index, dtype=np.int64)
 
 
 def _frequent(rows: Any, impressions: int) -> tuple[Any, list[str]]:

@@ -7,14 +7,14 @@ have if each were equally likely: constants. Hotel features are a catalogue's, p
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from quietshelf.logs.expedia.cleaning import Clean
 from quietshelf.logs.expedia.columns import HOTEL, PAPER, VISITOR, Feature
 from quietshelf.logs.searches import Searches
-from quietshelf.types import BoolArray, FloatArray, require
+from quietshelf.types import BoolArray, FloatArray, one_of
 
 Scaling = Literal["data", "public"]
 
@@ -29,7 +29,7 @@ class Columns(NamedTuple):
 
 def encode(cleaned: Clean, *, scaling: Scaling = "data") -> Searches:
     """The searches as features; columns that are the same for everybody are dropped."""
-    require(scaling in ("data", "public"), "scaling must be data or public", scaling=scaling)
+    one_of("scaling", scaling, get_args(Scaling))
     visitor, item = _dummies(VISITOR, cleaned.visitors), _dummies(HOTEL, cleaned.hotels)
     u = _by_constants(visitor) if scaling == "public" else _by_moments(visitor.values)
     v = _by_moments(item.values)

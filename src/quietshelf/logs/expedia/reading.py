@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def read(path: str | Path, *, destination: int | None = None, progress: Progress
         destination: Its ``srch_destination_id``; None for the top one.
         progress: Called with bytes read and bytes to read, over both passes.
     """
-    passes = 1 if destination else 2
+    passes = 2 if destination is None else 1
     searches, notes = None, []
     if destination is None:
         counts = _count(path, _part(progress, 0, passes))
@@ -170,15 +170,3 @@ def _part(progress: Progress | None, number: int, of: int) -> Progress | None:
     if progress is None:
         return None
     return lambda done, total: progress(number * total + done, of * total)
-
-
-Outcome = Literal["booking", "click"]
-
-
-def chosen_rows(rows: Any, outcome: Outcome) -> IntArray:
-    """The row taken in each search that took one: the booking, or for clicks also the best placed click, (m,)."""
-    taken = rows["booking_bool"] == 1
-    if outcome == "click":
-        taken |= rows["click_bool"] == 1
-    ranked = rows[taken].sort_values(["srch_id", "booking_bool", "position"], ascending=[True, False, True])
-    return np.asarray(ranked.drop_duplicates("srch_id").index, dtype=np.int64)
