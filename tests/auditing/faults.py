@@ -177,7 +177,7 @@ def shelf_resumed(everybody: bool, secret: bool, runs: int, rng: np.random.Gener
     source = Simulated(rng)
     shelves, rows = _loaded_twice(full_shelf(SHELF_RHO, secret, source), everybody, source), []
     for _ in range(runs):
-        twins = [copy_of(shelf, source, rng) for shelf in shelves]
+        twins = [copy_of(shelf, rng, source) for shelf in shelves]
         for twin in twins:
             twin.offer(np.zeros((2, DIM)))
         learners = [twin._state.learner for twin in twins]

@@ -34,7 +34,7 @@ def test_sound_mechanism_passes(name: str, rho: float) -> None:
 @pytest.mark.study
 def test_shelf_with_its_own_noise_passes() -> None:
     """The embeddable object with the discrete Gaussian of the operating system: 200 runs (5000 in the study)."""
-    found = audit(shelf_subject(1.0, 1e-6), runs=5000 if FULL else 200, rng=np.random.default_rng(0))
+    found = audit(shelf_subject(1.0), runs=5000 if FULL else 200, rng=np.random.default_rng(0))
     assert not found.refuted
     if FULL:
         assert found.gaussian_rho > 0.4

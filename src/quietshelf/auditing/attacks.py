@@ -50,14 +50,13 @@ BLIND = ("uniform", "oracle")
 SEED = 7
 
 
-def attack(policy: str, variant: str, *, rho: float, delta: float = 1e-6) -> Auditable:
+def attack(policy: str, variant: str, *, rho: float) -> Auditable:
     """One attack on one policy.
 
     Args:
         policy: By the name that `loop.named` knows; those without privacy promise nothing.
         variant: One of ``VARIANTS``.
         rho: Budget of the private ones.
-        delta: At which epsilon is stated.
     """
     one_of("variant", variant, VARIANTS)
     private = policy in PRIVATE
@@ -66,19 +65,19 @@ def attack(policy: str, variant: str, *, rho: float, delta: float = 1e-6) -> Aud
     return Auditable(
         name=f"{policy}, whole run",
         pair=WORDS[variant],
-        claim=promised(policy, party, horizon, rho=rho, delta=delta),
+        claim=promised(policy, party, horizon, rho=rho),
         run=partial(views, party, variant, horizon),
     )
 
 
-def promised(policy: str, party: Contestant, horizon: int, *, rho: float, delta: float) -> Claim:
+def promised(policy: str, party: Contestant, horizon: int, *, rho: float) -> Claim:
     """What a policy claims: its budget; for the benchmark its own epsilon and delta; zero for the blind; or none."""
     if policy not in PRIVATE:
-        return Claim(rho=0.0 if policy in BLIND else math.inf, delta=delta)
+        return Claim(rho=0.0 if policy in BLIND else math.inf)
     if isinstance(party.curator, MakeDpmnl) and isinstance(party.curator.config, DpmnlEpsilonDelta):
-        epsilon, own = party.curator.config.epsilon(horizon)
-        return Claim(epsilon=epsilon, delta=own)
-    return Claim(rho=rho, gaussian=policy == "quiet", delta=delta)
+        epsilon, delta = party.curator.config.epsilon(horizon)
+        return Claim(epsilon=epsilon, delta=delta)
+    return Claim(rho=rho, gaussian=policy == "quiet")
 
 
 WORDS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ import numpy as np
 from quietshelf.accounting import epsilon_of, epsilon_of_gaussian
 from quietshelf.types import FloatArray, require
 
+DELTA = 1e-6
+"""At which epsilon is stated, unless a claim has its own."""
 Run = Callable[[bool, int, np.random.Generator], FloatArray]
 """(whether the target is the first neighbour, how many runs, chance) -> all that leaves, (runs, features)."""
 
@@ -29,8 +31,8 @@ class Claim:
 
     rho: float = math.inf
     gaussian: bool = False
-    delta: float = 1e-6
-    epsilon: float = field(default=math.nan)
+    delta: float = DELTA
+    epsilon: float = math.nan
 
     def __post_init__(self) -> None:
         require(self.rho >= 0, "rho must be at least zero", rho=self.rho)

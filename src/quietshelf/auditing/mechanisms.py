@@ -10,7 +10,7 @@ import numpy as np
 
 from quietshelf.accounting import epsilon_classic
 from quietshelf.auditing import releases
-from quietshelf.auditing.auditable import Auditable, Claim, Exact
+from quietshelf.auditing.auditable import DELTA, Auditable, Claim, Exact
 from quietshelf.auditing.linear import Mechanism, exact_rho, sampled
 from quietshelf.auditing.neighbours import (
     Neighbours,
@@ -36,12 +36,13 @@ from quietshelf.release.toeplitz import Toeplitz
 from quietshelf.release.tree import ContinualSum
 from quietshelf.types import one_of
 
-DELTA = 1e-6
 DIM, CAPACITY, HORIZON = 2, 3, 8
 EVEN = 4
 """Items where the worst pair asks for an even number."""
-WORDS = ("sound", "repaired", "paper")
-"""Calibrations of the (epsilon, delta) benchmark."""
+EPSILON_CALIBRATIONS = ("sound", "repaired", "paper")
+"""Of the (epsilon, delta) benchmark."""
+TRIES = 1000
+"""Pairs at every step of a search."""
 
 
 def linear(name: str, claim: Claim, neighbours: Neighbours, mechanism: Mechanism) -> Auditable:
@@ -56,17 +57,15 @@ def linear(name: str, claim: Claim, neighbours: Neighbours, mechanism: Mechanism
 
 
 def _gaussian(rho: float) -> Claim:
-    return Claim(rho=rho, gaussian=True, delta=DELTA)
+    return Claim(rho=rho, gaussian=True)
 
 
 def _epsilon(rho: float) -> Claim:
-    return Claim(epsilon=epsilon_classic(rho, DELTA), delta=DELTA)
+    return Claim(epsilon=epsilon_classic(rho, DELTA))
 
 
 def _batch_pairs(rho: float) -> list[Auditable]:
-    cost = partial(pair_cost, share=batch_pair.SHARE)
-    found = search(cost, capacity=CAPACITY, dim=3, tries=1000, rng=np.random.default_rng(releases.SEED))
-    pairs = far_scores(DIM), far_information(DIM), far_pairs(EVEN, 3), found
+    pairs = far_scores(DIM), far_information(DIM), far_pairs(EVEN, 3), _costliest_pair(CAPACITY, 3)
     return [linear("batch pair", _gaussian(rho), pair, partial(releases.batch, pair, rho)) for pair in pairs]
 
 
@@ -77,19 +76,25 @@ def _learners(rho: float) -> list[Auditable]:
 
 
 def _shelves(rho: float) -> list[Auditable]:
-    return [shelf_subject(rho, DELTA)]
+    return [shelf_subject(rho)]
 
 
 def _newtons(rho: float) -> list[Auditable]:
+    pairs = far_crowds(EVEN, DIM), _costliest_pair(EVEN, DIM)
+    return [newton_subject(pair, _gaussian(rho)) for pair in pairs]
+
+
+def _costliest_pair(capacity: int, dim: int) -> Neighbours:
     cost = partial(pair_cost, share=batch_pair.SHARE)
-    found = search(cost, capacity=EVEN, dim=DIM, tries=1000, rng=np.random.default_rng(releases.SEED))
-    return [newton_subject(pair, _gaussian(rho)) for pair in (far_crowds(EVEN, DIM), found)]
+    return search(cost, capacity=capacity, dim=dim, tries=TRIES, rng=_chance())
+
+
+def _chance() -> np.random.Generator:
+    return np.random.default_rng(releases.SEED)
 
 
 def _grams(make: Callable[[float, NoiseSource], ContinualSum], name: str, rho: float) -> list[Auditable]:
-    found = search(
-        gram_cost, capacity=CAPACITY, dim=DIM, tries=1000, rng=np.random.default_rng(releases.SEED), longest=1.0
-    )
+    found = search(gram_cost, capacity=CAPACITY, dim=DIM, tries=TRIES, rng=_chance(), longest=1.0)
     run = partial(releases.continual, partial(make, rho))
     return [linear(name, _gaussian(rho), pair, partial(run, pair)) for pair in (far_gram(CAPACITY, DIM), found)]
 
@@ -121,13 +126,13 @@ def _epsilon_tree(calibration: str, rho: float, source: NoiseSource) -> Continua
 
 
 def _fits(calibration: Literal["sound", "mean-width", "paper"], rho: float) -> list[Auditable]:
-    claim, name = Claim(rho=rho, delta=DELTA), f"private fit, {calibration}"
+    claim, name = Claim(rho=rho), f"private fit, {calibration}"
     known = [
         fit_subject(name, claim, far_gradients(capacity, dim), within(rho, dim, capacity, calibration))
         for dim, capacity in ((1, 2), (1, 30), (2, 3))
     ]
     noise = within(rho, 1, CAPACITY, calibration)
-    found = worst_fit(noise, capacity=CAPACITY, rng=np.random.default_rng(releases.SEED))
+    found = worst_fit(noise, capacity=CAPACITY, rng=_chance())
     return [*known, fit_subject(name, claim, found, noise)]
 
 
@@ -154,8 +159,8 @@ MECHANISMS: Mapping[str, Callable[[float], list[Auditable]]] = {
     "private-fit-mean-width": partial(_fits, "mean-width"),
     "private-fit-paper": partial(_fits, "paper"),
     "gram-tree-paper": partial(_grams, partial(_tree, "paper"), "gram tree, as printed in the paper"),
-    **{f"gram-tree-eps-delta-{word}": partial(_epsilon_grams, word) for word in WORDS},
-    **{f"private-fit-eps-delta-{word}": partial(_epsilon_fits, word) for word in WORDS},  # type: ignore[arg-type]
+    **{f"gram-tree-eps-delta-{word}": partial(_epsilon_grams, word) for word in EPSILON_CALIBRATIONS},
+    **{f"private-fit-eps-delta-{word}": partial(_epsilon_fits, word) for word in EPSILON_CALIBRATIONS},  # type: ignore[arg-type]
     "private-fit-eps-delta-theorem": _theorem_fits,
 }
 """By the names of the command line."""

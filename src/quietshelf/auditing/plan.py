@@ -13,15 +13,15 @@ import numpy as np
 
 from quietshelf.auditing.attacks import VARIANTS, attack
 from quietshelf.auditing.auditable import Auditable
-from quietshelf.auditing.measure import CONFIDENCE, FEWEST, Finding, audit
+from quietshelf.auditing.measure import FEWEST, Finding, audit
 from quietshelf.auditing.mechanisms import KNOWN_FALSE, MECHANISMS, USUAL, mechanism
+from quietshelf.loop.pool import Progress
 from quietshelf.types import whole
 
 POLICIES = ("quiet", "dpmnl", "greedy", "ucb-mnl")
 THOROUGH_POLICIES = (*POLICIES, "dpmnl-eps-delta", "ts-mnl", "ofu-mnl")
 RUNS, THOROUGH_RUNS = 8_000, 40_000
 LONGEST = ("shelf", "private-newton")
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,17 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """All findings of one audit; they hold together with the confidence stated.
+    """All findings of one audit; with the confidence of `measure` none of them overstates a loss.
 
     Attributes:
         findings: One a test, in the order of the tasks.
         tasks: What was tested.
-        confidence: That no finding overstates a loss.
         runs: In each of the two worlds of a test.
         seed: Of simulated noise; a shelf's own noise comes from the operating system and has none.
     """
 
     findings: tuple[Finding, ...]
     tasks: tuple[Task, ...]
-    confidence: float
     runs: int
     seed: int
 
@@ -86,15 +84,14 @@ def run_audit(
     runs: int = RUNS,
     seed: int = 0,
     workers: int = 1,
-    confidence: float = CONFIDENCE,
     progress: Progress | None = None,
 ) -> Audit:
     """Do all tests, on several processes if there are workers; the findings do not depend on how many."""
     whole("runs", runs, low=FEWEST)
     whole("seed", seed, low=0)
-    job = partial(_finding, tests=max(1, len(wanted)), runs=runs, seed=seed, confidence=confidence)
+    job = partial(_finding, tests=max(1, len(wanted)), runs=runs, seed=seed)
     done = _together(job, wanted, min(whole("workers", workers), len(wanted)), progress or (lambda *_: None))
-    return Audit(findings=tuple(done), tasks=tuple(wanted), confidence=confidence, runs=runs, seed=seed)
+    return Audit(findings=tuple(done), tasks=tuple(wanted), runs=runs, seed=seed)
 
 
 def _together(
@@ -117,8 +114,8 @@ def _together(
     return [answers[place] for place in range(len(wanted))]
 
 
-def _finding(place: int, task: Task, *, tests: int, runs: int, seed: int, confidence: float) -> Finding:
+def _finding(place: int, task: Task, *, tests: int, runs: int, seed: int) -> Finding:
     subject = task.subject()
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place,)))
     count = max(FEWEST, runs // subject.slow)
-    return audit(subject, runs=count, rng=rng, tests=tests, confidence=confidence)
+    return audit(subject, runs=count, rng=rng, tests=tests)

@@ -19,24 +19,24 @@ PROBES = 2
 """Visitors after the release whose screens the attacker holds."""
 
 
-def shelf_subject(rho: float, delta: float, source: NoiseSource | None = None) -> Auditable:
+def shelf_subject(rho: float) -> Auditable:
     """A shelf through its first release: the target bought the item or nothing."""
     return Auditable(
-        name="Shelf, discrete Gaussian" if source is None else "Shelf",
+        name="Shelf, discrete Gaussian",
         pair="same visitor, bought the item or nothing",
-        claim=Claim(rho=rho, gaussian=True, delta=delta),
-        run=partial(shelf_run, rho, source),
+        claim=Claim(rho=rho, gaussian=True),
+        run=partial(shelf_run, rho),
         slow=8,
     )
 
 
-def shelf_run(rho: float, source: NoiseSource | None, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
+def shelf_run(rho: float, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
     """Runs of a shelf that served its first batch; the release comes with the next arrival, anew in each run."""
-    shelf = full_shelf(rho, secret, source)
-    return np.stack([after_release(copy_of(shelf, source, rng)) for _ in range(runs)])
+    shelf = full_shelf(rho, secret)
+    return np.stack([after_release(copy_of(shelf, rng)) for _ in range(runs)])
 
 
-def full_shelf(rho: float, secret: bool, source: NoiseSource | None) -> Shelf:
+def full_shelf(rho: float, secret: bool, source: NoiseSource | None = None) -> Shelf:
     """A shelf whose first batch is full: the target came first, all others saw nothing of interest."""
     shelf = Shelf(items=ITEMS, dim=DIM, capacity=1, rho=rho)
     shelf._start(shelf._state, source)
@@ -48,7 +48,7 @@ def full_shelf(rho: float, secret: bool, source: NoiseSource | None) -> Shelf:
     return shelf
 
 
-def copy_of(shelf: Shelf, source: NoiseSource | None, rng: np.random.Generator) -> Shelf:
+def copy_of(shelf: Shelf, rng: np.random.Generator, source: NoiseSource | None = None) -> Shelf:
     """The same shelf in a world of its own: a second run, not a second release in one."""
     twin = Shelf.__new__(Shelf)
     twin._start(copy.deepcopy(shelf._state), source, rng)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
-from quietshelf.auditing.measure import Finding
+from quietshelf.auditing.measure import CONFIDENCE, Finding
 from quietshelf.auditing.plan import Audit
 from quietshelf.types import FloatArray
 
@@ -62,7 +62,7 @@ def method(audit: Audit) -> list[str]:
         f"{len(audit.findings) - len(open_ones)} promises were put to the test, each by up to {audit.runs:,} runs in "
         f"each of two worlds that differ in one visitor only. Half of the runs taught the attacker, the other half "
         f"judged.",
-        f"With a confidence of {100 * audit.confidence:g} % for all tests together, no lower bound is too large.",
+        f"With a confidence of {100 * CONFIDENCE:g} % for all tests together, no lower bound is too large.",
     ]
     if open_ones:
         best = max(open_ones, key=lambda finding: finding.rho)

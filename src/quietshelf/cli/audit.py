@@ -14,7 +14,7 @@ from rich.table import Table
 from quietshelf import __version__
 from quietshelf.accounting.figures import shown, shown_below
 from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
-from quietshelf.auditing.measure import Finding
+from quietshelf.auditing.measure import CONFIDENCE, Finding
 from quietshelf.auditing.mechanisms import MECHANISMS
 from quietshelf.auditing.plan import RUNS, THOROUGH_POLICIES, THOROUGH_RUNS, Audit, Task, run_audit, tasks, usual
 from quietshelf.auditing.words import conclusion, method, sentence, summary, verdict
@@ -116,7 +116,7 @@ def plain(found: Audit) -> dict[str, Any]:
     return {
         "refuted": found.refuted,
         "version": __version__,
-        "confidence": found.confidence,
+        "confidence": CONFIDENCE,
         "runs": found.runs,
         "seed": found.seed,
         "summary": summary(found),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -122,9 +123,8 @@ def subjects() -> list[Auditable]:
 
 def audit_all(*, runs: int, progress: Progress | None = None) -> list[Finding]:
     """Audit every subject, each in a process of its own; all findings hold together."""
-    count = len(subjects())
-    parts = [range(place, place + 1) for place in range(count)]
-    report = Throttled(progress, count)
+    parts = [range(place, place + 1) for place in range(len(subjects()))]
+    report = Throttled(progress, len(parts))
     found = spread(partial(_finding, runs), parts, report)
     report.finish()
     return found
@@ -154,7 +154,7 @@ def shelf_runs(worst: bool, secret: bool, runs: int, rng: np.random.Generator) -
         choice = bought if place == TARGET else choose(np.array([offer.items]))
         shelf.observe(offer.id, None if choice == NOTHING else choice)
     for _ in range(runs):
-        twin = copy_of(shelf, None, rng)
+        twin = copy_of(shelf, rng)
         twin.offer(np.zeros((WORLD.items, WORLD.dim)))  # the next arrival makes the release
         assert twin._state.learner is not None  # noqa: S101 - it has just released
         record = twin._state.learner.records[0]
@@ -187,8 +187,6 @@ def exact_runs(secret: bool, runs: int, rng: Random) -> FloatArray:
 def _visitors() -> Iterator[tuple[Context, Callable[[IntArray], int]]]:
     """The visitors of the run, one by one, each with what they would choose."""
     environment = WORLD.open([SeedSequence(SEED)])
-    t = 0
-    while True:
+    for t in count():
         context = environment.context(t)
         yield context, lambda shown, context=context: int(environment.choose(context, shown)[0])  # type: ignore[misc]
-        t += 1

@@ -14,6 +14,8 @@ from quietshelf.types import FloatArray
 WIDTH, HEIGHT = 480, 300
 LEFT, RIGHT, TOP, BOTTOM = 52, 26, 12, 44
 """Margins; the box is small so that its letters stay readable when a phone shrinks it."""
+TICKS = 5
+"""About so many along a linear axis."""
 TONES = 6
 """Looks that the page's style knows: a colour and a dash each."""
 
@@ -121,8 +123,8 @@ def _axis(values: Sequence[FloatArray], start: float, end: float, *, log: bool) 
     return _Axis(low, high, start, end, log)
 
 
-def _round_numbers(low: float, high: float, count: int = 5) -> list[float]:
-    raw = (high - low) / count
+def _round_numbers(low: float, high: float) -> list[float]:
+    raw = (high - low) / TICKS
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw)
     first = math.ceil(low / step - 1e-9)
