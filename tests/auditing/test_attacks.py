@@ -64,7 +64,7 @@ def test_targets_are_two_and_scripts_have_one_place(variant: str) -> None:
     """The two targets differ; the script has as many visitors as rounds."""
     one, other = targets(variant)
     assert not np.array_equal(one.features, other.features) or one.buys != other.buys
-    assert script(variant, 12).horizon == 12
+    assert len(script(variant, 12).features) == 12
 
 
 def test_benchmark_is_held_to_its_own_epsilon() -> None:

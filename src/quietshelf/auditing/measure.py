@@ -21,7 +21,7 @@ from quietshelf.auditing.bounds import (
     rho_of_rates,
 )
 from quietshelf.auditing.scores import learn
-from quietshelf.types import FloatArray, require, whole
+from quietshelf.types import FloatArray, IntArray, require, whole
 
 CONFIDENCE = 0.999
 THRESHOLDS = 200
@@ -73,10 +73,14 @@ class Finding:
     roc: Roc
 
     @property
+    def sampled(self) -> float:
+        """The largest lower bound on rho from the runs alone."""
+        return max(self.rho, self.gaussian_rho) if self.claim.gaussian else self.rho
+
+    @property
     def measured(self) -> float:
-        """The largest lower bound on rho: sampled, or computed exactly."""
-        sampled = max(self.rho, self.gaussian_rho) if self.claim.gaussian else self.rho
-        return sampled if self.exact is None else max(sampled, self.exact.rho)
+        """The same, or what was computed exactly if that is larger."""
+        return self.sampled if self.exact is None else max(self.sampled, self.exact.rho)
 
     @property
     def refuted(self) -> bool:
@@ -170,7 +174,7 @@ def _rates(x: FloatArray, y: FloatArray, thresholds: FloatArray, error: float) -
     return at_most(called[0], y.size, error), at_least(called[1], x.size, error)
 
 
-def _called(scores: FloatArray, thresholds: FloatArray) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _called(scores: FloatArray, thresholds: FloatArray) -> IntArray:
     return np.asarray(scores.size - np.searchsorted(np.sort(scores), thresholds, side="left"), dtype=np.int64)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from quietshelf.statistics import Shown, contribution, gram, svec
-from quietshelf.types import NOTHING, FloatArray
+from quietshelf.types import NOTHING, FloatArray, IntArray
 
 STEPS = 60
 KEPT = 16
@@ -24,6 +24,10 @@ class Neighbours(NamedTuple):
     first: Shown
     second: Shown
     words: str
+
+    def target(self, secret: bool) -> Shown:
+        """Who came: the one, or the other."""
+        return self.first if secret else self.second
 
 
 def visitor(rows: FloatArray, position: int = NOTHING) -> Shown:
@@ -129,7 +133,7 @@ def search(
     return Neighbours(one, other, "the worst pair found by search")
 
 
-def _both(rows: FloatArray, picked: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> tuple[Shown, Shown]:
+def _both(rows: FloatArray, picked: IntArray) -> tuple[Shown, Shown]:
     offered = np.ones(rows.shape[1:-1], dtype=bool)
     return Shown(rows[0], offered, picked[0]), Shown(rows[1], offered, picked[1])
 

@@ -17,7 +17,7 @@ from quietshelf.auditing.neighbours import Neighbours
 from quietshelf.release.noise import NoiseSource, Simulated
 from quietshelf.release.private_newton import SQUARES, PrivateTastes, private_newton
 from quietshelf.statistics import Shown, contribution, svec
-from quietshelf.types import FloatArray
+from quietshelf.types import NOTHING, FloatArray
 
 SEED = 20
 OTHERS = 60
@@ -42,7 +42,7 @@ def newton_run(
     """What leaves each fit, as evidence: log-likelihood ratios of scores, informations and squares; and theta."""
     noise = Simulated(rng) if source is None else source
     crowd = others(neighbours.first)
-    target = neighbours.first if secret else neighbours.second
+    target = neighbours.target(secret)
     log = Shown(*(np.concatenate([one[None], rest]) for one, rest in zip(target, crowd, strict=True)))
     dim, seen = log.rows.shape[-1], []
     for _ in range(runs):
@@ -55,7 +55,7 @@ def others(target: Shown) -> Shown:
     """Who see as many random items as the target and choose at random; they are the same in both worlds."""
     rng, (places, dim) = np.random.default_rng(SEED), target.rows.shape
     rows, offered = rng.standard_normal((OTHERS, places, dim)), np.ones((OTHERS, places), dtype=bool)
-    return Shown(rows, offered, rng.integers(-1, places, OTHERS))
+    return Shown(rows, offered, rng.integers(NOTHING, places, OTHERS))
 
 
 def evidence(found: PrivateTastes, neighbours: Neighbours, crowd: Shown, rho: float) -> FloatArray:

@@ -38,7 +38,7 @@ def fit_run(
     neighbours: Neighbours, perturbation: Perturbation, secret: bool, source: NoiseSource, runs: int
 ) -> FloatArray:
     """The released theta."""
-    target = neighbours.first if secret else neighbours.second
+    target = neighbours.target(secret)
     rows = np.broadcast_to(target.rows, (runs, 1, *target.rows.shape))
     position = np.full((runs, 1), int(target.position))
     return private_fit(rows, position, perturbation=perturbation, source=source, visitors=0).theta

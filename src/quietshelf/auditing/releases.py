@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from quietshelf.auditing.neighbours import Neighbours
+from quietshelf.auditing.neighbours import Neighbours, visitor
 from quietshelf.choice.features import Dense
 from quietshelf.release import batch_pair
 from quietshelf.release.geometry import unknown_curvature
@@ -15,7 +15,7 @@ from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.release.tree import ContinualSum
 from quietshelf.statistics import Shown, Total, contribution, gram, summed, svec
-from quietshelf.types import Context, FloatArray, Round
+from quietshelf.types import NOTHING, Context, FloatArray, Round
 
 SEED = 20
 """Of the other visitors, who are the same in both worlds and known to the attacker."""
@@ -25,8 +25,7 @@ Make = Callable[[NoiseSource], ContinualSum]
 
 def batch(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """One batch of `quiet`: the noisy sums of score and information."""
-    target = neighbours.first if secret else neighbours.second
-    return batch_of([target], rho, source, runs)
+    return batch_of([neighbours.target(secret)], rho, source, runs)
 
 
 def batch_of(targets: Sequence[Shown], rho: float, source: NoiseSource, runs: int) -> FloatArray:
@@ -36,7 +35,7 @@ def batch_of(targets: Sequence[Shown], rho: float, source: NoiseSource, runs: in
     everybody = Shown(
         np.concatenate([*(target.rows[None] for target in targets), rows]),
         np.ones((len(targets) + OTHERS, places), dtype=bool),
-        np.concatenate([np.array([int(target.position) for target in targets]), np.full(OTHERS, -1)]),
+        np.concatenate([np.array([int(target.position) for target in targets]), np.full(OTHERS, NOTHING)]),
     )
     total = summed(contribution(everybody, np.zeros(dim), np.eye(dim)), source.grid)
     wide = Total(*(np.broadcast_to(part, (runs, *part.shape)) for part in total))
@@ -47,13 +46,13 @@ def batch_of(targets: Sequence[Shown], rho: float, source: NoiseSource, runs: in
 
 def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """Two batches of `quiet` through its curator: all records, estimates and precisions."""
-    target = neighbours.first if secret else neighbours.second
+    target = neighbours.target(secret)
     places, dim = target.rows.shape
     curator = quiet_curator(rho, dim, source, runs)
     others, seen = np.random.default_rng(SEED), []
     for t in range(curator.batch.size + curator.learner.config.batch_size(dim, curator.batch.size)):
-        rows, picked = (target.rows, int(target.position)) if t == 1 else (others.standard_normal((places, dim)), -1)
-        before, after = curator.release, curator.observe(round_of(rows, picked, runs))
+        came = target if t == 1 else visitor(others.standard_normal((places, dim)))
+        before, after = curator.release, curator.observe(round_of(came.rows, int(came.position), runs))
         if after is not before:
             seen += [curator.learner.records[-1].score, after.theta, svec(after.precision)]
     return np.concatenate(seen, axis=-1)
@@ -74,7 +73,7 @@ def round_of(rows: FloatArray, picked: int, runs: int) -> Round:
 
 def continual(make: Make, neighbours: Neighbours, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """All prefix sums of a continual Gram release; the target comes first, and so is in most of them."""
-    target = neighbours.first if secret else neighbours.second
+    target = neighbours.target(secret)
     sums = make(source)
     state, seen = sums.start((runs,)), []
     for rows in history(target, sums.horizon):

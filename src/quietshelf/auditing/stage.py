@@ -44,11 +44,6 @@ class Script:
     place: int
     capacity: int
 
-    @property
-    def horizon(self) -> int:
-        """T."""
-        return len(self.features)
-
 
 class Stage:
     """The environment of many runs of a script, with the target in it."""
@@ -65,7 +60,7 @@ class Stage:
         shape = (self._runs, *features.shape[-2:])
         dense = Dense(np.broadcast_to(features, shape))
         context = Context(dense, np.ones(shape[:-1]), self._script.capacity)
-        utility = np.broadcast_to(features @ TASTES[: features.shape[-1]], shape[:-1])
+        utility = np.broadcast_to(features @ TASTES, shape[:-1])
         draw = np.broadcast_to(self._script.draws[t], (self._runs,))
         self._round = LogitRound(context, utility, draw)
         return context

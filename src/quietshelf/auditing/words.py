@@ -9,7 +9,6 @@ import numpy as np
 from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
 from quietshelf.auditing.measure import CONFIDENCE, Finding
 from quietshelf.auditing.plan import Audit
-from quietshelf.types import FloatArray
 
 NEAR = 0.01
 """The rate of false alarms at which an attack is described."""
@@ -22,28 +21,27 @@ def verdict(finding: Finding) -> str:
     return "REFUTED" if finding.refuted else "not refuted"
 
 
-def allowed(finding: Finding, level: FloatArray) -> FloatArray | None:
-    """The power that the claim allows at these levels; None where there is no claim in rho."""
+def near(finding: Finding) -> tuple[float, float, float | None]:
+    """(false alarms near `NEAR`, true cases recognised at them, the most that the claim allows; None if not in rho)."""
+    place = int(np.argmin(np.abs(finding.roc.level - NEAR)))
+    level, power = float(finding.roc.level[place]), float(finding.roc.power[place])
     if math.isinf(finding.claim.rho):
-        return None
+        return level, power, None
     curve = power_under_gaussian if finding.claim.gaussian else power_under_zcdp
-    return curve(level, finding.claim.rho)
+    return level, power, float(curve(np.array([max(level, 1e-6)]), finding.claim.rho)[0])
 
 
 def sentence(finding: Finding) -> str:
     """What the attack on one mechanism or policy achieved."""
-    roc = finding.roc
-    place = int(np.argmin(np.abs(roc.level - NEAR)))
-    level, power = float(roc.level[place]), float(roc.power[place])
+    level, power, limit = near(finding)
     found = f"At {_share(level)} false alarms the attacker recognised {_share(power)} of the true cases"
-    limit = allowed(finding, np.array([max(level, 1e-6)]))
     if finding.claim.nothing:
         return f"{found}; nothing is promised here, and nothing limits an attacker."
     if limit is not None:
-        found += f"; the promise allows up to {_share(float(limit[0]))}"
+        found += f"; the promise allows up to {_share(limit)}"
     if finding.refuted:
         return f"{found}. The promise cannot be true: more is lost than it says."
-    if limit is not None and power > limit[0]:
+    if limit is not None and power > limit:
         return f"{found}. So few runs may exceed that by chance: this is compatible with the promise."
     return f"{found}. This is compatible with the promise."
 

@@ -15,7 +15,7 @@ from quietshelf.__about__ import __version__
 from quietshelf.accounting import epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.auditing import Finding
-from quietshelf.auditing.words import NEAR, allowed, sentence, verdict
+from quietshelf.auditing.words import near, sentence, verdict
 from quietshelf.experiments.demo import DELTA, LABELS, RHO, SEED, WORLD, Served
 from quietshelf.experiments.revenue import Share, kept_share, lost_share
 from quietshelf.loop import Result
@@ -200,11 +200,8 @@ def _printed(lines: list[Line]) -> str:
 
 
 def _attack(finding: Finding) -> list[str]:
-    roc = finding.roc
-    place = int(np.argmin(np.abs(roc.level - NEAR)))
-    level, power = float(roc.level[place]), float(roc.power[place])
-    limit = allowed(finding, np.array([max(level, 1e-6)]))
-    most = "everything" if limit is None else _percent(float(limit[0]))
+    level, power, limit = near(finding)
+    most = "everything" if limit is None else _percent(limit)
     return [finding.name, finding.pair, _percent(level), _percent(power), most, verdict(finding)]
 
 
