@@ -10,7 +10,7 @@ from rich.table import Table
 
 from quietshelf.accounting import rho_of
 from quietshelf.cli.console import Json, Workers, out, processes, progress, say, strict_json
-from quietshelf.experiments.plan_report import PlanTable, advice, level_curves, plain, tables
+from quietshelf.experiments.plan_report import PlanTable, advice, plain, price_curves, tables
 from quietshelf.experiments.planning import Planned, Wish
 from quietshelf.experiments.planning import plan as run
 from quietshelf.report.plan_page import plan_page, plan_plot
@@ -82,8 +82,8 @@ def _write(found: Planned, plot: Path | None, report: Path | None) -> None:
     wish = found.wish
     shop = f"{wish.capacity} of {wish.items:,} items shown, d = {wish.dim}, {wish.visitors:,} visitors"
     if plot is not None:
-        say(f"drawn: {plan_plot(level_curves(found), plot, title=shop)}")
+        say(f"drawn: {plan_plot(price_curves(found), plot, title=shop)}")
     if report is not None:
         lead = f"{shop}, ρ = {wish.rho:.4g}. Simulated visitors; none of yours were needed."
-        page = plan_page(report, lead=lead, advice=advice(found), curves=level_curves(found), tables=tables(found))
+        page = plan_page(report, lead=lead, advice=advice(found), curves=price_curves(found), tables=tables(found))
         say(f"written: {page}")

@@ -17,7 +17,7 @@ from quietshelf.accounting.figures import shown
 from quietshelf.auditing import Finding
 from quietshelf.auditing.words import near, sentence, verdict
 from quietshelf.experiments.demo import DELTA, LABELS, RHO, SEED, WORLD, Served
-from quietshelf.experiments.revenue import Share, kept_share, lost_share
+from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
 from quietshelf.loop import Result
 from quietshelf.report.charts import Curve
 from quietshelf.report.demo_page import DemoStory
@@ -39,8 +39,8 @@ class Line:
     """One policy: revenue lost, the same as a share of the best, and what is proven and claimed of its privacy."""
 
     label: str
-    regret: Share
-    lost: Share
+    regret: Estimate
+    lost: Estimate
     rho: float
     claimed: float
 
@@ -66,7 +66,7 @@ class Demonstration:
         return [self._line(label) for label in self.result.labels]
 
     @property
-    def kept(self) -> Share:
+    def kept(self) -> Estimate:
         """What `quiet` earned, as a share of what was earned without privacy."""
         quiet, open_ = (self.result.regret[LABELS[name]][:, -1] for name in ("quiet", "greedy"))
         return kept_share(quiet, open_, self.worth, self.result.horizon)
@@ -75,7 +75,7 @@ class Demonstration:
         final, ledgers = self.result.regret[label][:, -1], self.result.ledgers[label]
         return Line(
             label=label,
-            regret=Share.of(final),
+            regret=Estimate.of(final),
             lost=lost_share(final, self.worth, self.result.horizon),
             rho=max((ledger.rho for ledger in ledgers), default=math.inf),
             claimed=max((ledger.nominal_rho for ledger in ledgers), default=math.inf),
@@ -226,7 +226,7 @@ def _facts(found: Demonstration) -> list[tuple[str, str]]:
     ]
 
 
-def _pm(share: Share) -> str:
+def _pm(share: Estimate) -> str:
     """A mean with its uncertainty, digits as the uncertainty allows."""
     digits = 1 if math.isnan(share.half) or share.half == 0 else max(0, 1 - math.floor(math.log10(share.half)))
     half = "" if math.isnan(share.half) else f" ± {share.half:,.{digits}f}"

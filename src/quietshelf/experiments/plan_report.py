@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +10,17 @@ import numpy as np
 from quietshelf.accounting import epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, SPLITS, Expected, Planned
-from quietshelf.experiments.revenue import Share
-from quietshelf.release import batch_pair
+from quietshelf.experiments.revenue import Estimate
+from quietshelf.release import batch_pair, tree
 from quietshelf.release.dpmnl import Dpmnl
 from quietshelf.release.noise import ContinuousGaussian
+from quietshelf.release.perturbation_cost import choice_loss
 from quietshelf.release.quiet import Quiet
 from quietshelf.report.charts import Curve
+from quietshelf.statistics import information_sensitivity, score_sensitivity
+
+NAMES = {AS_WISHED: "quiet", "dpmnl": "dpmnl", "greedy": "no privacy", "uniform": "random offers"}
+"""How those that are compared are called."""
 
 
 class PlanTable(NamedTuple):
@@ -58,24 +63,23 @@ def advice(found: Planned) -> list[str]:
     return lines
 
 
-def price_curve(found: Planned) -> Curve:
-    """Revenue lost against rho of the shelf."""
-    every = [found.expected[f"rho x {level:g}"] for level in LEVELS]
-    rho = np.array([level * found.wish.rho_of_shelf for level in LEVELS])
-    mean, half = (np.array([getattr(one.regret, name) for one in every]) for name in ("mean", "half"))
-    return Curve("quiet", rho, mean, np.nan_to_num(half), 0)
+def price_curves(found: Planned) -> list[Curve]:
+    """Revenue lost against rho of the shelf: of `quiet`; of the paper's policy at the wished one; of those without."""
+    ends, levels = (LEVELS[0], LEVELS[-1]), {level: found.expected[f"rho x {level:g}"] for level in LEVELS}
+    return [
+        _curve(found, AS_WISHED, levels, tone=0),
+        _curve(found, "dpmnl", {1.0: found.expected["dpmnl"]}, tone=1),
+        *(
+            _curve(found, label, dict.fromkeys(ends, found.expected[label]), tone=tone)
+            for tone, label in ((3, "greedy"), (4, "uniform"))
+        ),
+    ]
 
 
-def level_curves(found: Planned) -> list[Curve]:
-    """The policies it is compared with, the same at every rho but for the paper's, which is known at the wished one."""
-    rho = np.array([LEVELS[0], LEVELS[-1]]) * found.wish.rho_of_shelf
-    curves = []
-    for tone, (label, words) in enumerate((("greedy", "no privacy"), ("uniform", "random offers")), start=3):
-        regret = found.expected[label].regret
-        curves.append(Curve(words, rho, np.full(2, regret.mean), np.full(2, regret.half), tone))
-    paper = found.expected["dpmnl"].regret
-    at = np.array([found.wish.rho_of_shelf])
-    return [price_curve(found), Curve("dpmnl", at, np.array([paper.mean]), np.array([paper.half]), 1), *curves]
+def _curve(found: Planned, label: str, levels: Mapping[float, Expected], *, tone: int) -> Curve:
+    rho = np.array(list(levels)) * found.wish.rho_of_shelf
+    mean, half = np.array([one.regret for one in levels.values()]).T
+    return Curve(NAMES[label], rho, mean, half, tone)
 
 
 def plain(found: Planned) -> dict[str, Any]:
@@ -88,13 +92,13 @@ def plain(found: Planned) -> dict[str, Any]:
         "simulated": {"visitors": found.horizon, "replicates": found.replicates},
         "noise": noise(found),
         "first_release": wish.quiet().batch_size(wish.dim, None),
-        "expected": {_key(label): _figures(one) for label, one in found.expected.items()},
+        "expected": {NAMES.get(label, label): _figures(one) for label, one in found.expected.items()},
         "advice": advice(found),
     }
 
 
 def noise(found: Planned) -> dict[str, dict[str, float]]:
-    """Standard deviations of what is added, and what one visitor can move: of `quiet`, and of `dpmnl` at its sizes."""
+    """Standard deviations of the noise of `quiet` and of `dpmnl`; of the latter also ridge, exploration and fits."""
     wish = found.wish
     quiet = batch_pair.scales(rho=wish.rho_of_shelf, dim=wish.dim)
     size = {"dim": wish.dim, "capacity": wish.capacity, "horizon": wish.visitors}
@@ -125,8 +129,7 @@ def _promise(found: Planned) -> PlanTable:
 
 
 def _outcomes(found: Planned) -> PlanTable:
-    named = ((AS_WISHED, "quiet"), ("dpmnl", "dpmnl"), ("greedy", "no privacy"), ("uniform", "random offers"))
-    rows = [[words, *_row(found.expected[label])] for label, words in named]
+    rows = [[words, *_row(found.expected[label])] for label, words in NAMES.items()]
     head = ("policy", "revenue lost", "of the best", "of no privacy", "useful after")
     note = "± 95 % confidence; useful: offers lose less than half of what random ones lose."
     if found.wish.returns > 1:
@@ -186,13 +189,16 @@ def _splits(found: Planned) -> PlanTable:
 def _noise(found: Planned) -> PlanTable:
     figures = noise(found)
     quiet, paper = figures["quiet"], figures["dpmnl"]
-    rows = [
-        ["quiet, score", f"{quiet['score']:.3g}", "2", "each release"],
-        ["quiet, information", f"{quiet['information']:.3g}", f"{math.sqrt(2):.3g}", "each release"],
-        ["dpmnl, fit", f"{paper['fit']:.3g}", "2", f"each of {paper['fits']:g} fits, ridge {paper['ridge']:.3g}"],
-        ["dpmnl, Gram matrix", f"{paper['gram']:.3g}", f"{math.sqrt(2) * found.wish.capacity:.3g}", "every visitor"],
-    ]
-    head = ("released", "s.d. of the noise", "one visitor's most", "when")
+    dim, capacity = found.wish.dim, found.wish.capacity
+    fits = f"each of {paper['fits']:g} fits, ridge {paper['ridge']:.3g}"
+    released = {
+        "quiet, score": (quiet["score"], score_sensitivity(), "each release"),
+        "quiet, information": (quiet["information"], information_sensitivity(dim), "each release"),
+        "dpmnl, fit": (paper["fit"], choice_loss(dim, capacity).difference, fits),
+        "dpmnl, Gram matrix": (paper["gram"], tree.sensitivity(capacity, dim), "every visitor"),
+    }
+    rows = [[what, f"{scale:.3g}", f"{moved:.3g}", when] for what, (scale, moved, when) in released.items()]
+    head = ("released", "s.d. of the noise", "moved by one visitor", "when")
     note = f"dpmnl shows random offers to its first {paper['explore']:g} visitors."
     return PlanTable("Noise", head, rows, note)
 
@@ -205,7 +211,7 @@ def _row(one: Expected) -> list[str]:
 def _best(found: Planned, what: str, choices: list[tuple[str, Expected]]) -> str:
     """The choice that loses least, and whether it is told from the next by more than its uncertainty."""
     (name, least), (other, second), *_ = sorted(choices, key=lambda choice: choice[1].regret.mean)
-    gap = Share.of(second.final - least.final)  # the same visitors: differences vary less than what they are made of
+    gap = Estimate.of(second.final - least.final)  # the same visitors: differences vary less than what they are made of
     if not gap.mean > gap.half:
         return f"{what}: {name} loses least here, but {other} is within the uncertainty of {found.replicates} shops."
     return f"{what}: {name} loses least, {_pm(least.regret)} against {_pm(second.regret)} with {other}."
@@ -224,10 +230,6 @@ def _quiet(one: Expected) -> Quiet:
     return one.variant.quiet
 
 
-def _key(label: str) -> str:
-    return {AS_WISHED: "quiet", "greedy": "no privacy", "uniform": "random offers"}.get(label, label)
-
-
 def _figures(one: Expected) -> dict[str, Any]:
     settings = one.variant.quiet
     own = {} if settings is None else {"rho": settings.rho, "visits": settings.visits, "share": settings.share}
@@ -241,9 +243,9 @@ def _figures(one: Expected) -> dict[str, Any]:
     }
 
 
-def _pm(share: Share) -> str:
+def _pm(share: Estimate) -> str:
     return f"{share.mean:,.1f} ± {share.half:,.1f}"
 
 
-def _percent(share: Share) -> str:
+def _percent(share: Estimate) -> str:
     return f"{100 * share.mean:.2f} ± {100 * share.half:.2f} %"

@@ -14,7 +14,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger, epsilon_of
 from quietshelf.environments import Synthetic
-from quietshelf.experiments.revenue import Share, best_revenue, kept_share, lost_share
+from quietshelf.experiments.revenue import Estimate, best_revenue, kept_share, lost_share
 from quietshelf.loop import Contestant, Result, Setting, contestant, simulate
 from quietshelf.loop.pool import Progress
 from quietshelf.release.quiet import Quiet
@@ -152,9 +152,9 @@ class Expected:
 
     variant: Variant
     final: FloatArray
-    regret: Share
-    lost: Share
-    kept: Share
+    regret: Estimate
+    lost: Estimate
+    kept: Estimate
     useful: int | None
     later: float
 
@@ -209,7 +209,7 @@ def _expected(variant: Variant, result: Result, worth: FloatArray, visitors: int
     return Expected(
         variant=variant,
         final=regret[:, -1],
-        regret=Share.of(regret[:, -1]),
+        regret=Estimate.of(regret[:, -1]),
         lost=lost_share(regret[:, -1], worth, result.horizon),
         kept=kept_share(regret[:, -1], open_, worth, result.horizon),
         useful=int(times[good[0]]) if good.size and variant.policy != "uniform" else None,

@@ -17,14 +17,14 @@ SAMPLE = 200
 """Visitors whose best assortment is worked out in each world, to know what a visitor is worth."""
 
 
-class Share(NamedTuple):
-    """A share with half of its 95 % confidence interval."""
+class Estimate(NamedTuple):
+    """A mean over worlds with half of its 95 % confidence interval."""
 
     mean: float
     half: float
 
     @classmethod
-    def of(cls, samples: FloatArray) -> Share:
+    def of(cls, samples: FloatArray) -> Estimate:
         """Of one sample a world."""
         mean, half = band(samples)
         return cls(float(mean), float(half))
@@ -41,12 +41,12 @@ def best_revenue(world: Synthetic, *, replicates: int, seed: int) -> FloatArray:
     return worth / SAMPLE
 
 
-def lost_share(regret: FloatArray, worth: FloatArray, visitors: int) -> Share:
+def lost_share(regret: FloatArray, worth: FloatArray, visitors: int) -> Estimate:
     """The share of the best revenue that was lost: regret (replicates,) after so many visitors of this worth."""
-    return Share.of(regret / (worth * visitors))
+    return Estimate.of(regret / (worth * visitors))
 
 
-def kept_share(regret: FloatArray, other: FloatArray, worth: FloatArray, visitors: int) -> Share:
+def kept_share(regret: FloatArray, other: FloatArray, worth: FloatArray, visitors: int) -> Estimate:
     """Revenue as a share of what another policy earned from the same visitors."""
     earned, compared = (worth * visitors - lost for lost in (regret, other))
-    return Share.of(earned / compared)
+    return Estimate.of(earned / compared)
