@@ -16,6 +16,7 @@ from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Result, World, summary
 from quietshelf.loop import simulate as run
 from quietshelf.loop.named import GEOMETRIES, MAKERS, PRIVATE, MakeDpmnl, contestant
+from quietshelf.loop.result import standard_error
 from quietshelf.release import epsilon_delta, perturbation_cost
 from quietshelf.release.noise import Simulated
 from quietshelf.report import regret_curves
@@ -148,7 +149,7 @@ def lines(result: Result, names: dict[str, str]) -> list[dict[str, Any]]:
     delta = 1.0 / max(result.horizon, 2) ** 2
     found = []
     for line in summary(result):
-        spent = max((ledger.rho for ledger in result.ledgers[line.label]), default=math.inf)
+        spent = result.proven_rho(line.label)
         found.append(
             {
                 "policy": line.label,
@@ -185,9 +186,7 @@ def with_curves(rows: list[dict[str, Any]], result: Result) -> list[dict[str, An
     drawn = []
     for row in rows:
         regret = result.regret[row["policy"]]
-        count = len(regret)
-        error = regret.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.full(regret.shape[1], math.nan)
-        curve = {"regret": regret.mean(axis=0).tolist(), "standard_error": error.tolist()}
+        curve = {"regret": regret.mean(axis=0).tolist(), "standard_error": standard_error(regret).tolist()}
         drawn.append({**row, "curve": curve})
     return drawn
 

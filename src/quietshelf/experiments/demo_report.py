@@ -72,13 +72,13 @@ class Demonstration:
         return kept_share(quiet, open_, self.worth, self.result.horizon)
 
     def _line(self, label: str) -> Line:
-        final, ledgers = self.result.regret[label][:, -1], self.result.ledgers[label]
+        final = self.result.regret[label][:, -1]
         return Line(
             label=label,
             regret=Estimate.of(final),
             lost=lost_share(final, self.worth, self.result.horizon),
-            rho=max((ledger.rho for ledger in ledgers), default=math.inf),
-            claimed=max((ledger.nominal_rho for ledger in ledgers), default=math.inf),
+            rho=self.result.proven_rho(label),
+            claimed=max((ledger.nominal_rho for ledger in self.result.ledgers[label]), default=math.inf),
         )
 
 
@@ -226,11 +226,11 @@ def _facts(found: Demonstration) -> list[tuple[str, str]]:
     ]
 
 
-def _pm(share: Estimate) -> str:
+def _pm(found: Estimate) -> str:
     """A mean with its uncertainty, digits as the uncertainty allows."""
-    digits = 1 if math.isnan(share.half) or share.half == 0 else max(0, 1 - math.floor(math.log10(share.half)))
-    half = "" if math.isnan(share.half) else f" ± {share.half:,.{digits}f}"
-    return f"{share.mean:,.{digits}f}{half}"
+    digits = 1 if math.isnan(found.half) or found.half == 0 else max(0, 1 - math.floor(math.log10(found.half)))
+    half = "" if math.isnan(found.half) else f" ± {found.half:,.{digits}f}"
+    return f"{found.mean:,.{digits}f}{half}"
 
 
 def _percent(value: float) -> str:

@@ -12,7 +12,7 @@ from quietshelf.experiments.contestants import make
 from quietshelf.experiments.watch import Watch
 from quietshelf.loop import Contestant, Result, World
 from quietshelf.loop.simulation import Study as Contest
-from quietshelf.loop.simulation import play
+from quietshelf.loop.simulation import checkpoint_times, play
 
 FORGETFUL = ("quiet", "ofu-mnl", "uniform", "oracle")
 """Policies whose curators keep no rounds."""
@@ -103,15 +103,6 @@ def run_unit(unit: Unit, tick: Callable[[int], None]) -> Done:
     return Done(columns, result.seconds, result.world_seconds)
 
 
-def checkpoint_times(horizon: int, checkpoints: int) -> tuple[int, ...]:
-    """Numbers of visitors at which rows are noted, evenly spread, the horizon last.
-
-    >>> checkpoint_times(10, 4)
-    (3, 5, 8, 10)
-    """
-    return tuple(np.ceil(np.linspace(0, horizon, min(checkpoints, horizon) + 1)[1:] - 1e-9).astype(int).tolist())
-
-
 def _contestant(entry: Entry, watch: Watch | None) -> Contestant:
     made = make(entry.label, entry.policy)
     return made if watch is None else watch.over(made, entry.policy)
@@ -121,14 +112,13 @@ def _rows(entry: Entry, unit: Unit, result: Result, watch: Watch | None) -> Colu
     """One row a replicate and checkpoint, by replicate, then time."""
     regret = result.regret[entry.label]
     many, length = regret.shape
-    proven = max((ledger.rho for ledger in result.ledgers[entry.label]), default=np.inf)
     columns: Columns = {
         "cell": np.full(regret.size, unit.cell.number),
         "label": np.full(regret.size, entry.label, dtype=object),
         "replicate": np.repeat(np.asarray(unit.replicates), length),
         "t": np.tile(np.asarray(result.times), many),
         "regret": regret.ravel(),
-        "rho_proven": np.full(regret.size, proven),
+        "rho_proven": np.full(regret.size, result.proven_rho(entry.label)),
     }
     if watch is not None:
         columns |= {name: values.ravel() for name, values in watch.measures.items()}

@@ -53,6 +53,10 @@ class Result:
         """How many worlds were run."""
         return len(next(iter(self.regret.values())))
 
+    def proven_rho(self, label: str) -> float:
+        """What a contestant's dearest ledger proves; infinity for one that keeps none."""
+        return max((ledger.rho for ledger in self.ledgers[label]), default=math.inf)
+
     def __iter__(self) -> Iterator[Row]:
         for label, regret in self.regret.items():
             for replicate, path in enumerate(regret.tolist()):
@@ -86,10 +90,16 @@ def summary(result: Result) -> list[Summary]:
     lines = []
     for label, regret in result.regret.items():
         final = regret[:, -1]
-        error = float(final.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
         pace = result.seconds[label] / (count * result.horizon)
-        lines.append(Summary(label, float(final.mean()), error, pace))
+        lines.append(Summary(label, float(final.mean()), float(standard_error(final)), pace))
     return lines
+
+
+def standard_error(samples: FloatArray) -> FloatArray:
+    """Of the mean over the first axis; NaN for a single sample."""
+    if len(samples) < 2:
+        return np.full(samples.shape[1:], math.nan)
+    return np.asarray(samples.std(axis=0, ddof=1) / math.sqrt(len(samples)))
 
 
 def merge(parts: list[Result]) -> Result:

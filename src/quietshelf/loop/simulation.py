@@ -75,7 +75,7 @@ def simulate(
     require(not strangers, "contestants must be names or Contestant(label, policy, curator)", strangers=strangers)
     labels = [one.label for one in entrants]
     require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
-    times = _times(whole("horizon", horizon), whole("checkpoints", checkpoints))
+    times = checkpoint_times(whole("horizon", horizon), whole("checkpoints", checkpoints))
     study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times)
     groups = _groups(replicates, min(whole("workers", workers), replicates))
     report = Throttled(progress, horizon * replicates)
@@ -147,10 +147,10 @@ def _seeds(seed: int, group: range, role: int) -> list[SeedSequence]:
     return [SeedSequence(seed, spawn_key=(replicate, role)) for replicate in group]
 
 
-def _times(horizon: int, checkpoints: int) -> tuple[int, ...]:
+def checkpoint_times(horizon: int, checkpoints: int) -> tuple[int, ...]:
     """At most so many numbers of visitors, evenly spread, the horizon last.
 
-    >>> _times(10, 4)
+    >>> checkpoint_times(10, 4)
     (3, 5, 8, 10)
     """
     count = min(checkpoints, horizon)

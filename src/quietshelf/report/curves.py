@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from quietshelf.loop import Result
+from quietshelf.loop.result import standard_error
 from quietshelf.report.style import figure, look
 
 
@@ -18,7 +19,7 @@ def regret_curves(result: Result, path: Path, *, title: str = "") -> Path:
         for index, (label, final) in enumerate(result.regret.items()):
             regret = np.pad(final, ((0, 0), (1, 0)))  # nobody has lost anything before the first visitor
             mean = regret.mean(axis=0)
-            error = regret.std(axis=0, ddof=1) / math.sqrt(len(regret)) if len(regret) > 1 else 0 * mean
+            error = np.nan_to_num(standard_error(regret))
             style = look(index)
             axes.plot(times, mean, label=label, **style)
             axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=style["color"], alpha=0.18, linewidth=0)
