@@ -11,14 +11,10 @@ from typing import Any
 from quietshelf.__about__ import __version__
 from quietshelf.experiments.store import Store
 from quietshelf.experiments.units import Done, Unit, run_unit
-from quietshelf.loop.pool import worker_environment
+from quietshelf.loop.pool import INTERVAL, STOP, Progress, share, work, worker_environment
 from quietshelf.types import whole
 
-Progress = Callable[[int, int], None]
 Runner = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]
-INTERVAL = 0.25
-"""Seconds between two looks at the work."""
-STOP = -1
 
 
 def run_study(store: Store, runner: Runner, progress: Progress | None = None) -> None:
@@ -26,13 +22,13 @@ def run_study(store: Store, runner: Runner, progress: Progress | None = None) ->
     pending = store.pending
     total = sum(unit.work for unit in pending)
 
-    def report(work: int) -> None:
+    def report(done: int) -> None:
         if progress is not None:
-            progress(work, total)
+            progress(done, total)
 
     report(0)
-    for unit, done in runner(pending, report):
-        store.write(unit, done)
+    for unit, rows in runner(pending, report):
+        store.write(unit, rows)
     report(total)
 
 
@@ -51,8 +47,8 @@ class Local:
         context = get_context("spawn")
         board = context.RawArray("q", len(units) + 1)
         workers = min(self._workers, len(units), _room(units))
-        with worker_environment(), ProcessPoolExecutor(workers, context, initializer=_share, initargs=(board,)) as pool:
-            futures = {pool.submit(_work, place, unit): unit for place, unit in enumerate(units)}
+        with worker_environment(), ProcessPoolExecutor(workers, context, initializer=share, initargs=(board,)) as pool:
+            futures = {pool.submit(work, run_unit, place, unit): unit for place, unit in enumerate(units)}
             try:
                 yield from _finished(futures, board, report)
             except BaseException:
@@ -73,26 +69,11 @@ def _finished(
 
 
 def _room(units: list[Unit]) -> int:
-    """How many units fit into memory side by side; at least one is always tried."""
+    """How many units fit into memory side by side; at least one is always tried, and all where no system says."""
+    if "SC_AVPHYS_PAGES" not in getattr(os, "sysconf_names", ()):
+        return len(units)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1, free // max(1, *(unit.memory for unit in units)))
-
-
-_board: MutableSequence[int] = []
-
-
-def _share(board: MutableSequence[int]) -> None:
-    global _board
-    _board = board
-
-
-def _work(place: int, unit: Unit) -> Done:
-    def tick(work: int) -> None:
-        _board[place] = work
-        if _board[STOP]:
-            raise RuntimeError("stopped, because the study was interrupted or another unit failed")
-
-    return run_unit(unit, tick)
 
 
 class Cluster:

@@ -12,10 +12,11 @@ import numpy as np
 
 from quietshelf.experiments.checking import check
 from quietshelf.experiments.claims import Outcome, judge
-from quietshelf.experiments.engine import Local, Progress, Runner, run_study
+from quietshelf.experiments.engine import Local, Runner, run_study
 from quietshelf.experiments.store import Store, column
 from quietshelf.experiments.study import Study, read_study
 from quietshelf.experiments.summary import section
+from quietshelf.loop.pool import Progress
 from quietshelf.report import Plotted, Section, Series, draw, plotted, write_csv, write_page
 from quietshelf.types import require
 

@@ -1,4 +1,4 @@
-"""Groups of replicates over processes, with one progress report for all of them."""
+"""Work over processes, with one progress report for all of it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TypeVar
 
 T = TypeVar("T")
+Part = TypeVar("Part")
 Progress = Callable[[int, int], None]
 Job = Callable[[range, Callable[[int], None]], T]
 
@@ -27,7 +28,7 @@ depend on it. The GNU allocator keeps what is freed: arrays of a megabyte come a
 INTERVAL = 0.25
 """Seconds between two reports, at least."""
 STOP = -1
-"""The place on the board that tells all groups to stop; the others hold the rounds that each has done."""
+"""The place on the board that tells all parts to stop; the others hold the rounds that each has done."""
 
 
 class Throttled:
@@ -56,8 +57,8 @@ def spread(job: Job[T], groups: list[range], report: Throttled) -> list[T]:
     # Spawned, not forked: a fork copies locks that other threads may hold.
     context = get_context("spawn")
     board = context.RawArray("q", len(groups) + 1)
-    with worker_environment(), ProcessPoolExecutor(len(groups), context, _share, (board,)) as pool:
-        futures = [pool.submit(_work, job, place, group) for place, group in enumerate(groups)]
+    with worker_environment(), ProcessPoolExecutor(len(groups), context, share, (board,)) as pool:
+        futures = [pool.submit(work, job, place, group) for place, group in enumerate(groups)]
         try:
             _watch(set(futures), board, report)
         except BaseException:
@@ -103,15 +104,18 @@ def _check_picklable(job: Job[T]) -> None:
 _board: MutableSequence[int] = []
 
 
-def _share(board: MutableSequence[int]) -> None:
+def share(board: MutableSequence[int]) -> None:
+    """Give a worker the board."""
     global _board
     _board = board
 
 
-def _work(job: Job[T], place: int, group: range) -> T:
+def work(job: Callable[[Part, Callable[[int], None]], T], place: int, part: Part) -> T:
+    """Do one part of the work, noting on the board how far it is; it stops when the board says so."""
+
     def tick(rounds: int) -> None:
         _board[place] = rounds
         if _board[STOP]:
-            raise RuntimeError("stopped, because the simulation was interrupted or another group failed")
+            raise RuntimeError("stopped, because the work was interrupted or another part of it failed")
 
-    return job(group, tick)
+    return job(part, tick)
