@@ -180,9 +180,9 @@ def metrics(service: Serving) -> Response:
 
 
 @public.get("/docs", response_class=HTMLResponse, include_in_schema=False)
-async def page() -> HTMLResponse:
+async def api_page() -> HTMLResponse:
     """The API as a page, with nothing fetched from elsewhere."""
-    text = files("quietshelf.service").joinpath("page.html").read_text(encoding="utf-8")
+    text = files("quietshelf.service").joinpath("api.html").read_text(encoding="utf-8")
     policy = {"Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
               "connect-src 'self'"}  # fmt: skip
     return HTMLResponse(text, headers=policy)

@@ -28,6 +28,7 @@ from quietshelf.statistics import Total, svec_dim
 from quietshelf.types import NOTHING, FloatArray
 
 Hook = Callable[[Connection], None]
+_due_at = schema.batches.c.full_at + schema.batches.c.window
 
 
 class Outcome(NamedTuple):
@@ -41,8 +42,7 @@ class Outcome(NamedTuple):
 
 def next_due(connection: Connection) -> float | None:
     """When the next batch may be released; None if none is full."""
-    table = schema.batches
-    return connection.execute(sa.select(sa.func.min(table.c.full_at + table.c.window))).scalar()
+    return connection.execute(sa.select(sa.func.min(_due_at))).scalar()
 
 
 def release_one(
@@ -81,9 +81,8 @@ def _due(connection: Connection, store: Store) -> tuple[Row, Row] | None:
     shelves, table = schema.shelves, schema.batches
     older = table.alias()
     first = ~sa.exists().where(older.c.shelf == table.c.shelf, older.c.batch < table.c.batch)
-    moment = table.c.full_at + table.c.window
-    due = (first, table.c.taken == table.c.size, moment <= store.now(connection))
-    query = sa.select(table.c.shelf, table.c.batch).where(*due).order_by(moment, table.c.shelf)
+    due = (first, table.c.taken == table.c.size, _due_at <= store.now(connection))
+    query = sa.select(table.c.shelf, table.c.batch).where(*due).order_by(_due_at, table.c.shelf)
     for number, batch in connection.execute(query).all():
         if store.lock(connection, number):  # else another releaser is at this shelf
             this = sa.select(shelves).where(shelves.c.shelf == number)

@@ -18,7 +18,8 @@ from quietshelf.service import schema
 from quietshelf.service.vault import Vault
 from quietshelf.types import require
 
-MIGRATION_LOCK = 0x71756965
+LOCKS = 0x71756965
+"""Tells our advisory locks from others' in one PostgreSQL: alone for migrations, with a shelf's number for releases."""
 WAIT_MILLISECONDS = 20_000
 
 
@@ -94,11 +95,11 @@ class Store:
         """How far this machine's wall clock was moved since the start, in seconds."""
         return self._clock.drift if isinstance(self._clock, SteadyClock) else 0.0
 
-    def lock(self, connection: Connection, number: int) -> bool:
-        """Whether this transaction alone holds that lock; SQLite has one writer anyway."""
+    def lock(self, connection: Connection, shelf: int) -> bool:
+        """Whether this transaction alone may release of that shelf; SQLite has one writer anyway."""
         if self.sqlite:
             return True
-        return bool(connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(MIGRATION_LOCK, number))).scalar())
+        return bool(connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(LOCKS, shelf))).scalar())
 
     def checkpoint(self) -> bool:
         """Move what was deleted out of SQLite's log file; False if a reader is in the way: try again later."""
@@ -121,7 +122,7 @@ class Store:
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         with self.write() as connection:
             if not self.sqlite:
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCKS)))
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             self._introduce(connection)

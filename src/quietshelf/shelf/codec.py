@@ -49,11 +49,11 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
     get = arrays.get
     prior = None if get("public.theta") is None else (arrays["public.theta"], arrays["public.precision"])
     batches = [_batch_in(record, arrays, f"batch{i}") for i, record in enumerate(header["batches"])]
-    stock: Any = [get(f"stock.{name}") for name in STOCK]
+    stock: Any = {name: get(f"stock.{name}") for name in STOCK}
     return State(
         settings=Settings(**header["settings"]),
         public=Public(get("public.scale"), get("public.curvature"), prior),
-        stock=Stock(*stock),
+        stock=Stock(**stock),
         learner=None if header["learner"] is None else _learner_in(header["learner"], arrays),
         visitor_dim=header["visitor_dim"],
         open=batches.pop() if header["open"] else None,
