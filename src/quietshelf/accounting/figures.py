@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -42,6 +43,16 @@ def round_up(value: Fraction) -> float:
     except OverflowError:
         return math.inf
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def added_up(prices: Iterable[float]) -> float:
+    """The sum, exact and then rounded up; infinite if one of them is.
+
+    >>> added_up([0.1, 0.2]) >= Fraction(0.1) + Fraction(0.2), added_up([1.0, math.inf]), added_up([])
+    (True, inf, 0.0)
+    """
+    known = list(prices)
+    return math.inf if math.inf in known else round_up(sum(map(Fraction, known), Fraction(0)))
 
 
 def shown(value: float) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Literal, NoReturn
 
 from quietshelf.accounting.conversions import epsilon_of
 from quietshelf.accounting.events import HISTORY, Event, Visitors
-from quietshelf.accounting.figures import TOLERANCE, round_up
+from quietshelf.accounting.figures import TOLERANCE, added_up, round_up
 from quietshelf.accounting.promise import Promise
 from quietshelf.types import positive, require, whole
 
@@ -145,8 +145,7 @@ class Ledger:
 
 def together(*ledgers: Ledger) -> float:
     """The rho of somebody whose data are in several shelves, deleted ones included: promises add up."""
-    prices = [ledger.rho for ledger in ledgers]
-    return math.inf if math.inf in prices else round_up(sum(map(Fraction, prices), Fraction(0)))
+    return added_up(ledger.rho for ledger in ledgers)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import sqlalchemy as sa
@@ -76,7 +77,12 @@ def everything(connection: Connection, delta: float) -> dict[str, Any]:
     rows = shelf_rows(connection)
     total = together(*(ledger_of(connection, row) for row in rows))
     listed = [promise(connection, row, delta) for row in rows]
-    return {"rho": "infinity" if total == float("inf") else total, "shelves": listed}
+    return {"rho": figure(total), "shelves": listed}
+
+
+def figure(value: float) -> float | str:
+    """A number as strict JSON can hold it: infinity is a word."""
+    return "infinity" if math.isinf(value) else value
 
 
 def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:

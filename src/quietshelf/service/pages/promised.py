@@ -15,10 +15,9 @@ from quietshelf.accounting import Assumption, Event, Ledger, epsilon_of
 from quietshelf.accounting.figures import TOLERANCE
 from quietshelf.service import reading, schema
 from quietshelf.service.learning import Row
+from quietshelf.service.reading import figure
 
 DELTA, DELTAS, FALSE_ALARMS = 1e-6, (1e-5, 1e-6, 1e-9), 0.01
-Figure = float | str
-"""Strict JSON has no infinity: it is written as a word."""
 
 
 class Promises:
@@ -87,11 +86,6 @@ def _entries(connection: Connection, row: Row) -> int:
     table = schema.events
     query = sa.select(sa.func.count()).select_from(table).where(table.c.shelf == row["shelf"])
     return int(connection.execute(query).scalar_one())
-
-
-def figure(value: float) -> Figure:
-    """A number that strict JSON can hold."""
-    return "infinity" if math.isinf(value) else value
 
 
 def published_since(connection: Connection, row: Row) -> float | None:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.accounting.figures import round_up
+from quietshelf.accounting.figures import added_up
 from quietshelf.service import learning, reading, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.pages import promised, standing
-from quietshelf.service.pages.promised import Figure, Promises, published_since
+from quietshelf.service.pages.promised import Promises, published_since
 from quietshelf.service.pages.pulse import Pulse
 from quietshelf.service.pages.sight import Sights
 from quietshelf.service.service import Service
@@ -50,7 +49,7 @@ def overview(room: Room, connection: Connection, only: str | None) -> dict[str, 
     batches, items = standing.open_batches(connection), standing.items_on_offer(connection)
     rows = [row for row in reading.shelf_rows(connection) if only in (None, row["name"])]
     shelves = [_line(room, connection, row, batches.get(row["shelf"], []), items, now) for row in rows]
-    total = added_up([each["promise"]["rho"] for each in shelves]) if len(rows) > 1 else None
+    total = reading.figure(added_up(float(each["promise"]["rho"]) for each in shelves)) if len(rows) > 1 else None
     return {
         "page": "overview",
         "now": moment(now),
@@ -100,12 +99,6 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "notes": json.loads(row["notes"]),
         "public_since": moment_or_none(since),
     }
-
-
-def added_up(prices: list[Figure]) -> Figure:
-    """What is promised to somebody on all these shelves: promises add up."""
-    known = [Fraction(price) for price in prices if isinstance(price, float)]
-    return "infinity" if "infinity" in prices else round_up(sum(known, Fraction(0)))
 
 
 def left_out(row: Row, batches: list[Row]) -> int:

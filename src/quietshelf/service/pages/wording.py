@@ -39,7 +39,7 @@ def rho(value: float | str) -> str:
     >>> rho(7.7612), rho("infinity")
     ('7.762', 'infinite')
     """
-    return shown(float("inf") if value == "infinity" else float(value))
+    return shown(float(value))
 
 
 def signed(value: float) -> str:
