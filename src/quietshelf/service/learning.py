@@ -156,10 +156,9 @@ def stored_events(connection: Connection, shelf: int) -> list[Event]:
 
 
 def enter(connection: Connection, shelf: int, entries: Sequence[tuple[int, Event]], *, first: int) -> None:
-    """Add events, each with its batch, to a shelf's ledger; ``first`` is how many are there already."""
+    """Add events, each with its batch, to a shelf's ledger; ``first`` is how many it has. No event at all fails."""
     rows = [
         {"shelf": shelf, "number": number, "batch": batch, "event": json.dumps(event.to_dict(), allow_nan=False)}
         for number, (batch, event) in enumerate(entries, start=first)
     ]
-    if rows:
-        connection.execute(sa.insert(schema.events), rows)
+    connection.execute(sa.insert(schema.events), rows)

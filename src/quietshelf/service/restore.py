@@ -213,7 +213,8 @@ def _enter(connection: Connection, row: Row, batches: list[int], mark: Mark, sou
     for batch in batches:
         cost = _cost(learner, mark["rho_per_release"], batch, source)
         missing += [(batch, replace(event, detail=detail)) for event in cost]
-    learning.enter(connection, row["shelf"], missing, first=first)
+    if missing:
+        learning.enter(connection, row["shelf"], missing, first=first)
 
 
 def _cost(learner: Learner | None, rho: float, batch: int, source: NoiseSource) -> tuple[Event, ...]:
