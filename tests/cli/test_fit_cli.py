@@ -51,6 +51,13 @@ def test_private_fit_prints_no_likelihood_and_no_count(log: Path) -> None:
     assert "3000" not in text
 
 
+def test_a_ridge_beside_rho_is_refused(log: Path) -> None:
+    """A private fit has none: an option that would be passed over in silence is a mistake."""
+    found = command("fit", str(log), "--rho", "1", "--ridge", "2")
+    assert found.returncode == 2
+    assert "ridge is for fits without privacy" in found.stderr
+
+
 def test_with_persons_the_promise_is_to_a_person(tmp_path: Path) -> None:
     """Only the first round of each counts, and the statement says so."""
     table: Any = random_log(600).drop(columns="random")

@@ -61,7 +61,27 @@ def test_progress_shows_the_time_left_at_a_terminal() -> None:
     assert "left" in seen
     assert "120/120" in seen
     piped = command("simulate", *TINY)
-    assert ESCAPE not in piped.stderr
+    assert piped.stderr == ""
+
+
+def test_signs_that_a_terminal_lacks_do_not_cost_the_result() -> None:
+    """Where stdout is ASCII, what it cannot write is a question mark, and the rest is there."""
+    found = command("simulate", *TINY, PYTHONIOENCODING="ascii")
+    assert found.returncode == 0, found.stderr
+    assert "quiet rho=1" in found.stdout
+    assert "? s.e." in found.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["simulate", "--curve"], ["plan", "--report"], ["audit", "--report"], ["demo", "--out"]]
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(words: list[str], tmp_path: Path) -> None:
+    """One line names it, and no result was computed to be thrown away."""
+    (tmp_path / "file").write_text("")
+    found = command(*words, str(tmp_path / "file" / "result.png"))
+    assert found.returncode == 2
+    assert "Not a directory" in found.stderr
+    assert found.stdout == ""
 
 
 @pytest.mark.parametrize(

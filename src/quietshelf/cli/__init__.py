@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from concurrent.futures import BrokenExecutor
 from typing import Annotated, NoReturn
@@ -64,6 +65,9 @@ def _root(
 
 def main() -> None:
     """The command; mistakes of the caller end in a line that says what to do, not in a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign is no reason to lose a result
     try:
         app()
     except ModuleNotFoundError as error:

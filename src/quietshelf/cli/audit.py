@@ -13,7 +13,7 @@ from quietshelf.auditing.audit_report import deltas, figures, page, plain
 from quietshelf.auditing.mechanisms import MECHANISMS
 from quietshelf.auditing.plan import RUNS, THOROUGH_POLICIES, THOROUGH_RUNS, Audit, Task, run_audit, tasks, usual
 from quietshelf.auditing.words import summary, verdict
-from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, say, strict_json
+from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, say, strict_json, writable
 from quietshelf.loop.named import MAKERS
 from quietshelf.types import positive
 
@@ -47,6 +47,8 @@ def audit(
     Example: quietshelf audit --policy quiet,greedy --rho 1 --report audit.html
     """
     wanted = _wanted(mechanism, policy, positive("rho", rho), thorough)
+    if report is not None:
+        writable(report)
     with progress("auditing", unit="tests") as moved:
         found = run_audit(
             wanted,

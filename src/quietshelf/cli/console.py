@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import typer
@@ -36,7 +38,7 @@ class Move(Protocol):
 
 @contextmanager
 def progress(title: str, *, unit: str, kept: str = NOTHING_KEPT) -> Iterator[Move]:
-    """A bar on stderr; yields what moves it. Ctrl-C ends the work and says what is kept of it."""
+    """A bar on stderr, where that is a terminal; yields what moves it. Ctrl-C ends the work and says what is kept."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -47,7 +49,7 @@ def progress(title: str, *, unit: str, kept: str = NOTHING_KEPT) -> Iterator[Mov
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with stoppable(kept), Progress(*columns, console=talk, transient=not talk.is_terminal) as bar:
+    with stoppable(kept), Progress(*columns, console=talk, disable=not talk.is_terminal) as bar:
         task = bar.add_task(title, total=None, note="")
 
         def move(done: int, total: int, note: str = "", /) -> None:
@@ -59,6 +61,19 @@ def progress(title: str, *, unit: str, kept: str = NOTHING_KEPT) -> Iterator[Mov
 def processes(workers: int) -> int:
     """How many to start: so many, or one a core."""
     return whole("workers", workers, low=0) or os.cpu_count() or 1
+
+
+def writable(path: Path) -> None:
+    """Refuse a file that could not be written, before the work that it is to hold; missing folders are made later."""
+    standing = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if path.is_dir():
+        wrong = errno.EISDIR
+    elif standing != path and not standing.is_dir():
+        wrong = errno.ENOTDIR
+    else:
+        wrong = 0 if os.access(standing, os.W_OK) else errno.EACCES
+    if wrong:
+        raise OSError(wrong, os.strerror(wrong), str(path))
 
 
 def say(text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import Json, Workers, out, processes, progress, promised, say, strict_json
+from quietshelf.cli.console import Json, Workers, out, processes, progress, promised, say, strict_json, writable
 from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
 from quietshelf.experiments import demo as shop
 from quietshelf.experiments.demo_report import Demonstration, plain, story
@@ -37,6 +37,7 @@ def demo(
 
     Example: quietshelf demo --out my-demo
     """
+    writable(folder / "report.html")
     begin, many = time.monotonic(), processes(workers)
     with stoppable(NOTHING_KEPT):
         served = _serve(visitors)

@@ -78,7 +78,7 @@ def sample(
 
 
 def _table(found: list[tuple[str, int, int]]) -> Table:
-    drawn = Table(title="found, next to what the paper reports")
+    drawn = Table(title="found, and in the paper")
     drawn.add_column("what")
     drawn.add_column("found", justify="right")
     drawn.add_column("paper", justify="right")

@@ -41,6 +41,7 @@ def fit(
     from quietshelf.logs.encoded import parse_scales, read_any, scaled
 
     require(0 < delta < 1, "delta must be in (0, 1)", delta=delta)
+    require(rho is None or ridge == 0, "ridge is for fits without privacy: leave it out, or rho", ridge=ridge, rho=rho)
     given = read_any(log, wide=wide)
     declared = parse_scales(scales)
     if declared:
@@ -140,5 +141,6 @@ def _print(answer: dict[str, Any]) -> None:
         units = "in declared units" if answer["scales_declared"] else "as they come: no scales are declared (--scales)"
         below, of = answer["directions_below_noise"], len(answer["coefficients"])
         out.print(f"Standard errors count the noise. Features are {units}.")
-        out.print(f"The log is below the noise in {below} of {of} directions.")
+        state = f"below the noise in {below} of {of} directions" if below else f"above the noise in all {of} directions"
+        out.print(f"The log is {state}.")
     out.print(answer["statement"])

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.accounting import rho_of
-from quietshelf.cli.console import Json, Workers, out, processes, progress, say, strict_json
+from quietshelf.cli.console import Json, Workers, out, processes, progress, say, strict_json, writable
 from quietshelf.experiments.plan_report import PlanTable, advice, plain, price_curves, tables
 from quietshelf.experiments.planning import Planned, Wish
 from quietshelf.experiments.planning import plan as run
@@ -53,6 +53,9 @@ def plan(
     )
     if plot is not None:
         can_draw(plot)
+    for path in (plot, report):
+        if path is not None:
+            writable(path)
     with progress("planning", unit="visitors") as moved:
         found = run(wish, workers=processes(workers), progress=moved)
     if as_json:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.accounting import epsilon_of
-from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, promised, say, strict_json
+from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, promised, say, strict_json, writable
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Result, World, summary
 from quietshelf.loop import simulate as run
@@ -92,6 +92,7 @@ def simulate(
     check_calibrations(world, contestants, horizon=horizon)
     if curve is not None:
         can_draw(curve)
+        writable(curve)
     with progress("simulating", unit="visitors", kept=KEPT) as moved:
         result = run(
             world,

@@ -121,7 +121,7 @@ def _promise(found: Planned) -> PlanTable:
     second = first.batch_size(wish.dim, first.batch_size(wish.dim, None))
     rows = [
         ["promise to one person", f"ρ = {shown(wish.rho)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
-        ["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)}, {wish.shelves} of them"],
+        *([["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)}, {wish.shelves} of them"]] * (wish.shelves > 1)),
         ["first release", f"after {first.batch_size(wish.dim, None):,} visitors, the next after {second:,} more"],
         ["simulated", f"{found.replicates} shops of {found.horizon:,} visitors"],
     ]
@@ -159,9 +159,11 @@ def _caps(found: Planned) -> PlanTable:
         settings = _quiet(one)
         figures = [shown(settings.rho_per_release), f"{settings.batch_size(found.wish.dim, None):,}"]
         rows.append([str(cap), *figures, f"{100 * one.variant.counted:.0f} %", _pm(one.regret), _percent(one.kept)])
+    returns = found.wish.returns
+    often = "once" if returns == 1 else f"{returns:g} times"
     note = (
         f"A person counts at most so many times, and each release spends rho / visits. Here everybody comes "
-        f"{found.wish.returns:g} times (--returns); visits beyond the cap are served and count for nothing."
+        f"{often} (--returns); visits beyond the cap are served and count for nothing."
     )
     head = ("visits", "ρ a release", "first release", "visits that count", "revenue lost", "of no privacy")
     return PlanTable("The person cap", head, rows, note)

@@ -122,13 +122,13 @@ def _hotels(rows: Any) -> tuple[FloatArray, list[str]]:
     for name in ("prop_starrating", "prop_review_score", "prop_log_historical_price"):
         values[name] = values[name].where(values[name] > 0)
     means = values.groupby("prop_id")[columns].mean()
-    gaps = {name: int(count) for name, count in means.isna().sum().items() if count}
+    gaps = [f"{count} in {name}" for name, count in means.isna().sum().items() if count]
     notes = [
         f"hotel features: means over searches, prices held between {PRICES[0]:g} and {PRICES[1]:g} dollars; a zero of "
         "stars, review or historical price counts as missing"
     ]
     if gaps:
-        notes.append(f"hotels without any value take the median hotel's: {gaps}")
+        notes.append(f"hotels without any value take the median hotel's: {', '.join(gaps)}")
     filled = means.fillna(means.median()).fillna(0.0)
     return filled.to_numpy(dtype=np.float64), notes
 
