@@ -55,13 +55,14 @@ def _print(found: dict[str, Any]) -> None:
             cost, reach = shown(float(event["rho"])), shown(float(event["sensitivity"]))
             noise = shown_below(float(event["noise"]))
             line = f"  batch {event['visitors']}: {event['name']}, sensitivity {reach}, noise {noise}"
-            typer.echo(f"{line}, rho {cost} {event['detail']}".rstrip())
+            typer.echo(f"{line}, rho {cost}" + (f"; {event['detail']}" if event["detail"] else ""))
         dearest = "dearest batch counts" if shelf["visits"] == 1 else f"{shelf['visits']} dearest batches count"
         typer.echo(f"  to one {shelf['unit']} the {dearest}: rho {shown(float(shelf['rho']))}")
-        typer.echo("  ledger and releases differ: " + "; ".join(shelf["wrong"]) if shelf["wrong"] else "  verified")
+        well = "what is stored agrees with itself, see below" if found["wrong"] else "verified"
+        typer.echo("  ledger and releases differ: " + "; ".join(shelf["wrong"]) if shelf["wrong"] else f"  {well}")
+    typer.echo(f"to somebody on all shelves: rho = {shown(float(found['rho']))}")
     for line in found["wrong"]:
         typer.echo(f"not verified: {line}")
-    typer.echo(f"to somebody on all shelves: rho = {shown(float(found['rho']))}")
 
 
 def _count(number: int, what: str) -> str:

@@ -33,8 +33,8 @@ from quietshelf.types import require
 
 LOST = "released after the backup that was restored; its figures are lost"
 AGAIN = (
-    "{when}: a backup was restored. {visitors} visitors of batches that were not released were left out, and {lost} "
-    "releases made after the backup are in the ledger by their cost alone. A person counted after the backup may be "
+    "{when}: a backup was restored. {visitors} visitors of batches that were not released were left out. Releases "
+    "made after the backup ({lost}) are in the ledger by their cost alone. A person counted after the backup may be "
     "counted again: from now on the promise is to a visit, not to a person."
 )
 UNSURE = "the process ended while it was released; its figures are not stored"

@@ -25,7 +25,7 @@ from quietshelf.types import FloatArray
 TOLERANCE = 1e-9
 """Another machine's linear algebra may round the estimate differently; costs are compared to the last bit."""
 
-BEHIND = "shelf {name}: {count} releases are missing, so this is a backup; start the service, which enters their cost"
+BEHIND = "shelf {name}: releases are missing ({count}), so this is a backup; start the service, which enters their cost"
 
 
 def verify(connection: Connection, row: Row) -> list[str]:
