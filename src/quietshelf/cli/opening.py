@@ -28,7 +28,7 @@ def settings_of(config: Path | None, flags: dict[str, str | int | None], other: 
 
     named = {name: value for name, value in flags.items() if value is not None}
     found = settings.read(config, flags={**settings.assigned(other), **named})
-    say(f"database {found.database.rpartition('@')[2]}, secrets in {found.secrets}")
+    say(f"database {found.shown}, secrets in {found.secrets}")
     return found
 
 
