@@ -55,6 +55,13 @@ def test_colours_only_where_somebody_sees_them() -> None:
     assert "✔ ok" in piped.stdout
 
 
+def test_completion_is_made_for_the_command_even_when_run_as_a_module() -> None:
+    """A script for 'python -m quietshelf' would be of no shell's grammar."""
+    assert "Usage: quietshelf simulate" in command("simulate", "--help").stdout
+    script = command("--show-completion", "bash", SHELL="/bin/bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert "_QUIETSHELF_COMPLETE=complete_bash" in script.stdout
+
+
 def test_progress_shows_the_time_left_at_a_terminal() -> None:
     """A bar with elapsed time and time left; in a pipe nothing is redrawn."""
     seen = at_a_terminal("simulate", *TINY)

@@ -32,20 +32,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(audit)
-app.command()(bench)
-app.command()(demo)
-app.command()(doctor)
-app.add_typer(keys, name="keys")
-app.command()(ledger)
-app.command()(restore)
-app.command()(serve)
-app.add_typer(expedia, name="expedia")
-app.command()(fit)
-app.command()(plan)
-app.command()(replay)
-app.command()(reproduce)
-app.command()(simulate)
+PANELS = {
+    "Start here": (demo, plan, doctor),
+    "Studies and audits": (simulate, reproduce, audit, bench),
+    "A log": (fit, replay),
+    "The service": (serve, ledger, restore),
+}
+for panel, commands in PANELS.items():
+    for each in commands:
+        app.command(rich_help_panel=panel)(each)
+app.add_typer(expedia, name="expedia", rich_help_panel="A log")
+app.add_typer(keys, name="keys", rich_help_panel="The service")
 
 
 def _version(wanted: bool) -> None:
@@ -69,7 +66,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign is no reason to lose a result
     try:
-        app()
+        app(prog_name="quietshelf")  # also where it was started as a module: completion is made for this name
     except ModuleNotFoundError as error:
         _end(f"{error}", "`quietshelf doctor` lists what is missing and how to install it.")
     except BrokenExecutor:

@@ -83,7 +83,8 @@ def _table(given: PlanTable) -> Table:
 
 def _write(found: Planned, plot: Path | None, report: Path | None) -> None:
     wish = found.wish
-    shop = f"{wish.capacity} of {wish.items:,} items shown, d = {wish.dim}, {wish.visitors:,} visitors"
+    came = f"{wish.visitors:,} visitors" + (f", {found.horizon:,} simulated" if found.horizon < wish.visitors else "")
+    shop = f"{wish.capacity} of {wish.items:,} items shown, d = {wish.dim}, {came}"
     if plot is not None:
         say(f"drawn: {plan_plot(price_curves(found), plot, title=shop)}")
     if report is not None:
