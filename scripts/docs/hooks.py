@@ -14,6 +14,7 @@ sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "src")) if path not in s
 from mkdocs.structure.files import File, Files  # noqa: E402 - after the path is set
 from scripts.docs.pages import generated  # noqa: E402 - the same
 
+PICTURE = re.compile(r'<img [^>]*src="([^"]*images/(?:dashboard|studies)/[^"]+)"[^>]*>')
 DRAWING = re.compile(r'<img alt="([^"]*)" src="[^"]*?(images/concepts/[^"/]+\.svg)" ?/?>')
 
 
@@ -25,7 +26,8 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 
 def on_page_content(html: str, *, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001 - mkdocs passes them
-    """Put drawings into the page itself, where they take its colours, light or dark."""
+    """Put drawings into the page itself, where they take its colours, light or dark; let pictures be opened in full."""
+    html = PICTURE.sub(lambda match: f'<a href="{match.group(1)}">{match.group()}</a>', html)
     return DRAWING.sub(lambda match: _drawing(Path(config.docs_dir) / match.group(2), match.group(1)), html)
 
 
