@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -99,16 +100,11 @@ def _groups(series: Sequence[Series], keys: Sequence[str]) -> list[list[Series]]
 
 def _order(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     """Neighbours along a setting, all other settings equal."""
-    key, falls = claim["along"], claim["direction"] == "falls"
-    pairs = []
-    ranks = {value: place for place, value in enumerate(values_of(group, key))}
-    for one in group:
-        for other in group:
-            if ranks[other[key]] == ranks[one[key]] + 1 and _alike(one, other, {key}):
-                large, small = (one, other) if falls else (other, one)
-                rest = _varying(group, [one, other], {key})
-                subject = f"{described(large, [key])} above {described(small, [key])}"
-                pairs.append((f"{subject}{_beside(rest)}", large.final, small.final))
+    key, pairs = claim["along"], []
+    for one, other in product(group, group):
+        if _follows(one, other, key, group):
+            large, small = (one, other) if claim["direction"] == "falls" else (other, one)
+            pairs.append((_sides(large, small, [key], group), large.final, small.final))
     return pairs
 
 
@@ -117,9 +113,7 @@ def _versus(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     keys = {*claim["better"], *claim["worse"]}
     return [
         (_sides(worse, better, sorted(keys), group), worse.final, better.final)
-        for better in matching(group, claim["better"])
-        for worse in matching(group, claim["worse"])
-        if _alike(better, worse, keys)
+        for better, worse in _opponents(claim, group)
     ]
 
 
@@ -185,19 +179,13 @@ def _reaches(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 def _widens(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     """The gap between worse and better at one value of a setting above that at the value before."""
-    key, keys = claim["along"], {*claim["better"], *claim["worse"]}
-    gaps = [
-        (better, worse.final - better.final)
-        for better in matching(group, claim["better"])
-        for worse in matching(group, claim["worse"])
-        if _alike(better, worse, keys)
-    ]
-    ranks = {value: place for place, value in enumerate(values_of(group, key))}
+    key = claim["along"]
+    gaps = [(better, worse.final - better.final) for better, worse in _opponents(claim, group)]
     return [
         (f"gap at {described(other, [key])} above gap at {described(one, [key])}", wide, narrow)
         for one, narrow in gaps
         for other, wide in gaps
-        if ranks[other[key]] == ranks[one[key]] + 1 and _alike(one, other, {key})
+        if _follows(one, other, key, group)
     ]
 
 
@@ -251,26 +239,41 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict:
     return "fails" if "fails" in verdicts else "undecided"
 
 
+def _opponents(claim: Mapping[str, Any], group: Sequence[Series]) -> list[tuple[Series, Series]]:
+    """(better, worse), all other settings that both have being equal."""
+    better, worse = (matching(group, claim[side]) for side in ("better", "worse"))
+    keys = {*claim["better"], *claim["worse"]}
+    return [(one, other) for one in better for other in worse if _alike(one, other, keys)]
+
+
+def _follows(one: Series, other: Series, key: str, group: Sequence[Series]) -> bool:
+    """Whether the other has the next value of a setting in the group, all other settings that both have being equal."""
+    if not _alike(one, other, {key}):
+        return False
+    values = values_of(group, key)
+    return bool(values.index(other[key]) == values.index(one[key]) + 1)
+
+
 def _alike(one: Series, other: Series, apart: set[str]) -> bool:
     """Whether all settings that both have are equal, but for some."""
     both = set(one.settings) & set(other.settings)
     return all(one[key] == other[key] for key in both - apart)
 
 
-def _varying(group: Sequence[Series], members: Sequence[Series], apart: set[str]) -> str:
-    """The settings of the members that are not the same in the whole group."""
-    keys = [key for key in members[0].settings if key not in apart and len(values_of(group, key)) > 1]
-    return described(members[0], keys)
+def _varying(group: Sequence[Series], one: Series, apart: set[str]) -> str:
+    """The settings of one that are not the same in the whole group."""
+    keys = [key for key in one.settings if key not in apart and len(values_of(group, key)) > 1]
+    return described(one, keys)
 
 
 def _sides(worse: Series, better: Series, keys: list[str], group: Sequence[Series]) -> str:
-    rest = _varying(group, [better], set(keys))
+    rest = _varying(group, better, set(keys))
     return f"{described(worse, keys)} above {described(better, keys)}{_beside(rest)}"
 
 
 def _of(one: Series, group: Sequence[Series]) -> str:
     """What tells one contestant from the others of its group."""
-    return _beside(_varying(group, [one], set()))
+    return _beside(_varying(group, one, set()))
 
 
 def _beside(rest: str) -> str:

@@ -36,7 +36,7 @@ class Study:
         summary: What it is for, in a few sentences.
         horizon: Visitors a replicate; a world may have its own.
         replicates: Independent worlds.
-        seed: Equal seeds give equal rows, on any machine count.
+        seed: Equal seeds give equal rows, on any number of machines.
         block: Replicates that run side by side in one unit of work.
         together: The most contestants of one cell.
         checkpoints: How many times, evenly spread, rows are noted.
@@ -44,7 +44,7 @@ class Study:
         worlds: Settings of each world, lists resolved.
         policies: Settings of each contestant, lists resolved; ``worlds`` in them names those it takes part in.
         claims: What is claimed, as `claims.judge` reads it.
-        figures: What is drawn, as `report.panels` reads it.
+        figures: What is drawn, as `report.plotted` reads it.
     """
 
     name: str
@@ -142,8 +142,8 @@ def read_study(path: Path) -> Study:
     require(not unknown, f"a study has the keys {', '.join((*HEAD, *TABLES))}", unknown=unknown)
     require(not missing, f"a study needs {', '.join(NEEDED)}", missing=missing)
     head: Settings = {key: raw[key] for key in HEAD if key in raw}
-    worlds = tuple(_unique(world for table in raw.get("worlds", ()) for world in _grid(table)))
-    policies = tuple(_unique(policy for table in raw.get("policies", ()) for policy in _grid(table, keep=("worlds",))))
+    worlds = tuple(_unique(world for table in raw["worlds"] for world in _grid(table)))
+    policies = tuple(_unique(policy for table in raw["policies"] for policy in _grid(table, keep=("worlds",))))
     tables: Settings = {key: tuple(raw.get(key, ())) for key in ("claims", "figures")}
     return Study(name=path.stem, worlds=worlds, policies=policies, **head, **tables)
 
