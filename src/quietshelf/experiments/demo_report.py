@@ -21,7 +21,7 @@ from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
 from quietshelf.loop import Result
 from quietshelf.report.charts import Curve
 from quietshelf.report.demo_page import DemoStory
-from quietshelf.report.series import band
+from quietshelf.report.series import band, from_the_start
 from quietshelf.types import FloatArray
 
 NEXT = (
@@ -180,8 +180,7 @@ def _cards(found: Demonstration) -> Iterator[tuple[str, str, str]]:
 def _curves(result: Result) -> Iterator[Curve]:
     x = np.array([0, *result.times], dtype=np.float64)
     for tone, (label, regret) in enumerate(result.regret.items()):
-        mean, half = band(np.pad(regret, ((0, 0), (1, 0))))  # nobody has lost anything before the first visitor
-        yield Curve(label, x, mean, np.nan_to_num(half), tone)
+        yield Curve(label, x, *band(from_the_start(regret)), tone)
 
 
 def _row(line: Line) -> list[str]:

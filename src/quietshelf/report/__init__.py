@@ -5,7 +5,6 @@ from quietshelf.report.page import Section, Table, write_page
 from quietshelf.report.panels import draw
 from quietshelf.report.plotted import Plotted, plotted, write_csv
 from quietshelf.report.series import Series
-from quietshelf.report.tastes import taste_plot
 
 __all__ = [
     "Plotted",
@@ -15,7 +14,6 @@ __all__ = [
     "draw",
     "plotted",
     "regret_curves",
-    "taste_plot",
     "write_csv",
     "write_page",
 ]

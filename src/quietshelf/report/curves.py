@@ -9,20 +9,17 @@ import numpy as np
 
 from quietshelf.loop import Result
 from quietshelf.loop.result import standard_error
-from quietshelf.report.style import figure, look
+from quietshelf.report.series import from_the_start
+from quietshelf.report.style import curve, figure, look
 
 
 def regret_curves(result: Result, path: Path, *, title: str = "") -> Path:
     """Draw cumulative regret; bands are two standard errors of the mean over replicates."""
     with figure(path) as axes:
         times = [0, *result.times]
-        for index, (label, final) in enumerate(result.regret.items()):
-            regret = np.pad(final, ((0, 0), (1, 0)))  # nobody has lost anything before the first visitor
-            mean = regret.mean(axis=0)
-            error = np.nan_to_num(standard_error(regret))
-            style = look(index)
-            axes.plot(times, mean, label=label, **style)
-            axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=style["color"], alpha=0.18, linewidth=0)
+        for index, (label, regret) in enumerate(result.regret.items()):
+            lost = from_the_start(regret)
+            curve(axes, times, lost.mean(axis=0), 2 * np.nan_to_num(standard_error(lost)), label=label, **look(index))
         axes.set_yscale("symlog", linthresh=1.0)
         axes.set_ylim(bottom=0)
         ticks = ticks_up_to(axes.get_ylim()[1])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quietshelf.report.plotted import VISITORS, Line, Panel, Plotted
-from quietshelf.report.style import figures, look
+from quietshelf.report.style import curve, dots, figures, look
 
 FLOOR_STYLE = {"color": "0.35", "linewidth": 1.1}
 FLOOR_DASHES = ((0, (1, 1)), (0, (5, 2)), (0, (3, 1, 1, 1)))
@@ -70,21 +70,8 @@ def _line(axes: Any, line: Line, style: dict[str, Any], *, points: bool) -> None
     if np.isnan(line.x).any():  # no place on the axis: the same everywhere
         axes.axhline(line.mean[0], label=line.label, **style)
         return
-    if points:
-        axes.errorbar(
-            line.x, line.mean, yerr=_bars(line), label=line.label, marker="o", markersize=4, capsize=3, **style
-        )
-        return
-    axes.plot(line.x, line.mean, label=line.label, **style)
-    axes.fill_between(
-        line.x, line.mean - line.half, line.mean + line.half, color=style["color"], alpha=0.18, linewidth=0
-    )
-
-
-def _bars(line: Line) -> Any:
-    """Error bars that stay above zero, where a logarithmic scale can show them."""
-    low = np.minimum(line.half, 0.999 * line.mean)
-    return np.nan_to_num(np.stack([low, line.half]))
+    drawn = dots if points else curve
+    drawn(axes, line.x, line.mean, line.half, label=line.label, **style)
 
 
 def _legend(canvas: Any, grid: Any) -> None:

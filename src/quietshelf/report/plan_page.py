@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from quietshelf.report.charts import Curve, line_chart
 from quietshelf.report.document import figure, section, table, text, write_document
+from quietshelf.report.style import dots, look
 from quietshelf.report.style import figure as drawing
-from quietshelf.report.style import look
 
 X_LABEL, Y_LABEL = "ρ of the shelf (log scale)", "revenue lost (log scale)"
 
@@ -40,18 +38,7 @@ def plan_plot(curves: Sequence[Curve], path: Path, *, title: str) -> Path:
     """The picture alone, as png, svg or pdf."""
     with drawing(path) as axes:
         for curve in curves:
-            low = np.minimum(curve.half, 0.999 * curve.mean)
-            bars = np.stack([low, curve.half])
-            axes.errorbar(
-                curve.x,
-                curve.mean,
-                yerr=bars,
-                label=curve.label,
-                marker="o",
-                capsize=3,
-                markersize=4,
-                **look(curve.tone),
-            )
+            dots(axes, curve.x, curve.mean, curve.half, label=curve.label, **look(curve.tone))
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel(X_LABEL)

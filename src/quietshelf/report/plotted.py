@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.report.series import Series, band, described, matching, values_of, words
+from quietshelf.report.series import Series, band, described, from_the_start, matching, values_of, words
 from quietshelf.types import FloatArray, one_of
 
 KINDS = ("curves", "final")
@@ -113,7 +113,7 @@ def _curves(figure: Mapping[str, Any], members: Sequence[Series], floor: bool) -
     keys = ["policy"] if floor else figure["lines"]
     found = []
     for one in _in_order(members, keys):
-        mean, half = band(np.pad(one.regret, ((0, 0), (1, 0))))  # nobody has lost anything before the first visitor
+        mean, half = band(from_the_start(one.regret))
         found.append(Line(_label(one, keys, floor), np.pad(one.times, (1, 0)), mean, half, floor))
     return found
 

@@ -54,6 +54,11 @@ def values_of(series: Iterable[Series], key: str) -> list[Any]:
     return [*numbers, *(value for value in found if not isinstance(value, int | float))]
 
 
+def from_the_start(regret: FloatArray) -> FloatArray:
+    """Regret over time, (replicates, n), with a zero before: nobody has lost anything before the first visitor."""
+    return np.pad(regret, ((0, 0), (1, 0)))
+
+
 def band(samples: FloatArray, confidence: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
     """Mean over the first axis and half the width of its Student confidence interval; NaN for a single sample.
 

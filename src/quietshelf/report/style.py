@@ -6,10 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietshelf.types import require
+import numpy as np
+
+from quietshelf.types import FloatArray, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import ArrayLike
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette, the readable ones first."""
@@ -52,6 +56,18 @@ def figures(
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
             canvas.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def curve(axes: Any, x: ArrayLike, mean: FloatArray, half: FloatArray, **style: Any) -> None:
+    """A line with a band of its colour around it."""
+    axes.plot(x, mean, **style)
+    axes.fill_between(x, mean - half, mean + half, color=style["color"], alpha=0.18, linewidth=0)
+
+
+def dots(axes: Any, x: ArrayLike, mean: FloatArray, half: FloatArray, **style: Any) -> None:
+    """Points with error bars that stay above zero, where a logarithmic scale can show them."""
+    bars = np.nan_to_num(np.stack([np.minimum(half, 0.999 * mean), half]))
+    axes.errorbar(x, mean, yerr=bars, marker="o", markersize=4, capsize=3, **style)
 
 
 def can_draw(path: Path) -> None:
