@@ -28,7 +28,6 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="quietshelf",
-    help="Choose what to show each visitor, learn from what they choose, and prove a limit to what it reveals.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from quietshelf.logs.files import EXTRA, pandas
 from quietshelf.logs.files import reading as opened
 from quietshelf.logs.log import Log
-from quietshelf.logs.rules import KNOWN, NEEDED, feature_columns, is_shown, numbers, problems
+from quietshelf.logs.rules import NEEDED, feature_columns, is_shown, numbers, problems
 from quietshelf.types import FloatArray, IntArray, require
 
 IDS = ("round", "item", "person")
@@ -120,11 +120,9 @@ def _built(table: Any) -> Log:
         item_names=tuple(features),
         visitor_names=tuple(visitor),
         person=_persons(first),
-        time=None
-        if "time" not in table.columns
-        else np.asarray(first["time"].rank(method="first")).astype(np.int64) - 1,
+        time=_ranks(first),
         propensity=_column(first, "propensity", None),
-        random=None if "random" not in table.columns else np.asarray(_column(first, "random", None) == 1),
+        random=np.asarray(_column(first, "random", None) == 1) if "random" in first.columns else None,
     )
 
 
@@ -139,11 +137,14 @@ def _matrix(table: Any, columns: list[str]) -> FloatArray:
     return np.column_stack(values) if values else np.empty((len(table), 0))
 
 
+def _ranks(first: Any) -> IntArray | None:
+    if "time" not in first.columns:
+        return None
+    return np.asarray(first["time"].rank(method="first")).astype(np.int64) - 1
+
+
 def _persons(first: Any) -> IntArray | None:
     """Numbers in the order of the ids themselves: an order that does not depend on anybody's rows."""
     if "person" not in first.columns:
         return None
     return np.asarray(np.unique(first["person"].astype(str).to_numpy(dtype=str), return_inverse=True)[1])
-
-
-__all__ = ["KNOWN", "BadLog", "as_log", "from_wide", "read_log", "read_table"]

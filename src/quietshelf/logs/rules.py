@@ -54,10 +54,9 @@ def problems(table: Any) -> list[Problem]:
 
 def feature_columns(table: Any) -> tuple[list[str], list[str]]:
     """The columns that are features: of the visitor, of the item."""
-    others = [str(name) for name in table.columns if name not in KNOWN]
-    return [name for name in others if name.startswith(VISITOR)], [
-        name for name in others if not name.startswith(VISITOR)
-    ]
+    found = [str(name) for name in table.columns if name not in KNOWN]
+    visitor = [name for name in found if name.startswith(VISITOR)]
+    return visitor, [name for name in found if name not in visitor]
 
 
 def numbers(table: Any, column: str) -> Any:

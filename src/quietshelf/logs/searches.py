@@ -14,6 +14,8 @@ from quietshelf.logs.files import replacing
 from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, check_shape, finite, require, whole
 
 FORMAT = "quietshelf searches 1"
+NUMBERS = ("visitor", "catalogue", "shown", "choice", "ids", "item_ids")
+TEXTS = ("visitor_names", "item_names", "notes")
 
 
 class Rounds(NamedTuple):
@@ -108,12 +110,6 @@ class Searches:
         with replacing(target) as handle:
             np.savez_compressed(handle, allow_pickle=False, format=np.array(FORMAT), **numbers, **texts)
         return target
-
-
-NUMBERS = ("visitor", "catalogue", "shown", "choice", "ids", "item_ids")
-
-
-TEXTS = ("visitor_names", "item_names", "notes")
 
 
 def load(path: str | Path) -> Searches:
