@@ -42,11 +42,9 @@ def fit(
 
     require(0 < delta < 1, "delta must be in (0, 1)", delta=delta)
     require(rho is None or ridge == 0, "ridge is for fits without privacy: leave it out, or rho", ridge=ridge, rho=rho)
+    chosen_map, declared = named(feature_map), parse_scales(scales)
     given = read_any(log, wide=wide)
-    declared = parse_scales(scales)
-    if declared:
-        given = scaled(given, declared)
-    chosen_map = named(feature_map)
+    given = scaled(given, declared) if declared else given
     if rho is None:
         answer = _exact(given, chosen_map, ridge)
     else:

@@ -42,30 +42,29 @@ def replay(
     from quietshelf.environments.replay import world_of
     from quietshelf.logs.encoded import parse_scales, read_any, scaled
     from quietshelf.logs.log import Log
+    from quietshelf.loop import Setting
+    from quietshelf.loop.replaying import replays
 
+    _, contestants = parse_contestants(policy, rho)
+    chosen_map, declared = named(feature_map), parse_scales(scales)
     given = read_any(log, wide=wide)
-    declared = parse_scales(scales)
     given = scaled(given, declared) if declared else given
     if not isinstance(given, Log):
         rule = "replay needs a log in long or wide format; searches of hotels have `quietshelf reproduce hotels --data`"
         raise ValueError(f"{rule}, got log={str(log)!r}")
-    chosen_map = named(feature_map)
     world = world_of(given, chosen_map, ridge=ridge, capacity=capacity)
-    _, contestants = parse_contestants(policy, rho)
     rows = _simulated(world, contestants, horizon=horizon, replicates=replicates, seed=seed)
-    _replayed(rows, given, chosen_map, world, contestants, seed)
+    candidates = given.offerable(chosen_map)
+    setting = Setting(world=world, worlds=1, horizon=len(given), tastes=lambda: world.theta[None])
+    for row, entrant in zip(rows, contestants, strict=True):
+        answers = replays(given, candidates, entrant, setting, seed=seed)
+        row |= {name: found if isinstance(found, str) else asdict(found) for name, found in answers.items()}
     items = "candidates of each round" if given.candidates else "every item of the log, at its average"
-    answer = {"private": False, "statement": NOT_PRIVATE, "items": items, "policies": rows}
+    answer: dict[str, Any] = {"private": False, "statement": NOT_PRIVATE, "items": items, "policies": rows}
     if as_json:
         typer.echo(strict_json(answer))
-        return
-    out.print(_table(rows, horizon))
-    for row in rows:
-        for name in ("rejection", "inverse_propensity"):
-            if isinstance(row[name], str):
-                out.print(f"{row['policy']}, {name.replace('_', ' ')}: no answer: {row[name]}", markup=False)
-    out.print(f"The simulated world offers {items}.")
-    out.print(NOT_PRIVATE)
+    else:
+        _print(answer, horizon)
 
 
 def _simulated(world: Any, contestants: list[Any], *, horizon: int, replicates: int, seed: int) -> list[dict[str, Any]]:
@@ -85,30 +84,14 @@ def _simulated(world: Any, contestants: list[Any], *, horizon: int, replicates: 
     ]
 
 
-def _replayed(
-    rows: list[dict[str, Any]], log: Any, chosen_map: Any, world: Any, contestants: list[Any], seed: int
-) -> None:
-    """Add both answers of the log itself to each row: figures, or the reason why there are none."""
-    from numpy.random import SeedSequence
-
-    from quietshelf.loop import Setting
-    from quietshelf.loop.replaying import Unsupported, inverse_propensity, rejection, replayable
-    from quietshelf.types import Streams
-
-    for row, contestant in zip(rows, contestants, strict=True):
-        noise, chance, thinning = (Streams([child]) for child in SeedSequence(seed).spawn(3))
+def _print(answer: dict[str, Any], horizon: int) -> None:
+    out.print(_table(answer["policies"], horizon))
+    for row in answer["policies"]:
         for name in ("rejection", "inverse_propensity"):
-            try:
-                ready = replayable(log, log.offerable(chosen_map))
-                setting = Setting(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
-                curator = contestant.curator(setting, noise)
-                if name == "rejection":
-                    found = rejection(ready, contestant.policy, curator, chance=chance, thinning=thinning)
-                else:
-                    found = inverse_propensity(ready, contestant.policy, curator, chance=chance)
-                row[name] = asdict(found)
-            except Unsupported as reason:
-                row[name] = str(reason)
+            if isinstance(row[name], str):
+                out.print(f"{row['policy']}, {name.replace('_', ' ')}: no answer: {row[name]}", markup=False)
+    out.print(f"The simulated world offers {answer['items']}.")
+    out.print(answer["statement"])
 
 
 def _table(rows: list[dict[str, Any]], horizon: int) -> Table:

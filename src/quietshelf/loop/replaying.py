@@ -13,14 +13,29 @@ size tells.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.random import SeedSequence
 
 from quietshelf.choice.features import Dense
 from quietshelf.logs.log import Candidates, Log
-from quietshelf.types import NOTHING, BoolArray, Context, Curator, FloatArray, IntArray, Policy, Random, Round, require
+from quietshelf.loop.contest import Contestant, Setting
+from quietshelf.types import (
+    NOTHING,
+    BoolArray,
+    Context,
+    Curator,
+    FloatArray,
+    IntArray,
+    Policy,
+    Random,
+    Round,
+    Streams,
+    require,
+)
 
 FEWEST = 30
 """Matches, in effect, under which no answer is given: an interval from fewer means nothing."""
@@ -52,6 +67,10 @@ class Estimate:
     matches: int
     effective: float
     rounds: int
+
+
+Answer = Estimate | str
+"""What was found, or the reason why there is nothing to be found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +119,22 @@ def replayable(log: Log, candidates: Candidates) -> Replayed:
         )
     order = np.arange(len(log)) if log.time is None else np.argsort(log.time, kind="stable")
     return Replayed(candidates, propensity, order[known[order]])
+
+
+def replays(log: Log, candidates: Candidates, one: Contestant, setting: Setting, *, seed: int) -> dict[str, Answer]:
+    """What the log itself answers for a contestant, by the name of the method; or why it does not."""
+    noise, chance, thinning = (Streams([child]) for child in SeedSequence(seed).spawn(3))
+    methods: dict[str, Callable[[Replayed, Curator], Estimate]] = {
+        "rejection": lambda ready, curator: rejection(ready, one.policy, curator, chance=chance, thinning=thinning),
+        "inverse_propensity": lambda ready, curator: inverse_propensity(ready, one.policy, curator, chance=chance),
+    }
+    found: dict[str, Answer] = {}
+    for name, method in methods.items():
+        try:
+            found[name] = method(replayable(log, candidates), one.curator(setting, noise))
+        except Unsupported as reason:
+            found[name] = str(reason)
+    return found
 
 
 def rejection(replayed: Replayed, policy: Policy, curator: Curator, *, chance: Random, thinning: Random) -> Estimate:
