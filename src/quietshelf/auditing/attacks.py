@@ -29,6 +29,7 @@ from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Party, Setting, run
 from quietshelf.loop.named import PRIVATE, MakeDpmnl, contestant
 from quietshelf.release.dpmnl import DpmnlEpsilonDelta
+from quietshelf.release.quiet import Quiet
 from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.statistics import svec
 from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, one_of
@@ -157,7 +158,7 @@ def _horizon(policy: str, rho: float) -> int:
     """Long enough for the target to be released and used."""
     if policy != "quiet":
         return 24
-    return math.ceil(7 * WORLD.dim / math.sqrt(rho)) + AFTER
+    return Quiet(rho=rho).batch_size(WORLD.dim, None) + AFTER
 
 
 def _incidence(assortment: IntArray) -> FloatArray:

@@ -67,10 +67,11 @@ def _serve(visitors: int) -> shop.Served:
 
 
 def _contest(horizon: int, replicates: int, workers: int) -> Result:
-    with progress(f"2. {replicates} shops, five policies", unit="visitors") as moved:
+    entrants = shop.contestants()
+    with progress(f"2. {replicates} shops, {len(entrants)} policies", unit="visitors") as moved:
         return run(
             shop.WORLD,
-            shop.contestants(),
+            entrants,
             horizon=horizon,
             replicates=replicates,
             seed=shop.SEED,

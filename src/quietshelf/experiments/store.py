@@ -82,7 +82,8 @@ class Store:
             table = pq.read_table(self.path(unit), partitioning=None)
             made_for = (table.schema.metadata or {}).get(b"fingerprint", b"").decode()
             if made_for != self._study.fingerprint:
-                raise ValueError(f"rows must be of this study, got {self.path(unit)} of another one")
+                rule = "rows must be of this study: remove those of another one, or choose another folder"
+                raise ValueError(f"{rule}, got {self.path(unit)}")
             tables.append(table.replace_schema_metadata(None))
         return pa.concat_tables(tables, promote_options="default")
 

@@ -81,9 +81,13 @@ def words(key: str, value: Any) -> str:
 
     >>> words("rho", 0.1), words("share", 0.9), words("fits", "auto"), words("calibration", "paper")
     ('ρ = 0.1', '90 % to the MLE', 'D_MLE = auto', 'constants as printed')
+    >>> words("trigger", "doubling"), words("calibration", "mean-width")
+    ('at doubled numbers of visitors', 'mean-width')
     """
     if value is None:
         return "any"
+    if key in _WORDS:
+        return _WORDS[key].get(value, str(value))
     if key in _FORMATS:
         return _FORMATS[key](value)
     return f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
@@ -98,7 +102,16 @@ def _is(found: Any, wanted: Any) -> bool:
     return found in wanted if isinstance(wanted, list | tuple) else bool(found == wanted)
 
 
-_CALIBRATIONS = {"paper": "constants as printed", "sound": "sound calibration"}
+_WORDS: dict[str, dict[str, str]] = {
+    "calibration": {"paper": "constants as printed", "sound": "sound calibration"},
+    "conversion": {"text": "ε by the text", "lemma": "ε by the lemma"},
+    "schedule": {"own": "own trigger", "equal": "equal schedule"},
+    "trigger": {
+        "since-last": "since the last fit",
+        "literal": "literal trigger",
+        "doubling": "at doubled numbers of visitors",
+    },
+}
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "rho": lambda value: f"ρ = {value:g}",
     "share": lambda value: f"{100 * value:g} % to the MLE",
@@ -108,10 +121,6 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "capacity": lambda value: f"K = {value}",
     "policy": str,
     "world": str,
-    "calibration": lambda value: _CALIBRATIONS.get(value, str(value)),
-    "conversion": lambda value: {"text": "ε by the text", "lemma": "ε by the lemma"}[value],
-    "schedule": lambda value: {"own": "own trigger", "equal": "equal schedule"}[value],
-    "trigger": lambda value: {"since-last": "since the last fit", "literal": "literal trigger"}[value],
     "contexts": lambda value: f"{value} contexts",
     "horizon": lambda value: f"T = {value:,}",
 }
