@@ -108,6 +108,19 @@ def listed(given: Sequence[str]) -> list[str]:
     return [word.strip() for text in given for word in text.split(",")]
 
 
+def numbers(name: str, words: Sequence[str]) -> list[float]:
+    """Words as numbers.
+
+    >>> numbers("rho", ["0.1", "1"])
+    [0.1, 1.0]
+    """
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        text = ",".join(words)
+        raise ValueError(f"{name} must be numbers separated by commas, got {name}={text!r}") from None
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import Json, out, progress, strict_json
-from quietshelf.cli.simulate import Budgets, Policies, parse_contestants
+from quietshelf.cli.contestants import Budgets, Policies, parse_contestants
 from quietshelf.report.numbers import number
 
 NOT_PRIVATE = (

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.table import Table
 
 from quietshelf.accounting import epsilon_of
-from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, promised, say, strict_json, writable
+from quietshelf.cli.console import (
+    Json,
+    Workers,
+    listed,
+    numbers,
+    out,
+    processes,
+    progress,
+    promised,
+    say,
+    strict_json,
+    writable,
+)
+from quietshelf.cli.contestants import Budgets, Policies, check_calibrations, parse_contestants
 from quietshelf.environments import Synthetic
-from quietshelf.loop import Contestant, Result, World, summary
+from quietshelf.loop import Result, summary
 from quietshelf.loop import simulate as run
-from quietshelf.loop.named import GEOMETRIES, MAKERS, PRIVATE, MakeDpmnl, contestant
 from quietshelf.loop.result import standard_error
-from quietshelf.release import epsilon_delta, perturbation_cost
-from quietshelf.release.noise import Simulated
 from quietshelf.report import regret_curves
 from quietshelf.report.numbers import number
 from quietshelf.report.style import can_draw
-from quietshelf.types import one_of
 
 FLOOR = ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl")
 """Without privacy; the best of those that take part is the floor that others are measured against."""
@@ -30,22 +38,6 @@ KEPT = (
     "Nothing was kept: a simulation is not resumed. "
     "`quietshelf reproduce STUDY.toml` keeps what is done and goes on from there."
 )
-USUAL = ("quiet", "greedy", "uniform")
-CALIBRATIONS = dict.fromkeys((*get_args(perturbation_cost.Calibration), *get_args(epsilon_delta.Calibration)))
-"""Of the paper's policy or of its benchmark; each has one that the other has not."""
-Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        help=f"Policies, separated by commas or given one by one: {', '.join(MAKERS)}.",
-        autocompletion=lambda: list(MAKERS),
-        show_default=",".join(USUAL),
-    ),
-]
-Budgets = Annotated[
-    list[str] | None,
-    typer.Option("--rho", help="Budgets of the private policies, likewise; each runs at each.", show_default="1"),
-]
 
 
 def simulate(
@@ -85,7 +77,7 @@ def simulate(
         scale=scale,
         fixed=fixed,
         revenue=revenue,
-        theta=theta if theta == "uniform" else tuple(_numbers("theta", listed([theta]))),
+        theta=theta if theta == "uniform" else tuple(numbers("theta", listed([theta]))),
         drift=drift,
     )
     names, contestants = parse_contestants(policy, rho, geometry, calibration)
@@ -112,36 +104,6 @@ def simulate(
     if curve is not None:
         title = f"{items} items, {capacity} shown, {contexts} contexts"
         say(f"drawn: {regret_curves(result, curve, title=title)}")
-
-
-def parse_contestants(
-    policies: list[str] | None, budgets: list[str] | None, geometry: str = "declared", calibration: str = "sound"
-) -> tuple[dict[str, str], list[Contestant]]:
-    """Every policy named, private ones once for each rho; first the policy's name behind each label."""
-    one_of("geometry", geometry, GEOMETRIES)
-    one_of("calibration", calibration, CALIBRATIONS)
-    rhos = _numbers("rho", listed(budgets or ["1"]))
-    made = []
-    for name in listed(policies or list(USUAL)):
-        if name in PRIVATE:
-            options = {"geometry": geometry} if name == "quiet" else {"calibration": calibration}
-            made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
-        else:
-            made.append((name, contestant(name)))
-    return {entrant.label: name for name, entrant in made}, [entrant for _, entrant in made]
-
-
-def check_calibrations(world: World, contestants: list[Contestant], *, horizon: int) -> None:
-    """Refuse, before the work, a budget that a policy of the paper cannot be calibrated for."""
-    for entrant in contestants:
-        if isinstance(entrant.curator, MakeDpmnl):
-            source = Simulated(np.random.default_rng(0))
-            try:
-                entrant.curator.config.plan(dim=world.dim, capacity=world.capacity, horizon=horizon, source=source)
-            except ValueError as error:
-                shop = f"d={world.dim}, K={world.capacity}, T={horizon}"
-                advice = "a rho this large protects nobody: lower --rho, or leave the policy out"
-                raise ValueError(f"{entrant.label} cannot be calibrated for {shop}: {error}; {advice}") from error
 
 
 def lines(result: Result, names: dict[str, str]) -> list[dict[str, Any]]:
@@ -190,11 +152,3 @@ def with_curves(rows: list[dict[str, Any]], result: Result) -> list[dict[str, An
         curve = {"regret": regret.mean(axis=0).tolist(), "standard_error": standard_error(regret).tolist()}
         drawn.append({**row, "curve": curve})
     return drawn
-
-
-def _numbers(name: str, words: list[str]) -> list[float]:
-    try:
-        return [float(word) for word in words]
-    except ValueError:
-        text = ",".join(words)
-        raise ValueError(f"{name} must be numbers separated by commas, got {name}={text!r}") from None

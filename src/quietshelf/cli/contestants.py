@@ -1,0 +1,62 @@
+"""Who takes part, at which rho: what ``simulate`` and ``replay`` ask alike."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+import numpy as np
+import typer
+
+from quietshelf.cli.console import listed, numbers
+from quietshelf.loop import Contestant, World
+from quietshelf.loop.named import GEOMETRIES, MAKERS, PRIVATE, MakeDpmnl, contestant
+from quietshelf.release import epsilon_delta, perturbation_cost
+from quietshelf.release.noise import Simulated
+from quietshelf.types import one_of
+
+USUAL = ("quiet", "greedy", "uniform")
+CALIBRATIONS = dict.fromkeys((*get_args(perturbation_cost.Calibration), *get_args(epsilon_delta.Calibration)))
+"""Of the paper's policy or of its benchmark; each has one that the other has not."""
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        help=f"Policies, separated by commas or given one by one: {', '.join(MAKERS)}.",
+        autocompletion=lambda: list(MAKERS),
+        show_default=",".join(USUAL),
+    ),
+]
+Budgets = Annotated[
+    list[str] | None,
+    typer.Option("--rho", help="Budgets of the private policies, likewise; each runs at each.", show_default="1"),
+]
+
+
+def parse_contestants(
+    policies: list[str] | None, budgets: list[str] | None, geometry: str = "declared", calibration: str = "sound"
+) -> tuple[dict[str, str], list[Contestant]]:
+    """Every policy named, private ones once for each rho; first the policy's name behind each label."""
+    one_of("geometry", geometry, GEOMETRIES)
+    one_of("calibration", calibration, CALIBRATIONS)
+    rhos = numbers("rho", listed(budgets or ["1"]))
+    made = []
+    for name in listed(policies or list(USUAL)):
+        if name in PRIVATE:
+            options = {"geometry": geometry} if name == "quiet" else {"calibration": calibration}
+            made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
+        else:
+            made.append((name, contestant(name)))
+    return {entrant.label: name for name, entrant in made}, [entrant for _, entrant in made]
+
+
+def check_calibrations(world: World, contestants: list[Contestant], *, horizon: int) -> None:
+    """Refuse, before the work, a budget that a policy of the paper cannot be calibrated for."""
+    for entrant in contestants:
+        if isinstance(entrant.curator, MakeDpmnl):
+            source = Simulated(np.random.default_rng(0))
+            try:
+                entrant.curator.config.plan(dim=world.dim, capacity=world.capacity, horizon=horizon, source=source)
+            except ValueError as error:
+                shop = f"d={world.dim}, K={world.capacity}, T={horizon}"
+                advice = "a rho this large protects nobody: lower --rho, or leave the policy out"
+                raise ValueError(f"{entrant.label} cannot be calibrated for {shop}: {error}; {advice}") from error
