@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quietshelf.cli.console import Json, say, strict_json
 from quietshelf.cli.opening import Config, Database, Secrets, check_extra, check_made, reaching, settings_of
 from quietshelf.types import require
+
+if TYPE_CHECKING:
+    from quietshelf.service.settings import Settings
 
 
 def serve(
@@ -34,25 +37,17 @@ def serve(
     """
     if demo:
         places = {"config": config, "database": database, "secrets": secrets}
-        _demo(host, port, {**places, "workers": workers, "set": other or None})
+        _demo(host, port, {**places, "workers": workers, "log-level": log_level, "set": other or None})
         return
     flags = {"database": database, "secrets": secrets, "host": host, "port": port, "workers": workers}
     settings = settings_of(config, {**flags, "log_level": log_level}, other or ())
-    import uvicorn
+    import uvicorn  # before a key is shown that could not be used
 
-    from quietshelf.service import keys
     from quietshelf.service.app import CLOCK
-    from quietshelf.service.service import Service
     from quietshelf.service.store import SteadyClock
 
     check_free(settings.host, settings.port)
-    with reaching(settings):
-        first = Service(settings)
-        first.prepare()
-        key = keys.first(first.store)
-        first.store.close()
-    if key is not None:
-        typer.echo(f"admin key, shown this once: {key}")
+    _prepare(settings)
     say(f"serving at http://{settings.host}:{settings.port}: pages at /, the API at /docs; Ctrl-C ends it")
     os.environ.update({**settings.to_environment(), CLOCK: repr(SteadyClock().offset)})
     uvicorn.run(
@@ -66,6 +61,20 @@ def serve(
         server_header=False,
         proxy_headers=False,
     )
+
+
+def _prepare(settings: Settings) -> None:
+    """Make what is missing, and show the first key."""
+    from quietshelf.service import keys
+    from quietshelf.service.service import Service
+
+    with reaching(settings):
+        first = Service(settings)
+        first.prepare()
+        key = keys.first(first.store)
+        first.store.close()
+    if key is not None:
+        typer.echo(f"admin key, shown this once: {key}")
 
 
 def _demo(host: str | None, port: int | None, others: dict[str, object]) -> None:
