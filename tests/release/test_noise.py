@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import kstest, norm
 
 from quietshelf.accounting import Assumption
 from quietshelf.release.noise import (
@@ -116,3 +116,28 @@ def test_entries_state_cost_and_assumption() -> None:
         Assumption.REAL_ARITHMETIC
     )
     assert entry(Noiseless(), "score", sensitivity=2.0, scale=4.0, visitors=3).rho == math.inf
+
+
+def test_continuous_noise_is_the_normal_of_the_operating_systems_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 53 bits the last is the sign, the others a uniform number below one half: quartiles and extremes are known."""
+    quartile, least = (2**51 << 12), 0
+    words = np.array([quartile, quartile + 2**11, least], dtype=np.uint64)
+    monkeypatch.setattr("quietshelf.release.noise.os.urandom", lambda n: words.tobytes()[:n])
+    sample = ContinuousGaussian().draw(3.0, (3,))
+    np.testing.assert_allclose(sample[:2], [3 * 0.6744897501960817, -3 * 0.6744897501960817], rtol=1e-12)
+    assert sample[2] == pytest.approx(-3 * norm.ppf(2.0**-54), rel=1e-12)
+
+
+def test_sources_scale_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No factor slips in that a sample would not show: simulated normals, and the scale that OpenDP is given."""
+    drawn = Simulated(np.random.default_rng(7)).draw(3.0, (5,))
+    np.testing.assert_array_equal(drawn, 3.0 * np.random.default_rng(7).standard_normal(5))
+    asked = []
+
+    def integers(units: float) -> Callable[[list[int]], list[int]]:
+        asked.append(units)
+        return lambda zeros: [1 + each for each in zeros]
+
+    monkeypatch.setattr("quietshelf.release.noise._integer_gaussian", integers)
+    np.testing.assert_array_equal(DiscreteGaussian().draw(3.0, (2, 2)), np.full((2, 2), GRID))
+    assert asked == [3.0 / GRID]
