@@ -223,3 +223,17 @@ def test_a_visitor_contributes_the_same_whoever_is_summed_beside() -> None:
         alone = contribution(Shown(*(part[place] for part in crowd)), theta, frame)
         np.testing.assert_array_equal(together.score[place], alone.score)
         np.testing.assert_array_equal(together.information[place], alone.information)
+
+
+def test_rounding_adds_two_grid_steps_a_coordinate() -> None:
+    """Each of the two visitors moves by less than a step in each of the d (d + 1) / 2 coordinates of svec."""
+    assert information_sensitivity(5, 0.25) == pytest.approx(math.sqrt(2) + 2 * 0.25 * math.sqrt(15), rel=1e-15)
+
+
+def test_a_utility_that_is_not_finite_contributes_exactly_zero() -> None:
+    """Also minus infinity, at which the probabilities are still numbers."""
+    shown = Shown(np.array([[1e150, 0.0], [0.5, 0.5]]), np.ones(2, bool), np.asarray(1))
+    for theta in (np.array([-1e200, 0.0]), np.array([1e200, 0.0])):
+        pair = contribution(shown, theta, 1e-150 * np.eye(2))
+        assert not pair.score.any()
+        assert not pair.information.any()
