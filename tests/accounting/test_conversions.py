@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quietshelf.accounting import (
+    conversions,
     epsilon_classic,
     epsilon_of,
     epsilon_of_gaussian,
@@ -202,3 +203,20 @@ def test_epsilon_of_renyi_refuses_a_malformed_curve(orders: list[float], diverge
     """Orders and divergences must be paired, and in range."""
     with pytest.raises(ValueError, match=rule):
         epsilon_of_renyi(orders, divergences, 1e-6)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 4.0, 20.0])
+def test_epsilon_of_gaussian_is_the_side_that_keeps_its_delta(mu: float, delta: float) -> None:
+    """Of the two ends of the last interval the one returned satisfies the bound, to the last bit."""
+    epsilon = epsilon_of_gaussian(mu, delta)
+    assert epsilon == 0 or conversions._log_gaussian_delta(mu, epsilon) <= math.log(delta)
+
+
+def test_errors_of_special_functions_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The delta that is computed is never below what exact functions would give."""
+    cases = [(mu, epsilon) for mu in (0.1, 1.0, 5.0) for epsilon in (0.0, 1.0, 20.0)]
+    above = [conversions._log_gaussian_delta(*case) for case in cases]
+    monkeypatch.setattr(conversions, "_SPECIAL", 0.0)
+    bare = [conversions._log_gaussian_delta(*case) for case in cases]
+    assert all(a > b for a, b in zip(above, bare, strict=True))
