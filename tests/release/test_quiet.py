@@ -72,7 +72,11 @@ def test_batches_waiting_for_answers_keep_what_they_were_opened_with() -> None:
     after = learner.close(first, nothing((), 2), source)
     np.testing.assert_array_equal(second.theta, first.theta)
     assert not np.array_equal(after.open(second, source).theta, first.theta)
-    assert after.close(second, nothing((), 2), source).ledger.rho == pytest.approx(1.0)
+    both = after.close(second, nothing((), 2), source)
+    assert both.ledger.rho == pytest.approx(1.0)
+    assert not np.array_equal(after.open(second, source).coordinates, second.coordinates)
+    np.testing.assert_array_equal(both.records[1].theta, second.theta)
+    np.testing.assert_array_equal(both.records[1].coordinates, second.coordinates)
 
 
 def test_noise_calibrated_for_another_source_is_refused_before_anything_is_drawn() -> None:
