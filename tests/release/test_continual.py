@@ -98,3 +98,12 @@ def test_the_event_covers_the_whole_run_once(make: Maker) -> None:
     assert Ledger(budget=10.0).spend(event).rho == event.rho
     with pytest.raises(BudgetExceeded):
         Ledger(budget=0.4).spend(event)
+
+
+@every_mechanism
+def test_a_trace_above_the_capacity_is_refused_beyond_rounding(make: Maker) -> None:
+    """K and a rounding error pass, a billionth more does not: sensitivities rest on it."""
+    one = make(Simulated(np.random.default_rng(0)), 4, 2)
+    one.add(one.start(), np.diag([2.0, 1.0]) * (1 + 1e-15))
+    with pytest.raises(ValueError, match="the trace of a Gram matrix must be at most capacity=3"):
+        one.add(one.start(), np.diag([2.0, 1.0]) * (1 + 1e-9))

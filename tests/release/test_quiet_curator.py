@@ -10,7 +10,7 @@ import pytest
 from tests.release.learners import simulated, started
 
 from quietshelf.choice.features import Dense
-from quietshelf.release.noise import Noiseless, Simulated
+from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.quiet import Quiet
 from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.statistics import Shown, contribution, svec
@@ -170,3 +170,30 @@ def test_rounds_of_another_shape_are_refused_or_summed_apart() -> None:
     for item in visitors(2, curator.batch.size - 1, (), 2, 2):
         curator.observe(item)
     assert curator.release.count == 1
+
+
+def test_those_who_do_not_count_add_nothing_beside_those_who_do() -> None:
+    """Every third visitor is over the cap, others are told to count or told nothing: the sum is that of the others."""
+    source = Noiseless()
+    rounds = visitors(11, 21, (), 3, 3)
+    curator = QuietCurator(started(Quiet(rho=1.0), 3, source), source)
+    opened, expected = curator.batch, np.zeros(3)
+    for place, item in enumerate(rounds):
+        counts = [np.asarray(False), np.asarray(True), None][place % 3]
+        curator.observe(Round(item.context, item.assortment, item.choice, counts=counts))
+        if place % 3:
+            seen = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
+            expected += contribution(seen, opened.theta, opened.coordinates).score
+    (latest,) = curator.learner.records
+    np.testing.assert_allclose(latest.score, expected, atol=1e-12)
+
+
+def test_contributions_are_rounded_to_the_grid_of_the_noise() -> None:
+    """With discrete noise every released sum is a whole number of grid steps: no fraction leaves without noise."""
+    source = DiscreteGaussian()
+    curator = QuietCurator(started(Quiet(rho=1.0), 3, source), source)
+    for item in visitors(12, curator.batch.size, (), 3, 3):
+        curator.observe(item)
+    (latest,) = curator.learner.records
+    steps = latest.score / source.grid
+    np.testing.assert_array_equal(steps, np.rint(steps))
