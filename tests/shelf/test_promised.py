@@ -10,8 +10,12 @@ import pytest
 from tests.shelf.shops import D, K, N, first_batch, run, shop
 
 from quietshelf import Shelf
+from quietshelf.accounting import Assumption, gaussian
 from quietshelf.release.geometry import coordinates, unknown_curvature
-from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.quiet import Quiet
+from quietshelf.shelf.persons import Persons
+from quietshelf.shelf.state import estranged_ledger
 from quietshelf.statistics import Shown, contribution, svec
 
 
@@ -123,3 +127,64 @@ def test_others_see_the_same_but_for_the_release(answer: int | str | None, delay
     assert others_see(answer, delay, shifts)[0] == base
     if position:
         assert others_see(answer, delay, [])[0] != base  # without the noise's help the release would differ
+
+
+def test_contributions_are_on_the_grid_of_the_noise() -> None:
+    """Else the fraction of a grid step would leave without noise: every sum is a whole number of steps."""
+    shelf = shop(real=True)
+    run(shelf, 10)
+    total = shelf._state.open.finish("no-choice")  # type: ignore[union-attr]
+    for part in (total.score / GRID, total.information / GRID):
+        np.testing.assert_array_equal(part, np.rint(part))
+        assert part.any()
+
+
+def test_features_are_dropped_once_their_contribution_is_summed() -> None:
+    """An answered offer holds no features; one that waits for its answer does."""
+    shelf = shop()
+    answered, waiting = shelf.offer(np.ones((N, D))), shelf.offer(np.ones((N, D)))
+    shelf.observe(answered.id, choice=None)
+    slots = shelf._state.open.slots  # type: ignore[union-attr]
+    assert slots[answered.id].rows is None
+    assert slots[waiting.id].rows is not None
+
+
+def test_hashes_of_persons_need_a_key_that_is_new_for_every_shelf() -> None:
+    """The same name is another hash elsewhere; with the key it is the same."""
+    one, other = Persons(), Persons()
+    again = Persons(one.key)
+    for each in (one, other, again):
+        assert each.admit("anna", batch=0, visits=1)
+    assert one.counted.keys().isdisjoint(other.counted)
+    assert one.counted == again.counted
+
+
+def test_offer_ids_cannot_be_foreseen() -> None:
+    """Two shelves that make the same offers name them differently."""
+    one, other = (shop().offer(np.ones((N, D))) for _ in range(2))
+    assert one.items == other.items
+    assert one.id != other.id
+
+
+def test_a_waiting_batch_is_released_in_the_coordinates_it_opened_with() -> None:
+    """Opened before the first release and released after it, the second batch keeps theta and coordinates."""
+    shelf = shop(patience=5)
+    run(shelf, first_batch(shelf) + 1)
+    frozen = shelf._state.open.frozen  # type: ignore[union-attr]
+    run(shelf, frozen.size + 10)
+    _, second, *_ = shelf._state.learner.records  # type: ignore[union-attr]
+    np.testing.assert_array_equal(second.theta, frozen.theta)
+    np.testing.assert_array_equal(second.coordinates, frozen.coordinates)
+
+
+def test_an_estranged_ledger_promises_nothing_to_persons() -> None:
+    """Whatever the cap was: to a visit, at the cost of one release, as one more batch."""
+    known = Quiet(rho=3.0, visits=3, unit="person").ledger(Simulated(np.random.default_rng(0)))
+    spent = [
+        gaussian("score", sensitivity=2**0.5, noise=1.0, visitors=batch, assumption=Assumption.EXACT_GRID)
+        for batch in range(3)
+    ]
+    found = estranged_ledger(known.spend(*spent), 1.0, "why")
+    assert (found.unit, found.visits) == ("visit", 1)
+    assert found.rho == pytest.approx(1.0)
+    assert found.events[-1].visitors == 3

@@ -6,6 +6,7 @@ import copy
 import os
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.shelf.shops import D, N, first_batch, open_shop, shop, visit
 
 from quietshelf import Shelf
 from quietshelf.shelf import AnswerConflict, OfferExpired, OpenBatchDropped
+from quietshelf.shelf.saved import Claim
 
 
 def resumed(path: Path, like: Shelf) -> Shelf:
@@ -230,3 +232,30 @@ def test_batches_rounded_for_other_noise_are_dropped(tmp_path: Path) -> None:
     plain.save(path)
     with pytest.warns(OpenBatchDropped, match="another grid"):
         Shelf.load(path)
+
+
+@pytest.mark.parametrize("altered", ["inode", "changed"])
+def test_a_claim_is_known_by_inode_and_change_time(tmp_path: Path, altered: str) -> None:
+    """Either one that differs makes it a copy; it is gone all the same."""
+    claim = Claim.leave(tmp_path / "claim")
+    assert not replace(claim, **{altered: getattr(claim, altered) + 1}).take()
+    assert not claim.take()
+    assert Claim.leave(tmp_path / "claim").take()
+
+
+def test_a_claim_is_gone_from_the_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut it must not be there again: the folder is synced when the claim has left it."""
+    claim, synced = Claim.leave(tmp_path / "claim"), []
+    monkeypatch.setattr("quietshelf.shelf.saved.sync_folder", lambda folder: synced.append(os.listdir(folder)))
+    assert claim.take()
+    assert synced == [[]]
+
+
+def test_a_visitor_without_a_name_is_remembered_over_a_save(tmp_path: Path) -> None:
+    """The promise stays to visits, though everybody after the load is named."""
+    shelf = shop(real=True)
+    shelf.offer(np.ones((N, D)))
+    shelf.save(tmp_path / "shop")
+    loaded = Shelf.load(tmp_path / "shop")
+    loaded.offer(np.ones((N, D)), person="anna")
+    assert loaded.privacy().unit == "visit"
