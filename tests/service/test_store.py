@@ -128,3 +128,10 @@ def test_the_database_is_its_owners_alone(tmp_path: Path) -> None:
 
 def _driver(url: str) -> str:
     return url.replace("postgresql://", "postgresql+psycopg://")
+
+
+def test_a_person_has_another_hash_on_every_shelf_and_under_every_key(tmp_path: Path) -> None:
+    """Two shelves, or two databases, cannot be joined by their hashes."""
+    vault, other = Vault(tmp_path / "one"), Vault(tmp_path / "other")
+    assert vault.person(1, "anna") == Vault(tmp_path / "one").person(1, "anna")
+    assert len({vault.person(1, "anna"), vault.person(2, "anna"), other.person(1, "anna")}) == 3
