@@ -10,7 +10,7 @@ from scipy.linalg import toeplitz as matrix_of
 from tests.release.continual import check_scale
 
 from quietshelf.accounting import Assumption
-from quietshelf.release import toeplitz
+from quietshelf.release import toeplitz, tree
 from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.release.toeplitz import Toeplitz, noise_units
 from quietshelf.release.tree import sound
@@ -151,3 +151,13 @@ def test_discrete_noise_and_bad_settings_are_refused() -> None:
         Toeplitz(rho=-1, horizon=50, dim=2, capacity=3, source=ContinuousGaussian())
     with pytest.raises(ValueError, match="method must be tree or toeplitz, got method='honaker'"):
         noise_units(10, "honaker")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("horizon", [2, 50, 1000])
+def test_the_norm_of_the_coefficients_is_not_understated_by_rounding(horizon: int) -> None:
+    """The sensitivity is at least s |c|, each c_k and the sum of their squares taken with exact sums."""
+    rates, weights = toeplitz.buffers(horizon)
+    c = [1.0] + [math.fsum(weights * rates ** (k - 1)) for k in range(1, horizon)]
+    mechanism = Toeplitz(rho=0.5, horizon=horizon, dim=2, capacity=3, source=Simulated(np.random.default_rng(0)))
+    exact = tree.sensitivity(3, 2) * math.sqrt(math.fsum(each * each for each in c))
+    assert exact * (1 + 5e-13) < mechanism.sensitivity < exact * (1 + 2e-12)

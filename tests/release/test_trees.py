@@ -35,7 +35,10 @@ def test_each_tree_is_the_same_to_the_last_bit() -> None:
 def test_trees_of_other_sizes_or_on_a_grid_are_refused() -> None:
     """What cannot share its draws is not taken together."""
     source = Simulated(np.random.default_rng(2))
+    for other in ({"horizon": 51}, {"dim": 4}, {"capacity": 5}):
+        with pytest.raises(ValueError, match="alike but for their laws"):
+            together([sound(1.0, source=source, **SIZES), sound(1.0, source=source, **{**SIZES, **other})])
     with pytest.raises(ValueError, match="alike but for their laws"):
-        together([sound(1.0, source=source, **SIZES), sound(1.0, source=source, **{**SIZES, "horizon": 51})])
+        together([paper(1.0, source=source, bounded=bounded, **SIZES) for bounded in (True, False)])
     with pytest.raises(ValueError, match="need continuous noise"):
         together([sound(1.0, source=DiscreteGaussian(), **SIZES)])
