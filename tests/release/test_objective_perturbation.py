@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.stats import chi2
 
 from quietshelf.accounting import HISTORY, Assumption, Ledger
 from quietshelf.choice import fit, fitting, log_likelihood, utilities
+from quietshelf.release.certificate import Certificate
 from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.objective_perturbation import (
     NotCertified,
@@ -247,3 +249,21 @@ def test_visitors_who_do_not_count_move_nothing() -> None:
     longer = np.concatenate([rows, np.zeros((9, 4, 3))]), np.append(position, [-1] * 9)
     silent = np.concatenate([offered, np.zeros((9, 4), dtype=bool)])
     np.testing.assert_allclose(fitted(rows, position, offered).theta, fitted(*longer, silent).theta, atol=1e-10)
+
+
+def test_rounding_is_part_of_the_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gradient that only looks short enough, its evaluation being that uncertain, releases nothing."""
+    sure, unsure = (Certificate(np.asarray(0.4e-6), np.asarray(error)) for error in (0.5e-6, 0.7e-6))
+    monkeypatch.setattr("quietshelf.release.objective_perturbation.certify", lambda *_: sure)
+    fitted(*rounds((), 20, 1), tol=1e-6)
+    monkeypatch.setattr("quietshelf.release.objective_perturbation.certify", lambda *_: unsure)
+    with pytest.raises(NotCertified, match="nothing was released"):
+        fitted(*rounds((), 20, 1), tol=1e-6)
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.1, 1.0, 30.0])
+def test_the_price_of_a_fit_is_rounded_upwards(rho: float) -> None:
+    """Not below the exact sum of what the minimiser and the solver cost."""
+    sigma, ridge = calibrate(rho, 3, 4)
+    price = event(Perturbation(sigma, ridge), dim=3, capacity=4, source=ContinuousGaussian(), visitors=0)
+    assert Fraction(price.rho) >= Fraction(cost(sigma, ridge, 3, 4)) + Fraction(solver_cost(ridge))
