@@ -172,3 +172,14 @@ def test_a_deleted_shelf_leaves_its_ledger(client: httpx.Client) -> None:
     assert client.get("/v1/shelves/teas/privacy").json()["deleted"] is not None
     stocked(client)
     assert [shelf["deleted"] is None for shelf in client.get("/v1/privacy").json()["shelves"]] == [False, True]
+
+
+def test_nonces_of_offers_are_not_numbers_of_slots(client: httpx.Client) -> None:
+    """The same slot of another shelf has another nonce: an id cannot be told from where its offer stands."""
+    for name in ("one", "other"):
+        stocked(client, name)
+        for _ in range(3):
+            offered(client, name)
+    with client.service.store.read() as connection:  # type: ignore[attr-defined]
+        nonces = connection.exec_driver_sql("SELECT nonce FROM offers").scalars().all()
+    assert len({bytes(each) for each in nonces}) == len(nonces) == 6
