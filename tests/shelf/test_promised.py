@@ -15,7 +15,7 @@ from quietshelf.release.geometry import coordinates, unknown_curvature
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.quiet import Quiet
 from quietshelf.shelf.persons import Persons
-from quietshelf.shelf.state import estranged_ledger
+from quietshelf.shelf.state import addressed
 from quietshelf.statistics import Shown, contribution, svec
 
 
@@ -184,7 +184,7 @@ def test_an_estranged_ledger_promises_nothing_to_persons() -> None:
         gaussian("score", sensitivity=2**0.5, noise=1.0, visitors=batch, assumption=Assumption.EXACT_GRID)
         for batch in range(3)
     ]
-    found = estranged_ledger(known.spend(*spent), 1.0, "why")
+    found = addressed(known.spend(*spent), arrivals=3, anonymous=0, estranged="why", rho_per_release=1.0)
     assert (found.unit, found.visits) == ("visit", 1)
     assert found.rho == pytest.approx(1.0)
     assert found.events[-1].visitors == 3
