@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from quietshelf.accounting import Assumption
+from quietshelf.accounting import Assumption, BudgetExceeded
 from quietshelf.choice import fit
 from quietshelf.choice.maps import feature_map
-from quietshelf.release.batch_pair import scales
+from quietshelf.release import private_newton as module
+from quietshelf.release.batch_pair import Noisy, scales
 from quietshelf.release.geometry import catalogue_curvature, scaled_curvature, unknown_curvature
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
-from quietshelf.release.private_newton import LAST, SQUARES, STEPS, first_rounds, private_newton
+from quietshelf.release.private_newton import LAST, SQUARES, STEPS, PrivateTastes, first_rounds, private_newton
 from quietshelf.statistics import Shown
 from quietshelf.types import FloatArray
 
@@ -103,3 +106,63 @@ def test_one_round_a_person_counts_in_an_order_that_no_round_can_move() -> None:
     more = first_rounds(np.array([2, 0, 1, 0, 0]))
     np.testing.assert_array_equal(once, more)
     np.testing.assert_array_equal(once, [1, 2, 0])
+
+
+def scripted(shown: Shown, patch: pytest.MonkeyPatch) -> PrivateTastes:
+    """A fit whose noise makes every release what the script says, whatever the log is."""
+    rng, exact, total = np.random.default_rng(6), [0.0], module._total
+
+    def release(*_: Any, **__: Any) -> Noisy:
+        noise = rng.normal(size=(4, 4))
+        return Noisy(30 * rng.normal(size=4), 100 * np.eye(4) + noise + noise.T)
+
+    def spied(*given: Any) -> Any:
+        found = total(*given)
+        exact[0] = found[1]
+        return found
+
+    class Cancelling(Simulated):
+        def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+            assert scale > 0
+            return np.full(size, 150.0 - exact[0])
+
+    with patch.context() as inner:
+        inner.setattr("quietshelf.release.batch_pair.release", release)
+        inner.setattr(module, "_total", spied)
+        return private_newton(shown, rho=1.0, curvature=CURVATURE, source=Cancelling(rng))
+
+
+def test_what_comes_out_is_a_function_of_the_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two logs that have nothing in common but their releases give the same tastes and the same errors."""
+    one, other = (scripted(log(80, np.random.default_rng(seed)), monkeypatch) for seed in (7, 8))
+    np.testing.assert_array_equal(one.theta, other.theta)
+    np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-12)
+    assert one.squares == pytest.approx(150.0)
+    for a, b in zip(one.releases, other.releases, strict=True):
+        np.testing.assert_array_equal(a.theta, b.theta)
+        np.testing.assert_array_equal(a.coordinates, b.coordinates)
+
+
+def test_every_sum_is_on_the_grid_of_the_noise() -> None:
+    """Scores of every release, and the squares: whole numbers of grid steps, so that no fraction leaves."""
+    source = DiscreteGaussian()
+    found = private_newton(log(60, np.random.default_rng(9)), rho=1.0, curvature=CURVATURE, source=source)
+    steps = np.append(np.concatenate([each.noisy.score for each in found.releases]), found.squares) / source.grid
+    np.testing.assert_array_equal(steps, np.rint(steps))
+
+
+def test_a_budget_that_does_not_suffice_is_refused_before_noise_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares that add up to more than all are met by the ledger, not by a release."""
+
+    class Untouched(Simulated):
+        def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+            raise AssertionError(f"noise was drawn at {scale} for {size}")
+
+    monkeypatch.setattr(module, "_shares", lambda: [1.1])
+    with pytest.raises(BudgetExceeded):
+        private_newton(
+            log(20, np.random.default_rng(1)),
+            rho=1.0,
+            curvature=CURVATURE,
+            source=Untouched(np.random.default_rng(2)),
+        )
