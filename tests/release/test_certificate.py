@@ -76,3 +76,10 @@ def test_certificate_does_not_depend_on_chunks_and_stays_small_on_many_rounds(mo
     parts = certify(objective, np.full((2, 3), 0.3))
     assert (np.abs(whole.gradient_norm - parts.gradient_norm) <= whole.rounding + parts.rounding).all()
     assert (parts.rounding < 1e-8).all()
+
+
+def test_rounding_counts_the_probabilities_of_every_round() -> None:
+    """Where utilities are long the error of a probability leads: it is charged once a round, as the table says."""
+    objective, theta = problem((), 500, seed=9), np.array([300.0, -200.0, 100.0])
+    size = objective.visits.longest * float(np.linalg.norm(theta))
+    assert certify(objective, theta).rounding > 500 * objective.visits.longest * 2.0**-53 * (2 * 3 + 5) * size

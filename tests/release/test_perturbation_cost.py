@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from quietshelf.release.objective_perturbation import UNIT_BALL
 from quietshelf.release.perturbation_cost import Calibration, calibrate, choice_loss, cost, renyi_curve
 from quietshelf.release.perturbation_curves import (
     Loss,
@@ -242,3 +244,20 @@ def test_perturbation_is_a_pair() -> None:
     """It unpacks into sigma and ridge, the order in which every function takes them."""
     sigma, ridge = Perturbation(sigma=1.0, ridge=2.0)
     assert (sigma, ridge) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 10])
+def test_constants_allow_for_features_as_long_as_a_fit_accepts(capacity: int) -> None:
+    """Clipping rounds: G and h are those of the longest feature that is not refused."""
+    loss, exact = choice_loss(5, capacity), (2.0, 0.25) if capacity == 1 else (4.0, 1.0)
+    assert loss.difference >= exact[0] * UNIT_BALL
+    assert loss.trace >= exact[1] * UNIT_BALL**2
+
+
+@pytest.mark.parametrize("price", [proven_rho, repaired_rho])
+def test_rounding_of_a_cost_is_added(price: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost lies above what the formula gives in float64."""
+    cases = [(sigma, ridge) for sigma in (0.3, 3.0, 300.0) for ridge in (0.1, 1.7, 30.0)]
+    above = [price(*case, choice_loss(5, 10)) for case in cases]
+    monkeypatch.setattr("quietshelf.release.perturbation_curves.ROUNDING", 0.0)
+    assert all(a > price(*case, choice_loss(5, 10)) for a, case in zip(above, cases, strict=True))
