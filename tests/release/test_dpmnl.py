@@ -77,3 +77,14 @@ def test_senseless_settings_are_refused(settings: dict[str, Any], message: str) 
     """The rule, then the value."""
     with pytest.raises(ValueError, match=re.escape(message)):
         Dpmnl(**{"rho": 1.0, **settings})
+
+
+@pytest.mark.parametrize("settings", [Dpmnl, DpmnlEpsilonDelta])
+def test_printed_constants_prove_nothing_of_features_as_they_come(settings: Any) -> None:
+    """Neither the fits nor the Gram matrix have a finite price, unless features are declared to be in the unit ball."""
+    loose = settings(rho=1.0, calibration="paper").plan(**SHOP)
+    assert loose.fit_price.rho == loose.continual.event.rho == math.inf
+    assert (loose.bounded, loose.clip) == (False, None)
+    declared = settings(rho=1.0, calibration="paper", bounded=True).plan(**SHOP)
+    assert math.isfinite(declared.fit_price.rho + declared.continual.event.rho)
+    assert declared.bounded
