@@ -183,3 +183,28 @@ def test_nonces_of_offers_are_not_numbers_of_slots(client: httpx.Client) -> None
     with client.service.store.read() as connection:  # type: ignore[attr-defined]
         nonces = connection.exec_driver_sql("SELECT nonce FROM offers").scalars().all()
     assert len({bytes(each) for each in nonces}) == len(nonces) == 6
+
+
+def test_erasure_takes_back_an_answer_that_was_given(client: httpx.Client) -> None:
+    """Neither features nor contribution nor items of the person are left; who answered left no features."""
+    stocked(client)
+    for person in ("anna", "bert"):
+        offer = offered(client, person=person).json()
+        assert answered(client, offer["offer"], offer["items"][0]).status_code == 204
+    assert client.post("/v1/shelves/teas/erasures", json={"person": "anna"}).json() == {"erased": 1}
+    with client.service.store.read() as connection:  # type: ignore[attr-defined]
+        query = "SELECT rows, contribution, items FROM offers ORDER BY slot"
+        (rows, contribution, items), other = connection.exec_driver_sql(query).all()
+    assert (rows, contribution, items) == (None, None, "[]")
+    assert other[0] is None
+    assert other[1] is not None
+
+
+def test_an_id_with_another_nonce_is_no_answer(client: httpx.Client) -> None:
+    """A right tag is not enough: the nonce must be that of the offer which has the slot now."""
+    stocked(client)
+    offer = offered(client).json()
+    vault = client.service.vault  # type: ignore[attr-defined]
+    ticket = vault.ticket(offer["offer"])
+    problem(answered(client, vault.offer_id(ticket._replace(nonce=b"otherwise")), None), 409, "offer-expired")
+    assert answered(client, offer["offer"], None).status_code == 204
