@@ -218,3 +218,19 @@ def test_steady_clock_ignores_the_wall_clock(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(time, "time", lambda: real() + 86_400)
     assert clock.now() - before < 60
     assert clock.drift > 80_000
+
+
+def test_a_releaser_who_comes_early_finds_nothing_to_release(tmp_path: Path) -> None:
+    """Full is not due; and a batch with a free slot is left alone, whatever its clock says."""
+    clock = FakeClock()
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=clock, poll_seconds=3600.0) as client:
+        stocked(client)
+        service = client.service  # type: ignore[attr-defined]
+        fill(client, FIRST - 1)
+        with service.store.write() as connection:
+            connection.execute(sa.update(schema.batches).values(full_at=clock.time - 10 * WINDOW))
+        assert release_one(service.store, service.source, forget_before=1e9) is None
+        fill(client, 1)
+        clock.time += 0.99 * WINDOW
+        assert release_one(service.store, service.source, forget_before=1e9) is None
+        assert figures(client) == (FIRST, 0)
