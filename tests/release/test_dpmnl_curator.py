@@ -254,3 +254,14 @@ def test_benchmark_runs() -> None:
         release = mine.observe(item)
     assert 1 <= int(release.count.min()) <= int(release.count.max()) <= 4
     assert np.isfinite(release.theta).all()
+
+
+def test_one_long_feature_among_short_ones_is_refused_by_the_fit() -> None:
+    """The Gram matrix bears it, its trace being below K; the gradients of a fit are bounded only in the unit ball."""
+    mine = curator(Dpmnl(rho=1.0, calibration="paper", bounded=True, explore=2), source())
+    x = np.zeros((K, D))
+    x[0, 0] = 1.5
+    outside = Round(Context(Dense(x), np.ones(K), K), np.arange(K), np.asarray(-1))
+    mine.observe(outside)
+    with pytest.raises(ValueError, match="features must lie in the unit ball"):
+        mine.observe(outside)
