@@ -161,3 +161,9 @@ def test_epsilon_delta_refuses_nonsense(epsilon: float, delta: float, message: s
             calibrate_epsilon(epsilon, delta, fits=3, **MODEL, calibration=calibration)
     with pytest.raises(ValueError, match="calibration must be one of sound, repaired, paper"):
         calibrate_epsilon(1.0, 1e-6, fits=3, **MODEL, calibration="tight")  # type: ignore[arg-type]
+
+
+def test_composition_is_the_general_bound() -> None:
+    """D e (exp(e) - 1) + e sqrt(2 D log(1/slack)): e is not small here, and its square would not do."""
+    expected = 3 * (math.e - 1) + math.sqrt(6 * math.log(1e6))
+    assert composed_epsilon(1.0, 3, 1e-6) == pytest.approx(expected, rel=1e-14)
