@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -265,3 +266,24 @@ def test_one_long_feature_among_short_ones_is_refused_by_the_fit() -> None:
     mine.observe(outside)
     with pytest.raises(ValueError, match="features must lie in the unit ball"):
         mine.observe(outside)
+
+
+def test_a_fit_is_charged_before_its_noise_is_drawn() -> None:
+    """A budget that bears the Gram matrix alone refuses the first fit; its source is not touched."""
+
+    class Untouched(Simulated):
+        def only(self, worlds: Any) -> Any:
+            raise AssertionError(worlds)
+
+        def draw(self, scale: float, size: tuple[int, ...]) -> np.ndarray:
+            raise AssertionError(f"noise was drawn at {scale} for {size}")
+
+    plan = Dpmnl(rho=1.0, explore=3).plan(dim=D, capacity=K, horizon=T, source=source())
+    poor = replace(plan, budget=1.001 * plan.continual.event.rho)
+    mine = DpmnlCurator(poor, Untouched(np.random.default_rng(0)), dim=D, capacity=K)
+    *before, last = visitors(11, 3)
+    for item in before:
+        mine.observe(item)
+    with pytest.raises(BudgetExceeded):
+        mine.observe(last)
+    assert len(mine.ledger.events) == 1
