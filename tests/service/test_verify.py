@@ -40,12 +40,26 @@ def moved(connection: Connection, column: str) -> None:
     altered_release(connection, **{column: numbers.tobytes()})
 
 
+def added_event(connection: Connection) -> None:
+    """Enter the first entry again."""
+    found = dict(connection.execute(sa.select(schema.events).where(schema.events.c.number == 0)).mappings().one())
+    connection.execute(sa.insert(schema.events), {**found, "number": 99})
+
+
+def smaller_promise(connection: Connection) -> None:
+    """Change the settings to a promise that was spent long ago."""
+    config = json.loads(connection.execute(sa.select(schema.shelves.c.config)).scalar_one())
+    connection.execute(sa.update(schema.shelves).values(config=json.dumps({**config, "rho": config["rho"] / 2})))
+
+
 TAMPERING: dict[str, Callable[[Connection], Any]] = {
     "a cost one bit too low": lambda c: altered_event(c, "rho", lambda rho: math.nextafter(rho, 0)),
     "noise that was not drawn": lambda c: altered_event(c, "noise", lambda noise: 2 * noise),
     "a smaller sensitivity": lambda c: altered_event(c, "sensitivity", lambda sensitivity: sensitivity / 2),
     "an entry of another batch": lambda c: altered_event(c, "visitors", lambda batch: batch + 1),
     "an entry struck out": lambda c: c.execute(sa.delete(schema.events).where(schema.events.c.number == 0)),
+    "an entry too many": added_event,
+    "a smaller promise": smaller_promise,
     "a release struck out": lambda c: c.execute(sa.delete(schema.releases).where(schema.releases.c.number == 1)),
     "a release with less noise": lambda c: altered_release(c, score_scale=1e-3),
     "another score": lambda c: moved(c, "score"),
