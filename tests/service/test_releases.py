@@ -234,3 +234,20 @@ def test_a_releaser_who_comes_early_finds_nothing_to_release(tmp_path: Path) -> 
         clock.time += 0.99 * WINDOW
         assert release_one(service.store, service.source, forget_before=1e9) is None
         assert figures(client) == (FIRST, 0)
+
+
+def test_a_batch_whose_noise_would_cost_too_much_is_not_released(tmp_path: Path) -> None:
+    """The stored ledger refuses by itself: with a tenth of its noise a batch leaves no release, entry or raw data."""
+    clock = FakeClock()
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=clock) as client:
+        stocked(client)
+        fill(client)
+        service = client.service  # type: ignore[attr-defined]
+        with service.store.write() as connection:
+            connection.execute(sa.update(schema.batches).values(score_scale=schema.batches.c.score_scale / 10))
+        clock.time += WINDOW
+        offered(client)
+        assert figures(client) == (FIRST + 1, 0)
+        assert client.get("/v1/shelves/teas/privacy").json()["events"] == []
+        with service.store.read() as connection:
+            assert connection.execute(sa.select(schema.offers.c.batch)).scalars().all() == [1]
