@@ -41,9 +41,10 @@ def moved(connection: Connection, column: str) -> None:
 
 
 def added_event(connection: Connection) -> None:
-    """Enter the first entry again."""
+    """Enter the first entry again, of a batch that was never released: no budget would notice."""
     found = dict(connection.execute(sa.select(schema.events).where(schema.events.c.number == 0)).mappings().one())
-    connection.execute(sa.insert(schema.events), {**found, "number": 99})
+    event = json.dumps({**json.loads(found["event"]), "visitors": 77})
+    connection.execute(sa.insert(schema.events), {**found, "number": 99, "batch": 77, "event": event})
 
 
 def smaller_promise(connection: Connection) -> None:
