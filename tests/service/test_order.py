@@ -87,6 +87,7 @@ def test_a_late_answer_does_not_wait_and_is_not_waited_for(service: Service, clo
     with service.store.write() as first:
         first.execute(answers._BATCH.with_for_update(), {"of_shelf": 1, "of_batch": 0}).all()
         with service.store.write() as second:
+            second.exec_driver_sql("SET LOCAL lock_timeout = '5s'")  # an answer that waits is to fail, not to hang
             assert isinstance(answers.take(second, service.store, [Answer(ticket, None)])[0], OfferExpired)
     with service.store.write() as connection:
         answers.take(connection, service.store, [Answer(ticket, None)])
