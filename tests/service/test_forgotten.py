@@ -16,6 +16,14 @@ from quietshelf.service.restore import LOST
 from quietshelf.service.verify import forgotten
 
 
+def settled(client: Any) -> dict[str, Any]:
+    """The epoch file, once the writer has noted the batch that opened."""
+    for _ in range(3):
+        assert client.get("/readyz").status_code == 200
+    found: dict[str, Any] = client.service.vault.marks
+    return found
+
+
 def shop(folder: Path, visitors: int, *, releases: int) -> FakeClock:
     """A shop whose backup was taken after so many visitors; then it went on to release, or to one visitor more."""
     clock, database = FakeClock(), f"sqlite:///{folder}/shop.db"
@@ -28,6 +36,7 @@ def shop(folder: Path, visitors: int, *, releases: int) -> FakeClock:
             assert released(client, clock) == releases
         else:
             people(client, 1, prefix="later")
+            settled(client)
     put_back(folder)
     return clock
 
@@ -81,7 +90,7 @@ def test_announcements_stay_until_it_is_certain_that_none_is_under_way(tmp_path:
         stocked(client)
         people(client, FIRST)
         store = client.service.store  # type: ignore[attr-defined]
-        file = store.vault.marks
+        file = settled(client)
         file["shelves"]["1"]["releasing"] = [0]
         store.vault.note(file["identity"], file["epoch"], file["shelves"], file["seals"])
         epochs.note(store)
@@ -96,7 +105,7 @@ def test_a_shelf_that_only_the_epoch_file_knows_is_told(tmp_path: Path) -> None:
         stocked(client)
         people(client, 1)
         store = client.service.store  # type: ignore[attr-defined]
-        known = store.vault.marks
+        known = settled(client)
         mark = {**known["shelves"]["1"], "name": "gone", "opened": 3, "released": 2}
         with store.read() as connection:
             assert forgotten(connection, known) == []
