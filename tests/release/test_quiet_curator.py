@@ -197,3 +197,12 @@ def test_contributions_are_rounded_to_the_grid_of_the_noise() -> None:
     (latest,) = curator.learner.records
     steps = latest.score / source.grid
     np.testing.assert_array_equal(steps, np.rint(steps))
+
+
+def test_curators_on_unlike_grids_do_not_work_together() -> None:
+    """All would be rounded to the grid of the first, and the ledger of the others would say something else."""
+    sources = Simulated(np.random.default_rng(0)), DiscreteGaussian()
+    curators = [QuietCurator(started(Quiet(rho=1.0), 2, source, (1,)), source) for source in sources]
+    assert curators[0].kin != curators[1].kin
+    with pytest.raises(ValueError, match="curators must be of equal kin"):
+        QuietCurator.together(curators)

@@ -110,4 +110,4 @@ def test_a_shelf_that_only_the_epoch_file_knows_is_told(tmp_path: Path) -> None:
         with store.read() as connection:
             assert forgotten(connection, known) == []
             (told,) = forgotten(connection, {**known, "shelves": {**known["shelves"], "7": mark}})
-        assert "shelf gone: 3 releases are missing" in told
+        assert "shelf gone: releases are missing (3)" in told

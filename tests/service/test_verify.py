@@ -16,6 +16,7 @@ from tests.service.test_releases import figures, fill
 
 from quietshelf.service import schema
 from quietshelf.service.reading import latest_row
+from quietshelf.service.restore import LOST
 from quietshelf.service.verify import verify
 
 
@@ -47,6 +48,16 @@ def added_event(connection: Connection) -> None:
     connection.execute(sa.insert(schema.events), {**found, "number": 99, "batch": 77, "event": event})
 
 
+def lost_release(connection: Connection, **factors: float) -> None:
+    """Enter a release that a restored backup lacks, with figures that are so many times the true ones."""
+    query = sa.select(schema.events).where(schema.events.c.number < 2).order_by(schema.events.c.number)
+    for row in connection.execute(query).mappings().all():
+        event = {**json.loads(row["event"]), "visitors": 77, "detail": LOST}
+        event |= {name: factor * event[name] for name, factor in factors.items()}
+        entry = {**row, "number": 98 + row["number"], "batch": 77, "event": json.dumps(event)}
+        connection.execute(sa.insert(schema.events), entry)
+
+
 def smaller_promise(connection: Connection) -> None:
     """Change the settings to a promise that was spent long ago."""
     config = json.loads(connection.execute(sa.select(schema.shelves.c.config)).scalar_one())
@@ -60,6 +71,8 @@ TAMPERING: dict[str, Callable[[Connection], Any]] = {
     "an entry of another batch": lambda c: altered_event(c, "visitors", lambda batch: batch + 1),
     "an entry struck out": lambda c: c.execute(sa.delete(schema.events).where(schema.events.c.number == 0)),
     "an entry too many": added_event,
+    "a lost release that cost nothing": lambda c: lost_release(c, rho=0.0),
+    "a lost release with more noise": lambda c: lost_release(c, rho=0.25, noise=2.0),
     "a smaller promise": smaller_promise,
     "a release struck out": lambda c: c.execute(sa.delete(schema.releases).where(schema.releases.c.number == 1)),
     "a release with less noise": lambda c: altered_release(c, score_scale=1e-3),
@@ -90,4 +103,11 @@ def test_what_was_altered_is_found(tampering: str, shop: str) -> None:
         TAMPERING[tampering](connection)
         assert verify(connection, latest_row(connection, "teas")) != []
         connection.rollback()
+        assert verify(connection, latest_row(connection, "teas")) == []
+
+
+def test_a_lost_release_that_cost_its_share_is_in_order(shop: str) -> None:
+    """What a restore enters is no alteration."""
+    with sa.create_engine(shop).connect() as connection:
+        lost_release(connection)
         assert verify(connection, latest_row(connection, "teas")) == []

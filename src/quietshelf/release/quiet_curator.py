@@ -37,6 +37,7 @@ class QuietCurator:
     @classmethod
     def together(cls, curators: Sequence[QuietCurator]) -> QuietCurator:
         """One that does the work of several of equal `kin`, before their first visitors; their axis is the first."""
+        require(len({each.kin for each in curators}) == 1, "curators must be of equal kin to work together")
         one = cls.__new__(cls)
         one._learners = tuple(learner for each in curators for learner in each._learners)
         one._sources = tuple(source for each in curators for source in each._sources)
@@ -55,8 +56,9 @@ class QuietCurator:
 
     @property
     def kin(self) -> Hashable:
-        """Equal for curators of worlds of the same shape; None for those who have begun, and work by themselves."""
-        return None if any(self._slots) or self._waiting or self._learners[0].records else self._theta.shape
+        """Equal for curators of worlds of the same shape and grid; None for those who have begun, and work alone."""
+        begun = any(self._slots) or self._waiting or self._learners[0].records
+        return None if begun else (self._theta.shape, *(source.grid for source in self._sources))
 
     @property
     def learner(self) -> Learner:

@@ -29,8 +29,10 @@ from quietshelf.release.theory import levels, printed_variance, repaired_varianc
 from quietshelf.statistics import from_svec, gram_sensitivity, on_grid, svec, svec_dim
 from quietshelf.types import FloatArray, IntArray, finite, positive, require, whole
 
-SLACK = 1e-12
+SLACK = 1e-13
 """Rounding that the trace of a Gram matrix may show above K before it is refused."""
+MARGIN = 1 + 3 * SLACK
+"""What that rounding, and the root of the number of nodes, can add to a sensitivity; it is charged."""
 
 
 class State(NamedTuple):
@@ -86,13 +88,13 @@ class Law(NamedTuple):
 def sensitivity(capacity: int, dim: int, grid: float = 0.0) -> float:
     """The most that replacing one visitor moves a Gram sum whose terms were rounded towards zero to ``grid``.
 
-    >>> sensitivity(10, 5), sensitivity(10, 1)
-    (14.142135623730951, 10.0)
+    >>> [round(sensitivity(10, dim), 9) for dim in (5, 1)]
+    [14.142135624, 10.0]
     """
     if whole("dim", dim) == 1:  # a number between 0 and K, rounded or not
-        return float(whole("capacity", capacity))
+        return whole("capacity", capacity) * MARGIN
     rounded = gram_sensitivity(whole("capacity", capacity)) + 2.0 * grid * math.sqrt(svec_dim(dim))
-    return min(rounded, 2.0 * capacity)
+    return min(rounded, 2.0 * capacity) * MARGIN
 
 
 def paper_law(rho: float, *, capacity: int, horizon: int) -> Law:

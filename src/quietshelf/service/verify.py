@@ -53,6 +53,7 @@ def forgotten(connection: Connection, known: dict[str, Any]) -> list[str]:
 def _events(connection: Connection, row: Row) -> Iterator[str]:
     """Each release has its two events, with the cost of its noise, and nothing else is in the ledger."""
     stored = learning.stored_events(connection, row["shelf"])
+    yield from _unseen([event for event in stored if event.detail in (LOST, UNSURE)], row)
     kept = [event for event in stored if event.detail not in (LOST, UNSURE)]
     released = learning.release_rows(connection, row["shelf"])
     if len(released) != row["releases"]:
@@ -69,6 +70,15 @@ def _events(connection: Connection, row: Row) -> Iterator[str]:
             exact = event.noise == 0  # a test injected a source without noise: then the cost must read infinite
             if found != (name, each["batch"], sensitivity, 0.0 if exact else noise) or _cheaper(event):
                 yield f"release {each['number']} (batch {each['batch']}) and its {name} event differ"
+
+
+def _unseen(events: list[Event], row: Row) -> Iterator[str]:
+    """Releases whose figures are lost cost what every release of the shelf does."""
+    wanted = settings_in(row).learning(declared=True).rho_per_release * (1 - TOLERANCE)
+    for batch in sorted({int(event.visitors) for event in events}):
+        mine = [event for event in events if event.visitors == batch]
+        if any(map(_cheaper, mine)) or sum(event.rho for event in mine) < wanted:
+            yield f"batch {batch}, whose figures are lost, must cost what a release costs"
 
 
 def _cheaper(event: Event) -> bool:
