@@ -23,6 +23,14 @@ def where(folder: Path) -> list[str]:
     return ["--database", f"sqlite:///{folder}/shop.db", "--secrets", str(folder / "secrets")]
 
 
+def does_not_start(database: str, folder: Path, *, because: str) -> None:
+    """A service on this database refuses, in these words."""
+    service = Service(Settings(database=database, secrets=str(folder / "secrets")))
+    with pytest.raises(ValueError, match=because):
+        service.start()
+    service.store.close()
+
+
 def test_a_restored_backup_drops_its_open_batches_and_says_so(tmp_path: Path) -> None:
     """Its visitors may have been released since; releases it forgot enter its ledger; no batch number is used twice."""
     clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
@@ -74,10 +82,7 @@ def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
     unknown = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
     assert unknown.exit_code == 1
     assert "not verified: the epoch file must be the one of this database" in unknown.stdout
-    service = Service(Settings(database=database, secrets=str(tmp_path / "secrets")))
-    with pytest.raises(ValueError, match="if this is a backup, run quietshelf restore"):
-        service.start()
-    service.store.close()
+    does_not_start(database, tmp_path, because="if this is a backup, run quietshelf restore")
     dropped = CliRunner().invoke(app, ["restore", *where(tmp_path), "--json"])
     assert json.loads(dropped.stdout) == {"visitors": 15, "lost_releases": 0}
     with inline(database, tmp_path, clock=clock) as client:
@@ -180,10 +185,7 @@ def test_a_lost_database_does_not_start_with_an_empty_ledger(tmp_path: Path) -> 
         assert released(client, clock) == 1
         before = promise(client)["rho"]
     put_back(tmp_path)
-    service = Service(Settings(database=database, secrets=str(tmp_path / "secrets")))
-    with pytest.raises(ValueError, match="run quietshelf restore"):
-        service.start()
-    service.store.close()
+    does_not_start(database, tmp_path, because="run quietshelf restore")
     entered = CliRunner().invoke(app, ["restore", *where(tmp_path), "--json"])
     assert json.loads(entered.stdout) == {"visitors": 0, "lost_releases": 1}
     with inline(database, tmp_path, clock=clock) as client:

@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 
 from quietshelf.loop.contest import World
-from quietshelf.types import Context, Environment, Features, FloatArray, IntArray, Policy, Random, Release, require
+from quietshelf.types import (
+    NOTHING,
+    Context,
+    Environment,
+    Features,
+    FloatArray,
+    IntArray,
+    Policy,
+    Random,
+    Release,
+    require,
+)
 
 
 class CheckedPolicy:
@@ -53,7 +64,7 @@ class CheckedEnvironment:
         if self._first:
             shape = np.shape(choice)
             require(shape == assortment.shape[:-1], "choose must give one item index a world, or -1", shape=shape)
-            stray = (choice != -1) & ~(assortment == choice[..., None]).any(axis=-1)
+            stray = (choice != NOTHING) & ~(assortment == choice[..., None]).any(axis=-1)
             rule = "choose must give indices of items shown (not their places), or -1"
             first = tuple(np.argwhere(stray)[0]) if stray.any() else ()
             require(not stray.any(), rule, choice=int(choice[first].flat[0]), shown=assortment[first].tolist())
