@@ -20,7 +20,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quietshelf.service import answers, app, keys, offers, settings
-from quietshelf.service.direct import Direct
+from quietshelf.service.fast_path import Direct
 from quietshelf.service.service import Service
 from quietshelf.service.writer import Writer
 

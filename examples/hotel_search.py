@@ -50,7 +50,7 @@ def main() -> None:
             earned[name] += float(weight @ commission[shown] / (1 + weight.sum()))
             wish = np.append(utility[shown] + luck[shown], luck[-1])
             place = int(wish.argmax())
-            shelf.observe(offer.id, int(shown[place]) if place < len(shown) else None)
+            shelf.choose(offer.id, int(shown[place]) if place < len(shown) else None)
     for name, sum_ in earned.items():
         print(f"{name:7s} {sum_ / TRAVELLERS:6.2f} a traveller, {100 * sum_ / most:5.1f} % of the best possible")
     print(f"promise: rho = {shelves['quiet'].privacy().rho:.2f}, {shelves['quiet'].estimate().health}")

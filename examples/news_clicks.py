@@ -1,7 +1,7 @@
 """News with click-through: articles come and go every day, tastes drift, clicks arrive late or never.
 
-A full batch waits a while for late clicks (`patience`), silence counts as no click, batches stay small and old ones
-fade (`ceiling`, `forgetting`) because what readers like changes. The result is the click-through of each day.
+A full batch waits a while for late clicks (`wait_arrivals`), no answer counts as no click, batches stay small and old
+ones fade (`max_batch`, `forgetting`) because what readers like changes. The result is the click-through of each day.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> None:
     rng = np.random.default_rng(3)
     articles = rng.normal(size=(ARTICLES, TOPICS))
     settings: dict[str, Any] = {"catalogue": articles, "feature_map": "item", "capacity": PLACES, "rho": RHO}
-    quiet = Shelf(**settings, patience=2 * LATE, ceiling=400, forgetting=0.9)
+    quiet = Shelf(**settings, wait_arrivals=2 * LATE, max_batch=400, forgetting=0.9)
     chance = Shelf(**settings, policy="uniform")
     tastes = np.array([-2.0, 1.0, 0.5, 0.0, -0.5])  # 1, topics
     waiting: deque[tuple[str, int | None]] = deque()
@@ -44,7 +44,7 @@ def main() -> None:
             if len(waiting) > LATE:  # the click of a reader who came a while ago
                 late, click = waiting.popleft()
                 if click is not None:
-                    quiet.observe(late, click)
+                    quiet.choose(late, click)
             tastes[1:] += 0.01 * rng.normal(size=TOPICS)
         print(f"day {day}: {_rate(clicks['quiet'])} of readers click, {_rate(clicks['random'])} on random articles")
         fresh = rng.normal(size=(NEW_A_DAY, TOPICS))

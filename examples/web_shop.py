@@ -60,7 +60,7 @@ def offer(response: Response, reader: str | None = Cookie(default=None)) -> dict
 def answer(offer_id: str, book: int | None = None) -> None:
     """What was bought, or nothing. A second, different answer is refused."""
     try:
-        app.state.shelf.observe(offer_id, book)
+        app.state.shelf.choose(offer_id, book)
     except (ShelfError, ValueError) as error:
         raise HTTPException(409, str(error)) from error
 

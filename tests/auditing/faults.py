@@ -19,11 +19,11 @@ from quietshelf.auditing.linear import Mechanism, sampled
 from quietshelf.auditing.mechanisms import linear
 from quietshelf.auditing.neighbours import Neighbours, far_gram, far_scores, visitor
 from quietshelf.auditing.shelves import copy_of, full_shelf
+from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release import tree
 from quietshelf.release.dpmnl import Dpmnl
 from quietshelf.release.dpmnl_curator import DpmnlCurator
 from quietshelf.release.noise import NoiseSource, Simulated
-from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.shelf import Shelf
 from quietshelf.shelf.errors import OpenBatchDropped
 from quietshelf.shelf.saved import Claim as Resumption

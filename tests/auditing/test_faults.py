@@ -10,8 +10,8 @@ import pytest
 from tests.auditing import faults, newton_faults
 
 from quietshelf.auditing import Auditable, audit
+from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release.dpmnl_curator import DpmnlCurator
-from quietshelf.release.quiet_curator import QuietCurator
 
 PLANTED = {subject.name: subject for subject in (*faults.planted(), *newton_faults.planted())}
 RUNS = {

@@ -12,9 +12,9 @@ import httpx
 import pytest
 from tests.service.harness import ITEMS, SHELF, free_port, inline
 
-from quietshelf.client import AsyncClient, Client, Offer, Patience, Refused, ServiceDown
+from quietshelf.client import AsyncClient, Client, Offer, Refused, Retry, ServiceDown
 
-QUICK = Patience(retries=2, pause=0.01)
+QUICK = Retry(retries=2, pause=0.01)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_lost_reply_is_repeated_as_the_same_visitor(service: httpx.Client) -> 
                 raise httpx.ReadError("the line went dead")
             return response
 
-    with Client(url, key, patience=QUICK) as shop:
+    with Client(url, key, retry=QUICK) as shop:
         shop.put_shelf("teas", **SHELF)
         shop.put_items("teas", ITEMS)
         shop._http.close()
@@ -96,10 +96,10 @@ def test_a_lost_reply_is_repeated_as_the_same_visitor(service: httpx.Client) -> 
 def test_a_service_that_is_down_is_an_error_or_a_uniform_choice() -> None:
     """As the caller wishes; required items stay, excluded ones go, and answers are not sent anywhere."""
     url = f"http://127.0.0.1:{free_port()}"
-    with Client(url, "qs_a_b", patience=QUICK) as shop, pytest.raises(ServiceDown, match=r"in 3 attempts: .+"):
+    with Client(url, "qs_a_b", retry=QUICK) as shop, pytest.raises(ServiceDown, match=r"in 3 attempts: .+"):
         shop.offer("teas", [1.0])
-    chance = Patience(retries=0, fallback=[f"i{n}" for n in range(6)], fallback_capacity=3)
-    with Client(url, "qs_a_b", patience=chance) as shop:
+    chance = Retry(retries=0, fallback=[f"i{n}" for n in range(6)], fallback_capacity=3)
+    with Client(url, "qs_a_b", retry=chance) as shop:
         seen: set[str] = set()
         for _ in range(60):
             offer = shop.offer("teas", [1.0], required=["i0"], exclude=["i1"])
@@ -117,9 +117,9 @@ def test_mistakes_of_the_caller_do_not_look_like_a_service_that_is_down() -> Non
     with pytest.raises(ValueError, match="url must start with http"):
         Client("127.0.0.1:8080", "qs_a_b")
     with pytest.raises(ValueError, match="fallback_capacity must say"):
-        Patience(fallback=["tea", "jam"])
+        Retry(fallback=["tea", "jam"])
     with (
-        Client("http://127.0.0.1:1", "qs_a_b", patience=QUICK) as shop,
+        Client("http://127.0.0.1:1", "qs_a_b", retry=QUICK) as shop,
         pytest.raises(ValueError, match="features must be finite"),
     ):
         shop.offer("teas", [float("nan")])

@@ -16,7 +16,7 @@ HORIZON = 120
 
 
 def everybody() -> list[Contestant]:
-    """Several of every kind: equal kin, other kin, curators of their own."""
+    """Several of every kind: equal batch keys, other keys, curators of their own."""
     fast = {"explore": 20, "fits": 5}
     return [
         contestant("quiet", rho=0.5),

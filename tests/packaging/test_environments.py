@@ -31,7 +31,7 @@ import numpy as np
 from quietshelf import Shelf
 shelf = Shelf(items=3, dim=1, capacity=1, rho=1.0)
 for _ in range(20):
-    shelf.observe(shelf.offer(np.eye(3, 1)).id, None)
+    shelf.choose(shelf.offer(np.eye(3, 1)).id, None)
 shelf.save("a.shelf")
 print(Shelf.load("a.shelf").privacy().rho)
 """

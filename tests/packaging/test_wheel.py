@@ -28,7 +28,7 @@ from quietshelf.loop import Result
 
 shelf = Shelf(items=3, dim=2, capacity=1, rho=1.0)
 offer = shelf.offer([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
-shelf.observe(offer.id, choice=offer.items[0])
+shelf.choose(offer.id, offer.items[0])
 words: str = shelf.privacy(delta=1e-6).words
 result: Result = simulate(Synthetic(), [contestant("quiet", rho=1.0)], horizon=2, replicates=1, seed=0)
 spent: float = epsilon_of(1.0, 1e-6)

@@ -201,14 +201,18 @@ def test_doubling_trigger_fits_at_public_times() -> None:
         np.testing.assert_array_equal(counts, np.stack([expected, expected], axis=-1))
 
 
-def test_only_fresh_curators_with_equal_settings_are_kin() -> None:
+def test_only_fresh_curators_with_equal_settings_share_a_batch_key() -> None:
     """Those that differ in numbers are; those that clip otherwise, sum otherwise or have begun are not."""
     first = curator(Dpmnl(rho=1.0, explore=T0), source(), worlds=(2,))
-    assert first.kin == curator(Dpmnl(rho=2.0, share=0.5, fits=3, explore=T0), source(), worlds=(2,)).kin is not None
-    assert first.kin != curator(Dpmnl(rho=1.0, explore=T0, clip=2.0), source(), worlds=(2,)).kin
-    assert curator(Dpmnl(rho=1.0, explore=T0, continual="toeplitz"), source(), worlds=(2,)).kin is None
+    assert (
+        first.batch_key
+        == curator(Dpmnl(rho=2.0, share=0.5, fits=3, explore=T0), source(), worlds=(2,)).batch_key
+        is not None
+    )
+    assert first.batch_key != curator(Dpmnl(rho=1.0, explore=T0, clip=2.0), source(), worlds=(2,)).batch_key
+    assert curator(Dpmnl(rho=1.0, explore=T0, continual="toeplitz"), source(), worlds=(2,)).batch_key is None
     first.observe(visitors(16, 1, (2,))[0])
-    assert first.kin is None
+    assert first.batch_key is None
 
 
 def test_budget_refuses_before_a_fit_is_drawn() -> None:

@@ -16,13 +16,13 @@ from quietshelf.statistics import Shown, contribution, nothing, summed, svec
 
 
 def test_batches_follow_the_schedule() -> None:
-    """ceil(7 d / sqrt(rho)), then ceil(1.5 times the one before), up to the ceiling."""
+    """ceil(7 d / sqrt(rho)), then ceil(1.5 times the one before), up to max_batch."""
     config = Quiet(rho=0.25)
     sizes = [config.batch_size(5, None)]
     for _ in range(3):
         sizes.append(config.batch_size(5, sizes[-1]))
     assert sizes == [70, 105, 158, 237]
-    assert Quiet(rho=0.25, ceiling=100).batch_size(5, 70) == 100
+    assert Quiet(rho=0.25, max_batch=100).batch_size(5, 70) == 100
     assert Quiet(rho=1e6).batch_size(1, None) == 1
     assert Quiet(rho=4.0, visits=4, unit="person").batch_size(5, None) == 35
 
@@ -114,7 +114,7 @@ def test_forgetting_weighs_old_records_less() -> None:
         batch = learner.open(OpenBatch(len(learner.records) - 1, 500, *first[2:]), source)
         return learner.close(batch, summed(contribution(seen, batch.theta, batch.coordinates)), source)
 
-    keep, fade = (started(Quiet(rho=50.0, forgetting=g, first=1e4, ceiling=500), 2, source) for g in (1.0, 0.5))
+    keep, fade = (started(Quiet(rho=50.0, forgetting=g, first=1e4, max_batch=500), 2, source) for g in (1.0, 0.5))
     first = keep.open(None, source)
     for _ in range(6):
         keep, fade = closed(keep), closed(fade)
@@ -149,7 +149,7 @@ def test_health_speaks_of_releases_alone() -> None:
         ({"rho": 1.0, "share": 1.0}, "share must be between 0 and 1, got share=1.0"),
         ({"rho": 1.0, "growth": 0.5}, "growth must be at least 1 and finite, got growth=0.5"),
         ({"rho": 1.0, "forgetting": 0.0}, "forgetting must be in (0, 1], got forgetting=0.0"),
-        ({"rho": 1.0, "ceiling": 0}, "ceiling must be a whole number from 1 on, got ceiling=0"),
+        ({"rho": 1.0, "max_batch": 0}, "max_batch must be a whole number from 1 on, got max_batch=0"),
     ],
 )
 def test_senseless_settings_are_refused(options: dict[str, Any], message: str) -> None:

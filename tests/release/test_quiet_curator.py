@@ -10,9 +10,9 @@ import pytest
 from tests.release.learners import simulated, started
 
 from quietshelf.choice.features import Dense
+from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.quiet import Quiet
-from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.statistics import Shown, contribution, svec
 from quietshelf.types import Context, Release, Round, Streams
 
@@ -138,7 +138,7 @@ def test_parallel_worlds_equal_each_world_alone() -> None:
 def test_extreme_shops_stay_finite(rho: float, capacity: int, dim: int, size: float) -> None:
     """K = 1, d = 1, tiny and huge rho, identical items, features of 1e6: theta is finite and the precision definite."""
     source = simulated(7)
-    learner = started(Quiet(rho=rho, first=0.01, ceiling=40), dim, source)
+    learner = started(Quiet(rho=rho, first=0.01, max_batch=40), dim, source)
     curator = QuietCurator(learner, source)
     for item in visitors(8, 150, (), capacity, dim, size):
         curator.observe(item)
@@ -203,6 +203,6 @@ def test_curators_on_unlike_grids_do_not_work_together() -> None:
     """All would be rounded to the grid of the first, and the ledger of the others would say something else."""
     sources = Simulated(np.random.default_rng(0)), DiscreteGaussian()
     curators = [QuietCurator(started(Quiet(rho=1.0), 2, source, (1,)), source) for source in sources]
-    assert curators[0].kin != curators[1].kin
-    with pytest.raises(ValueError, match="curators must be of equal kin"):
-        QuietCurator.together(curators)
+    assert curators[0].batch_key != curators[1].batch_key
+    with pytest.raises(ValueError, match="curators must have equal batch keys"):
+        QuietCurator.merge(curators)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.service.harness import WINDOW, FakeClock, offered
 
 from quietshelf.service import verify
-from quietshelf.service.reading import shelf_rows
+from quietshelf.service.queries import shelf_rows
 
 
 def visitors(client: Any, clock: FakeClock, count: int) -> dict[str, Any]:

@@ -35,17 +35,17 @@ def served(client: httpx.Client, **options: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("silence", "visits", "policy"), [("no-choice", 1, "quiet"), ("zero", 2, "quiet"), ("no-choice", 1, "uniform")]
+    ("on_no_answer", "visits", "policy"), [("no-choice", 1, "quiet"), ("zero", 2, "quiet"), ("no-choice", 1, "uniform")]
 )
 def test_the_same_visitors_give_the_same_offers_estimates_and_ledger(
     database: str, tmp_path: Path, silence: str, visits: int, policy: str
 ) -> None:
     """Sequential visitors, some silent, some returning, with injected noise and ties: equal bit for bit."""
     rng, clock = np.random.default_rng(9), FakeClock()
-    shelf = twin(Simulated(np.random.default_rng(1)), silence=silence, visits=visits, policy=policy)
+    shelf = twin(Simulated(np.random.default_rng(1)), on_no_answer=silence, visits=visits, policy=policy)
     source = Simulated(np.random.default_rng(1))
     with inline(database, tmp_path, source=source, rng=np.random.default_rng(2), clock=clock) as client:
-        served(client, silence=silence, visits=visits, policy=policy, private=policy == "quiet")
+        served(client, on_no_answer=silence, visits=visits, policy=policy, private=policy == "quiet")
         for visitor in range(VISITORS):
             clock.time += WINDOW  # a full batch is due at the next arrival, as with patience = 0
             features = rng.normal(size=2).tolist()
@@ -59,7 +59,7 @@ def test_the_same_visitors_give_the_same_offers_estimates_and_ledger(
             picked = int(rng.integers(-1, 3))
             if rng.random() < 0.7:
                 item = None if picked < 0 else mine.items[picked]
-                shelf.observe(mine.id, choice=item)
+                shelf.choose(mine.id, item)
                 assert answered(client, theirs["offer"], None if item is None else str(item)).status_code == 204
         assert mine.release >= 2
         promise, reply = shelf.privacy(), client.get("/v1/shelves/teas/privacy").json()

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from quietshelf.cli import app
 from quietshelf.service import keys
-from quietshelf.service.guard import Guard
 from quietshelf.service.metrics import Metrics
+from quietshelf.service.middleware import Guard
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
 
@@ -43,7 +43,7 @@ def test_scopes_are_kept(tmp_path: Path) -> None:
             for reply in (offered(client), answered(client, offer["offer"], None), client.get("/metrics")):
                 assert reply.status_code == 401
                 assert reply.headers["www-authenticate"] == "Bearer"
-        seller, learner, reader = (with_key(admin, scope) for scope in ("offer", "learn", "read"))
+        seller, learner, reader = (with_key(admin, scope) for scope in ("offer", "choose", "read"))
         assert offered(seller).status_code == 200
         assert offered(learner).status_code == offered(reader).status_code == 403
         assert answered(seller, offer["offer"], None).status_code == 403
@@ -51,7 +51,7 @@ def test_scopes_are_kept(tmp_path: Path) -> None:
         assert reader.get("/metrics").status_code == 200
         assert seller.get("/metrics").status_code == 403
         assert reader.put("/v1/shelves/x", json={}).status_code == 403
-        narrow = with_key(admin, "offer", "learn", shelf="teas")
+        narrow = with_key(admin, "offer", "choose", shelf="teas")
         assert offered(narrow).status_code == 200
         assert offered(narrow, "jams").status_code == 404
         assert answered(narrow, other["offer"], None).status_code == 404
@@ -124,7 +124,7 @@ def test_our_mistakes_say_nothing(
 
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
         stocked(client)
-        monkeypatch.setattr("quietshelf.service.reading.summary", broken)
+        monkeypatch.setattr("quietshelf.service.queries.summary", broken)
         reply = client.get("/v1/shelves/teas")
         monkeypatch.setattr("quietshelf.service.service.Desk.take", broken)
         second = offered(client)

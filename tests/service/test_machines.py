@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from tests.service.harness import FIRST, ITEMS, SHELF, WINDOW, FakeClock, Process, answered, inline, offered, stocked
 
-from quietshelf.service import app, reading, schema, shelves, verify
+from quietshelf.service import app, queries, schema, shelves, verify
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import Visit
 from quietshelf.service.service import Service
@@ -117,9 +117,9 @@ def test_a_look_is_of_one_moment(database: str, tmp_path: Path) -> None:
     service.prepare()
     shop(service)
     with service.store.read() as connection:
-        before = reading.shelf_rows(connection)[0]["arrivals"]
+        before = queries.shelf_rows(connection)[0]["arrivals"]
         visitors(service, 3)
-        assert reading.shelf_rows(connection)[0]["arrivals"] == before == 0
+        assert queries.shelf_rows(connection)[0]["arrivals"] == before == 0
     service.store.close()
 
 
@@ -173,7 +173,7 @@ def test_two_worker_processes_serve_one_shelf(database: str, tmp_path: Path) -> 
         process.stop()
     store = Store(Settings(database=database).url, Vault(tmp_path / "secrets"))
     with store.read() as connection:
-        (row,) = reading.shelf_rows(connection)
+        (row,) = queries.shelf_rows(connection)
         assert row["releases"] >= 1
         assert verify.verify(connection, row) == []
         slots = connection.execute(sa.select(sa.func.count()).select_from(schema.offers)).scalar_one()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from quietshelf.cli import app
 from quietshelf.service import schema
-from quietshelf.service.reading import shelf_rows
+from quietshelf.service.queries import shelf_rows
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 

@@ -15,7 +15,7 @@ from tests.service.harness import WINDOW, FakeClock, inline, stocked
 from tests.service.test_releases import figures, fill
 
 from quietshelf.service import schema
-from quietshelf.service.reading import latest_row
+from quietshelf.service.queries import latest_row
 from quietshelf.service.restore import LOST
 from quietshelf.service.verify import verify
 

@@ -36,7 +36,7 @@ def visit(shelf: Shelf, rng: np.random.Generator, **options: Any) -> Any:
     offer = shelf.offer(rng.normal(size=(N, D)), **options)
     picked = int(rng.integers(-1, len(offer.items)))
     if rng.random() < 0.8:
-        shelf.observe(offer.id, choice=None if picked < 0 else offer.items[picked])
+        shelf.choose(offer.id, None if picked < 0 else offer.items[picked])
     return offer
 
 

@@ -12,8 +12,8 @@ import pytest
 from tests.shelf.shops import D, N, open_shop, shop
 
 from quietshelf import Shelf
+from quietshelf.curation.atomic_write import write_whole
 from quietshelf.shelf import ShelfError
-from quietshelf.shelf.whole import write_whole
 
 
 def test_files_are_whole_private_and_free_of_pickle(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from tests.shelf.shops import D, K, N, first_batch, run, shop
 
 from quietshelf import Shelf
 from quietshelf.accounting import Assumption, gaussian
+from quietshelf.curation.persons import Persons
 from quietshelf.release.geometry import coordinates, unknown_curvature
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.quiet import Quiet
-from quietshelf.shelf.persons import Persons
 from quietshelf.shelf.state import addressed
 from quietshelf.statistics import Shown, contribution, svec
 
@@ -106,9 +106,9 @@ def others_see(answer: int | str | None, delay: int, shifts: list[np.ndarray]) -
         if t == 3:
             rows, pending = x[list(offer.items)], offer
         else:
-            shelf.observe(offer.id, choice=offer.items[0])
+            shelf.choose(offer.id, offer.items[0])
         if pending is not None and t == 3 + delay and answer != "silent":
-            shelf.observe(pending.id, choice=None if answer is None else pending.items[int(answer)])
+            shelf.choose(pending.id, None if answer is None else pending.items[int(answer)])
     return seen, rows
 
 
@@ -143,7 +143,7 @@ def test_features_are_dropped_once_their_contribution_is_summed() -> None:
     """An answered offer holds no features; one that waits for its answer does."""
     shelf = shop()
     answered, waiting = shelf.offer(np.ones((N, D))), shelf.offer(np.ones((N, D)))
-    shelf.observe(answered.id, choice=None)
+    shelf.choose(answered.id, None)
     slots = shelf._state.open.slots  # type: ignore[union-attr]
     assert slots[answered.id].rows is None
     assert slots[waiting.id].rows is not None
@@ -168,7 +168,7 @@ def test_offer_ids_cannot_be_foreseen() -> None:
 
 def test_a_waiting_batch_is_released_in_the_coordinates_it_opened_with() -> None:
     """Opened before the first release and released after it, the second batch keeps theta and coordinates."""
-    shelf = shop(patience=5)
+    shelf = shop(wait_arrivals=5)
     run(shelf, first_batch(shelf) + 1)
     frozen = shelf._state.open.frozen  # type: ignore[union-attr]
     run(shelf, frozen.size + 10)

@@ -100,7 +100,10 @@ def test_senseless_shelves_are_refused() -> None:
         ({"items": 5, "dim": 2, "capacity": 6, "rho": 1.0}, "capacity must be between 1 and items=5, got capacity=6"),
         ({"items": 5, "dim": 2, "capacity": 2, "rho": 0.0}, "rho must be positive and finite, got rho=0.0"),
         ({"items": 5, "dim": 2, "capacity": 2, "rho": 1.0, "policy": "greedy"}, "policy must be one of quiet, uniform"),
-        ({"items": 5, "dim": 2, "capacity": 2, "rho": 1.0, "silence": "gold"}, "silence must be no-choice or zero"),
+        (
+            {"items": 5, "dim": 2, "capacity": 2, "rho": 1.0, "on_no_answer": "gold"},
+            "on_no_answer must be one of no-choice, zero",
+        ),
         ({"items": 5, "dim": 2, "capacity": 2, "rho": 1.0, "groups": [0] * 5}, "groups and limits must be given"),
         ({"items": 0, "dim": 2, "capacity": 2, "rho": 1.0}, "items must be a whole number from 1 on, got items=0"),
         ({"catalogue": np.ones((3, 1)), "capacity": 1, "rho": 1.0, "feature_map": "x"}, "feature_map must be one of"),

@@ -31,11 +31,16 @@ def resumed(path: Path, like: Shelf) -> Shelf:
     st.integers(0, 60), st.integers(1, 60), st.integers(0, 7), st.sampled_from([{}, {"visits": 2}]), st.integers(0, 9)
 )
 def test_save_load_and_go_on_equals_go_on(
-    tmp_path_factory: pytest.TempPathFactory, before: int, after: int, patience: int, options: dict[str, Any], seed: int
+    tmp_path_factory: pytest.TempPathFactory,
+    before: int,
+    after: int,
+    wait_arrivals: int,
+    options: dict[str, Any],
+    seed: int,
 ) -> None:
     """Wherever it is saved, the loaded shelf offers, learns and spends exactly as the one that was not."""
     path = tmp_path_factory.mktemp("shelf") / "shop.shelf"
-    one, rng = shop(seed=seed, patience=patience, **options), np.random.default_rng(seed)
+    one, rng = shop(seed=seed, wait_arrivals=wait_arrivals, **options), np.random.default_rng(seed)
 
     def who(t: int) -> dict[str, Any]:
         return {"person": f"p{t % 20}"} if options else {}
@@ -60,9 +65,9 @@ def test_pending_answers_survive_a_save(tmp_path: Path) -> None:
     offer = shelf.offer(np.ones((N, D)))
     shelf.save(tmp_path / "shop")
     loaded = Shelf.load(tmp_path / "shop")
-    loaded.observe(offer.id, choice=offer.items[0])
+    loaded.choose(offer.id, offer.items[0])
     with pytest.raises(AnswerConflict):
-        loaded.observe(offer.id, choice=None)
+        loaded.choose(offer.id, None)
     assert loaded._state.open is not None
     assert np.any(loaded._state.open.total.score)
 
@@ -132,7 +137,7 @@ def test_a_shelf_whose_save_was_resumed_elsewhere_gives_its_open_batch_up(tmp_pa
     with pytest.warns(OpenBatchDropped, match="they were resumed from the last save"):
         shelf.offer(np.ones((N, D)))
     with pytest.raises(OfferExpired):
-        shelf.observe(pending, choice=None)
+        shelf.choose(pending, None)
 
 
 def test_dropped_batches_do_not_make_the_next_one_larger(tmp_path: Path) -> None:

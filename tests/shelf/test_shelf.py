@@ -11,10 +11,10 @@ from tests.shelf.shops import D, K, N, first_batch, run, shop
 
 from quietshelf import Shelf
 from quietshelf.choice.features import Dense
+from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release.geometry import unknown_curvature
 from quietshelf.release.noise import Noiseless, Simulated
 from quietshelf.release.quiet import Learner, Quiet
-from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.shelf import AnswerConflict, OfferExpired, ShelfError, UnknownOffer
 from quietshelf.types import Context, Round
 
@@ -40,47 +40,47 @@ def test_release_comes_with_the_first_arrival_after_the_last_slot() -> None:
     assert [offer.release for offer in offers] == [0] * size + [1]
 
 
-@pytest.mark.parametrize("patience", [1, 5, 40])
-def test_patience_waits_for_arrivals_and_never_for_answers(patience: int) -> None:
+@pytest.mark.parametrize("wait_arrivals", [1, 5, 40])
+def test_patience_waits_for_arrivals_and_never_for_answers(wait_arrivals: int) -> None:
     """The release comes so many arrivals later, whether everybody answered or nobody did."""
     for answers in (True, False):
-        shelf = shop(patience=patience)
+        shelf = shop(wait_arrivals=wait_arrivals)
         size = first_batch(shelf)
         rng = np.random.default_rng(0)
         numbers = []
-        for _ in range(size + patience + 2):
+        for _ in range(size + wait_arrivals + 2):
             offer = shelf.offer(rng.normal(size=(N, D)))
             numbers.append(offer.release)
             if answers:
-                shelf.observe(offer.id, choice=None)
-        assert numbers.index(1) == size + patience
+                shelf.choose(offer.id, None)
+        assert numbers.index(1) == size + wait_arrivals
 
 
 def test_late_answers_count_until_their_batch_is_released() -> None:
-    """Within patience an answer of the last batch is taken; afterwards any answer is refused, whatever it is."""
-    shelf = shop(patience=2)
+    """Within wait_arrivals an answer of the last batch is taken; afterwards any answer is refused, whatever it is."""
+    shelf = shop(wait_arrivals=2)
     offers = run(shelf, first_batch(shelf), seed=1)
     rng = np.random.default_rng(1)
     late = offers[-1]
     shelf.offer(rng.normal(size=(N, D)))
     answered = shelf._state.waiting[0].slots[late.id].answer
-    shelf.observe(late.id, choice=None if answered < 0 else answered)
+    shelf.choose(late.id, None if answered < 0 else answered)
     for _ in range(2):
         shelf.offer(rng.normal(size=(N, D)))
     for choice in (None, late.items[0], 999):
         with pytest.raises(OfferExpired, match="offer must be answered before its batch is released"):
-            shelf.observe(late.id, choice=choice)
+            shelf.choose(late.id, choice)
 
 
 def test_the_same_answer_again_is_fine_and_another_is_refused() -> None:
     """The first answer stands; nothing is counted twice."""
     shelf = shop()
     offer = shelf.offer(np.ones((N, D)))
-    shelf.observe(offer.id, choice=offer.items[0])
+    shelf.choose(offer.id, offer.items[0])
     total = shelf._state.open.total  # type: ignore[union-attr]
-    shelf.observe(offer.id, choice=offer.items[0])
+    shelf.choose(offer.id, offer.items[0])
     with pytest.raises(AnswerConflict, match="choice must be the one given before"):
-        shelf.observe(offer.id, choice=None)
+        shelf.choose(offer.id, None)
     assert shelf._state.open.total is total  # type: ignore[union-attr]
 
 
@@ -90,16 +90,16 @@ def test_unknown_offers_and_items_not_shown_are_refused() -> None:
     with pytest.raises(
         UnknownOffer, match=re.escape("offer must be the id of an offer of this shelf, got offer='0-0-abc'")
     ):
-        shelf.observe("0-0-abc", choice=None)
+        shelf.choose("0-0-abc", None)
     offer = shelf.offer(np.ones((N, D)))
     with pytest.raises(UnknownOffer):
-        shelf.observe(offer.id + "x", choice=None)
+        shelf.choose(offer.id + "x", None)
     missing = next(i for i in range(N) if i not in offer.items)
     with pytest.raises(ValueError, match="choice must be None or one of the items shown"):
-        shelf.observe(offer.id, choice=missing)
+        shelf.choose(offer.id, missing)
     with pytest.raises(ValueError, match="choice must be a whole number from 0 on, got choice=-1"):
-        shelf.observe(offer.id, choice=-1)
-    shelf.observe(offer.id, choice=offer.items[1])
+        shelf.choose(offer.id, -1)
+    shelf.choose(offer.id, offer.items[1])
 
 
 def test_shelf_equals_the_curator_on_the_same_visitors() -> None:
@@ -112,7 +112,7 @@ def test_shelf_equals_the_curator_on_the_same_visitors() -> None:
         x = rng.normal(size=(N, D))
         offer = shelf.offer(x)
         choice = None if rng.random() < 0.3 else offer.items[int(rng.integers(len(offer.items)))]
-        shelf.observe(offer.id, choice=choice)
+        shelf.choose(offer.id, choice)
         items = np.array(offer.items)
         picked = np.asarray(-1 if choice is None else choice)
         curator.observe(Round(Context(Dense(x), np.ones(N), K), items, picked))
@@ -127,7 +127,7 @@ def test_silence_is_a_choice_of_nothing_or_nothing_at_all() -> None:
     x = np.random.default_rng(0).normal(size=(40, N, D))
     scores = {}
     for silence in ("no-choice", "zero"):
-        shelf = shop(silence=silence, source=Noiseless())
+        shelf = shop(on_no_answer=silence, source=Noiseless())
         for t in range(first_batch(shelf) + 1):
             shelf.offer(x[t])
         (record,) = shelf._state.learner.records  # type: ignore[union-attr]
@@ -142,7 +142,7 @@ def test_an_empty_offer_still_takes_a_slot() -> None:
     for _ in range(first_batch(shelf)):
         offer = shelf.offer(np.ones((N, D)), available=[])
         assert offer.items == ()
-        shelf.observe(offer.id, choice=None)
+        shelf.choose(offer.id, None)
     assert shelf.offer(np.ones((N, D))).release == 1
 
 
@@ -160,7 +160,7 @@ def test_uniform_shelf_learns_while_it_shows_at_random() -> None:
     for _ in range(300):
         offer = shelf.offer(x)
         shown[list(offer.items)] += 1
-        shelf.observe(offer.id, choice=offer.items[-1])
+        shelf.choose(offer.id, offer.items[-1])
     assert shown.min() > 70  # 112.5 expected each; below 70 with probability under 1e-6
     assert shelf.estimate().releases > 2
 
@@ -191,7 +191,7 @@ def test_threads_neither_lose_nor_repeat_slots() -> None:
             try:
                 offer = shelf.offer(rng.normal(size=(N, D)))
                 offers.append(offer.id)
-                shelf.observe(offer.id, choice=offer.items[0])
+                shelf.choose(offer.id, offer.items[0])
             except OfferExpired:
                 pass  # another thread's arrival closed the batch between offer and answer
             except Exception as error:

@@ -56,7 +56,7 @@ class Shelves:
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """Tell every shelf what its visitor chose."""
         for shelf, offer, choice in zip(self.shelves, self.open, round.choice.tolist(), strict=True):
-            shelf.observe(offer, choice=None if choice == NOTHING else choice)
+            shelf.choose(offer, None if choice == NOTHING else choice)
         return self.release
 
     @property

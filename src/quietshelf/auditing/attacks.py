@@ -25,12 +25,12 @@ import numpy as np
 
 from quietshelf.auditing.auditable import Auditable, Claim
 from quietshelf.auditing.stage import Script, Stage, Visitor, Watched
+from quietshelf.curation.parallel import QuietCurator
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Party, Setting, run
 from quietshelf.loop.named import PRIVATE, MakeDpmnl, contestant
 from quietshelf.release.dpmnl import DpmnlEpsilonDelta
 from quietshelf.release.quiet import Quiet
-from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.statistics import svec
 from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, one_of
 

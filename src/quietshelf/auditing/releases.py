@@ -8,11 +8,11 @@ import numpy as np
 
 from quietshelf.auditing.neighbours import Neighbours, visitor
 from quietshelf.choice.features import Dense
+from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release import batch_pair
 from quietshelf.release.geometry import unknown_curvature
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner, Quiet
-from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.release.tree import ContinualSum
 from quietshelf.statistics import Shown, Total, contribution, gram, summed, svec
 from quietshelf.types import NOTHING, Context, FloatArray, Round
@@ -50,7 +50,7 @@ def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSourc
     places, dim = target.rows.shape
     curator = quiet_curator(rho, dim, source, runs)
     others, seen = np.random.default_rng(SEED), []
-    for t in range(curator.batch.size + curator.learner.config.batch_size(dim, curator.batch.size)):
+    for t in range(curator.batch.frozen.size + curator.learner.config.batch_size(dim, curator.batch.frozen.size)):
         came = target if t == 1 else visitor(others.standard_normal((places, dim)))
         before, after = curator.release, curator.observe(round_of(came.rows, int(came.position), runs))
         if after is not before:

@@ -14,7 +14,7 @@ keys = typer.Typer(name="keys", help="Make, list and revoke API keys.\n\nExample
 
 @keys.command()
 def create(
-    scope: Annotated[list[str], typer.Option(help="offer, learn, read or admin; may be given several times.")],
+    scope: Annotated[list[str], typer.Option(help="offer, choose, read or admin; may be given several times.")],
     name: Annotated[str, typer.Option(help="What it is for.")] = "",
     shelf: Annotated[str | None, typer.Option(help="The only shelf it may touch.")] = None,
     config: Config = None,
@@ -24,7 +24,7 @@ def create(
 ) -> None:
     """Make a key and show it once.
 
-    Example: quietshelf keys create --scope offer --scope learn --name web --shelf teas
+    Example: quietshelf keys create --scope offer --scope choose --name web --shelf teas
     """
     from quietshelf.service import keys as rules
 

@@ -23,13 +23,13 @@ def ledger(
     Example: quietshelf ledger --database sqlite:///shop.db --secrets shop-secrets --json
     """
     with existing(config, database, secrets) as store:
-        from quietshelf.service import reading
+        from quietshelf.service import queries
         from quietshelf.service.verify import forgotten, verify
 
-        known = store.vault.marks  # read first: a running service takes the database further before the file
+        known = store.vault.epoch  # read first: a running service takes the database further before the file
         with store.read() as connection:
-            found = reading.everything(connection, delta)
-            for shelf, row in zip(found["shelves"], reading.shelf_rows(connection), strict=True):
+            found = queries.everything(connection, delta)
+            for shelf, row in zip(found["shelves"], queries.shelf_rows(connection), strict=True):
                 shelf["wrong"] = verify(connection, row)
             found["wrong"] = forgotten(connection, known)
     wrong = bool(found["wrong"]) or any(shelf["wrong"] for shelf in found["shelves"])

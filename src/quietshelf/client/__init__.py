@@ -2,6 +2,6 @@
 
 from quietshelf.client.asynchronous import AsyncClient
 from quietshelf.client.synchronous import Client
-from quietshelf.client.words import Offer, Patience, Refused, ServiceDown
+from quietshelf.client.words import Offer, Refused, Retry, ServiceDown
 
-__all__ = ["AsyncClient", "Client", "Offer", "Patience", "Refused", "ServiceDown"]
+__all__ = ["AsyncClient", "Client", "Offer", "Refused", "Retry", "ServiceDown"]

@@ -13,7 +13,7 @@ from quietshelf.client.words import (
     RETRIED,
     Call,
     Offer,
-    Patience,
+    Retry,
     ServiceDown,
     address,
     choice_call,
@@ -32,13 +32,13 @@ class Client:
         url: Where it is.
         key: An API key.
         timeout: Seconds for one attempt.
-        patience: Retries, and what to show when the service is down.
+        retry: Retries, and what to show when the service is down.
     """
 
-    def __init__(self, url: str, key: str, *, timeout: float = 5.0, patience: Patience | None = None) -> None:
+    def __init__(self, url: str, key: str, *, timeout: float = 5.0, retry: Retry | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"}
         self._http = httpx.Client(base_url=address(url), headers=headers, timeout=timeout)
-        self._patience = patience or Patience()
+        self._retry = retry or Retry()
 
     def offer(
         self,
@@ -64,7 +64,7 @@ class Client:
         try:
             return offer_of(self._call(call))
         except ServiceDown:
-            chance = self._patience.by_chance(call)
+            chance = self._retry.by_chance(call)
             if chance is None:
                 raise
             return chance
@@ -117,9 +117,9 @@ class Client:
     def _call(self, call: Call) -> Any:
         """The reply; attempts that failed to reach the service, or to write, are repeated."""
         reason: object = None
-        for attempt in range(self._patience.retries + 1):
+        for attempt in range(self._retry.retries + 1):
             if attempt:
-                time.sleep(self._patience.wait(attempt))
+                time.sleep(self._retry.wait(attempt))
             try:
                 response = self._http.request(call.method, call.path, json=call.body, headers=call.headers)
             except httpx.TransportError as error:
@@ -128,4 +128,4 @@ class Client:
             if response.status_code not in RETRIED:
                 return read(response)
             reason = f"status {response.status_code}"
-        raise down(str(self._http.base_url), self._patience.retries + 1, reason)
+        raise down(str(self._http.base_url), self._retry.retries + 1, reason)

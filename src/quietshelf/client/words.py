@@ -62,7 +62,7 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class Retry:
     """How often and how long to try again.
 
     Attributes:

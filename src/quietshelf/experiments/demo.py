@@ -13,12 +13,15 @@ from numpy.random import SeedSequence
 from quietshelf.assortment import best
 from quietshelf.auditing import Auditable, Claim, Finding, audit
 from quietshelf.auditing.shelves import copy_of
+from quietshelf.curation.coins import Coins
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Setting, contestant
 from quietshelf.loop.named import declared_curvature
 from quietshelf.loop.pool import Progress, Throttled, spread
 from quietshelf.release.geometry import coordinates, floored
+from quietshelf.release.quiet import Quiet
 from quietshelf.shelf import Shelf
+from quietshelf.shelf.testing import copied
 from quietshelf.statistics import svec
 from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Random, Round
 
@@ -95,7 +98,7 @@ def serve(visitors: int, *, watch: Callable[[Served], None] | None = None) -> Se
         offer = shelf.offer(view(context))
         shown = np.array([offer.items])
         choice = int(environment.choose(context, shown)[0])
-        shelf.observe(offer.id, None if choice == NOTHING else choice)
+        shelf.choose(offer.id, None if choice == NOTHING else choice)
         worth = best(utility=context.features.utility(environment.theta), revenue=context.revenue, capacity=shown.size)
         most = float(worth.expected_revenue[0])
         visits.append(Visit(offer.release, most - float(environment.regret(context, shown)[0]), most))
@@ -140,24 +143,23 @@ def _finding(runs: int, part: range, tick: Callable[[int], None]) -> Finding:
 
 def shelf_runs(worst: bool, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
     """All that leaves a shelf with its first batch, from which every later screen follows; noise anew in each run."""
-    shelf, seen = new_shelf(), []
-    ties = np.random.default_rng(SEED)  # they fall alike in both worlds: only the target differs
-    shelf._start(shelf._state, rng=ties)
+    ties = Coins(SEED.to_bytes(32, "big"))  # they fall alike in both worlds: only the target differs
+    shelf, seen = copied(new_shelf(), coins=ties), []
     for place, (context, choose) in enumerate(_visitors()):
         features, capacity = view(context), None
         if worst and place == TARGET:
             features, capacity = worst_visitor(), 1
-        if shelf._state.waiting:
+        if any(batch.full for batch in shelf.batches):
             break
         offer = shelf.offer(features, capacity=capacity)
         bought = offer.items[0] if secret else NOTHING
         choice = bought if place == TARGET else choose(np.array([offer.items]))
-        shelf.observe(offer.id, None if choice == NOTHING else choice)
+        shelf.choose(offer.id, None if choice == NOTHING else choice)
     for _ in range(runs):
         twin = copy_of(shelf, rng)
         twin.offer(np.zeros((WORLD.items, WORLD.dim)))  # the next arrival makes the release
-        assert twin._state.learner is not None  # noqa: S101 - it has just released
-        record = twin._state.learner.records[0]
+        assert twin.learner is not None  # noqa: S101 - it has just released
+        record = twin.learner.records[0]
         seen.append(np.concatenate([record.score, svec((record.vectors * record.values) @ record.vectors.T)]))
     return np.stack(seen)
 
@@ -173,7 +175,7 @@ def worst_visitor() -> FloatArray:
 def exact_runs(secret: bool, runs: int, rng: Random) -> FloatArray:
     """The same visitors and the same target, learnt from without privacy: no noise, the same estimate in every run."""
     entrant = contestant("greedy")
-    size = new_shelf()._state.settings.learning(declared=True).batch_size(WORLD.dim, None)
+    size = Quiet(rho=RHO).batch_size(WORLD.dim, None)
     tastes = partial(np.zeros, (1, WORLD.dim))
     curator = entrant.curator(Setting(world=WORLD, worlds=1, horizon=size, tastes=tastes), rng)
     fixed = np.random.default_rng(SEED)

@@ -1,7 +1,7 @@
 """Contestants take their places: those with the same policy are served together, where all concerned allow it.
 
 Environments and policies say ``stacks = True`` if they understand offers for several contestants at once: an axis of
-contestants before that of the worlds, of which the context has none. Curators with a ``kin`` may also learn together.
+contestants before that of the worlds, of which the context has none. Curators of equal ``batch_key`` may be merged.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from quietshelf.types import Common, Curator, Environment, Policy, Random, Relea
 
 
 @runtime_checkable
-class Kindred(Protocol):
+class Mergeable(Protocol):
     """A curator that can do the work of several that differ in numbers alone."""
 
     @property
-    def kin(self) -> Hashable:
-        """Equal for those who can learn together; None for those who cannot."""
+    def batch_key(self) -> Hashable:
+        """Equal for those that can be merged; None for those that cannot."""
 
     @property
     def ledgers(self) -> tuple[Ledger, ...]:
@@ -39,8 +39,8 @@ class Kindred(Protocol):
         """As every curator does."""
 
     @classmethod
-    def together(cls, curators: Sequence[Self]) -> Self:
-        """One curator in place of several, an axis of them first."""
+    def merge(cls, curators: Sequence[Self]) -> Self:
+        """One curator in place of several, along a new leading axis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,23 +126,23 @@ def _together(policy: Policy, entrants: list[Entrant], rng: Random) -> Team:
 
 
 def _families(entrants: list[Entrant]) -> list[list[Entrant]]:
-    """Those of equal kin together, the others by themselves."""
+    """Those of equal batch key together, the others by themselves."""
     kinds: dict[Hashable, list[Entrant]] = {}
     for place, entrant in enumerate(entrants):
-        kin = entrant.curator.kin if isinstance(entrant.curator, Kindred) else None
-        kinds.setdefault((place,) if kin is None else (type(entrant.curator), kin), []).append(entrant)
+        key = entrant.curator.batch_key if isinstance(entrant.curator, Mergeable) else None
+        kinds.setdefault((place,) if key is None else (type(entrant.curator), key), []).append(entrant)
     return list(kinds.values())
 
 
 def _one(family: list[Entrant]) -> Curator:
     first = family[0].curator
-    if len(family) == 1 or not isinstance(first, Kindred):
+    if len(family) == 1 or not isinstance(first, Mergeable):
         return first
-    return first.together([entrant.curator for entrant in family if isinstance(entrant.curator, Kindred)])
+    return first.merge([entrant.curator for entrant in family if isinstance(entrant.curator, Mergeable)])
 
 
 def _ledgers(curator: Curator, many: int) -> list[tuple[Ledger, ...]]:
-    if many > 1 and isinstance(curator, Kindred):
+    if many > 1 and isinstance(curator, Mergeable):
         return [(ledger,) for ledger in curator.ledgers]
     ledger = getattr(curator, "ledger", None)
     return [(ledger,) if isinstance(ledger, Ledger) else ()]

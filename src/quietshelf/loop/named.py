@@ -10,6 +10,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.choice.maps import FeatureMap
+from quietshelf.curation.parallel import QuietCurator
 from quietshelf.loop.contest import Contestant, Setting, World
 from quietshelf.loop.options import check_settings
 from quietshelf.policies import POLICIES
@@ -21,7 +22,6 @@ from quietshelf.release.maximum_likelihood import ConfidenceWidth, MaximumLikeli
 from quietshelf.release.mirror_descent import MirrorDescent
 from quietshelf.release.noise import Simulated
 from quietshelf.release.quiet import Learner, Quiet
-from quietshelf.release.quiet_curator import QuietCurator
 from quietshelf.types import Curator, FloatArray, Random, Release, Round, one_of, positive, require
 
 GEOMETRIES = ("declared", "unknown")

@@ -62,8 +62,8 @@ class DpmnlCurator:
         self._begin(plan.continual)
 
     @classmethod
-    def together(cls, curators: Sequence[DpmnlCurator]) -> DpmnlCurator:
-        """One that does the work of several of equal `kin`, before their first visitors; their axis is the first."""
+    def merge(cls, curators: Sequence[DpmnlCurator]) -> DpmnlCurator:
+        """One curator in place of several of equal `batch_key`, along a new leading axis."""
         joint, sizes = cls.__new__(cls), curators[0]._sizes
         joint._plans = tuple(plan for each in curators for plan in each._plans)
         joint._sources = tuple(source for each in curators for source in each._sources)
@@ -87,7 +87,7 @@ class DpmnlCurator:
         )
 
     @property
-    def kin(self) -> Hashable:
+    def batch_key(self) -> Hashable:
         """Curators who differ in numbers alone have equal ones; None for those who work by themselves."""
         plan = self._plan
         if len(self._history) or not isinstance(plan.continual, Tree) or plan.continual.source.grid:
@@ -96,7 +96,7 @@ class DpmnlCurator:
 
     @property
     def _plan(self) -> Plan:
-        """The first, for what curators of a kin have in common."""
+        """The first, for what merged curators have in common."""
         return self._plans[0]
 
     @property

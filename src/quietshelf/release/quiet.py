@@ -1,9 +1,8 @@
 """`quiet`: what is learned from public batches of visitors, each of whom contributes once.
 
 State in, state out: a `Learner` is a value. It opens batches, which freeze whatever a contribution is computed with
-(theta, coordinates, noise scales), and closing one gives the next learner, with release and ledger entry in one step.
-The budget is checked before the noise is drawn: a refusal changes nothing. A batch is released once: a second time is
-refused.
+(theta, coordinates, noise scales). A release is two steps: `charge` enters its cost, or refuses and changes nothing;
+`learn` draws the noise. A batch is charged once: a second time is refused, whether or not its noise was ever drawn.
 Reference: docs/proofs.md, sections 3 to 7.
 """
 
@@ -35,7 +34,7 @@ class Quiet:
         share: Share of a release's rho that goes to the score.
         first: The first batch has ``first d / sqrt(rho of a release)`` visitors.
         growth: Each batch is so many times the one before.
-        ceiling: No batch is larger; for tastes that drift.
+        max_batch: No batch is larger; for tastes that drift.
         forgetting: Each older record counts so many times less at every release; 1 forgets nothing.
         optimism: Standard deviations added to utilities when offers are chosen.
         prior_visitors: Visitors that the prior precision, ``prior_visitors Γ0``, counts for.
@@ -49,7 +48,7 @@ class Quiet:
 
     first: float = 7.0
     growth: float = 1.5
-    ceiling: int | None = None
+    max_batch: int | None = None
     forgetting: float = 1.0
     optimism: float = 0.5
     prior_visitors: float = 10.0
@@ -65,8 +64,8 @@ class Quiet:
         require(0 < self.forgetting <= 1, "forgetting must be in (0, 1]", forgetting=self.forgetting)
         positive("optimism", self.optimism, zero=True)
         positive("prior_visitors", self.prior_visitors)
-        if self.ceiling is not None:
-            whole("ceiling", self.ceiling)
+        if self.max_batch is not None:
+            whole("max_batch", self.max_batch)
 
     @property
     def rho_per_release(self) -> float:
@@ -81,7 +80,7 @@ class Quiet:
         """Visitors in the batch that follows one of size ``previous``."""
         exact = self.first * dim / math.sqrt(self.rho_per_release) if previous is None else self.growth * previous
         size = max(1, math.ceil(exact))
-        return size if self.ceiling is None else min(size, self.ceiling)
+        return size if self.max_batch is None else min(size, self.max_batch)
 
 
 class OpenBatch(NamedTuple):
@@ -173,35 +172,40 @@ class Learner:
             count=np.full(lead, len(self.records), dtype=np.int64),
         )
 
-    def open(self, after: OpenBatch | None, source: NoiseSource, *, size: int | None = None) -> OpenBatch:
-        """The batch that follows another (None: the first), with everything frozen as it is known now.
+    def next_size(self, previous: int | None) -> int:
+        """Visitors in the batch that follows one of size ``previous`` (None: the first)."""
+        return self.config.batch_size(self.curvature.shape[-1], previous)
 
-        ``size`` stands in for the schedule where a batch was dropped and its successor is to be no larger.
-        """
+    def open(self, number: int, size: int, source: NoiseSource) -> OpenBatch:
+        """A batch with everything frozen as it is known now."""
         config, dim = self.config, self.curvature.shape[-1]
         shape = records.geometry(self.records, self.curvature, declared=config.declared)
         return OpenBatch(
-            number=0 if after is None else after.number + 1,
-            size=size or config.batch_size(dim, None if after is None else after.size),
+            number=number,
+            size=size,
             theta=self.estimate.theta,
             coordinates=coordinates(shape),
             scales=batch_pair.scales(rho=config.rho_per_release, dim=dim, grid=source.grid, share=config.share),
         )
 
-    def close(self, batch: OpenBatch, total: Total, source: NoiseSource) -> Learner:
-        """The learner after the release of a batch, which must be full. A refused budget raises; nothing changes."""
-        dim = self.curvature.shape[-1]
-        released = {event.visitors for event in self.ledger.events}
-        require(batch.number not in released, "a batch must be released once", batch=batch.number)
-        spent = batch_pair.events(dim, batch=batch.number, scales=batch.scales, source=source)
-        ledger = self.ledger.spend(*spent)
+    def charge(self, batch: OpenBatch, source: NoiseSource) -> Learner:
+        """The learner with the cost of a batch entered. A refused budget, or a second time, raises."""
+        charged = {event.visitors for event in self.ledger.events}
+        require(batch.number not in charged, "a batch must be released once", batch=batch.number)
+        spent = batch_pair.events(self.curvature.shape[-1], batch=batch.number, scales=batch.scales, source=source)
+        return replace(self, ledger=self.ledger.spend(*spent))
+
+    def learn(self, batch: OpenBatch, total: Total, source: NoiseSource) -> Learner:
+        """The learner after the release of a full batch whose cost is entered. The noise is drawn here, once."""
+        charged = {event.visitors for event in self.ledger.events}
+        require(batch.number in charged, "a batch must be charged before it is released", batch=batch.number)
         noisy = batch_pair.release(total, scales=batch.scales, source=source)
         latest = records.record(
             noisy, theta=batch.theta, coordinates=batch.coordinates, scales=batch.scales, size=batch.size
         )
         kept = (*self.records, latest)
         estimate = records.rebuild(kept, self.prior, self.estimate, forgetting=self.config.forgetting)
-        return replace(self, estimate=estimate, records=kept, ledger=ledger)
+        return replace(self, estimate=estimate, records=kept)
 
     @property
     def health(self) -> str:

@@ -1,7 +1,7 @@
-"""Answers: checked against what was shown, turned into a bounded contribution, after which the features are dropped.
+"""Answers, entered in their slots: a contribution takes the place of the features it was computed from.
 
-Whether an answer counts depends on its own offer and the clock alone: it does until the offer expires, one feedback
-window after it was made, and its batch is released no earlier than that.
+Whether an answer counts depends on its own offer and on when it was received (R4, `quietshelf.curation.answers`): it
+does until the offer expires, one window after it was made, and its batch is released no earlier than that.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.service import learning, schema
-from quietshelf.service.learning import Row
-from quietshelf.service.parts import contributions
-from quietshelf.service.problems import AnswerConflict, Invalid, OfferErased, OfferExpired, Problem
-from quietshelf.service.store import Store
+from quietshelf.curation.answers import ERASURE, Verdict, answer
+from quietshelf.curation.batches import due
+from quietshelf.curation.contributions import contributions
+from quietshelf.curation.fields import batch_from
+from quietshelf.service import schema
+from quietshelf.service.inbox import Receipt
+from quietshelf.service.learning import Row, from_row, packed, unpacked
+from quietshelf.service.problems import AnswerConflict, Invalid, NotFound, OfferErased, OfferExpired, Problem
+from quietshelf.service.store import Store, one
 from quietshelf.service.vault import Ticket
 from quietshelf.service.writer import in_groups
-from quietshelf.types import NOTHING
+from quietshelf.types import NOTHING, FloatArray
 
-ERASED = -3
 _batches, _offers = schema.batches.c, schema.offers.c
 _MINE = sa.and_(_offers.shelf == sa.bindparam("of_shelf"), _offers.batch == sa.bindparam("of_batch"))
 _BATCH = sa.select(schema.batches).where(
@@ -44,11 +47,20 @@ _ENTER = (
 )
 
 
-class Answer(NamedTuple):
-    """Somebody's answer to an offer."""
+class Choice(NamedTuple):
+    """Somebody's answer to an offer.
+
+    Attributes:
+        ticket: Which offer.
+        item: What was chosen; None for nothing.
+        receipt: When it was received.
+        only: The only shelf that the caller's key may touch, by name; None for all.
+    """
 
     ticket: Ticket
     item: str | None
+    receipt: Receipt
+    only: str | None = None
 
     @property
     def shelf(self) -> int:
@@ -56,9 +68,9 @@ class Answer(NamedTuple):
         return self.ticket.shelf
 
 
-def take(connection: Connection, store: Store, answers: Sequence[Answer]) -> list[Any]:
+def take(connection: Connection, store: Store, choices: Sequence[Choice]) -> list[Any]:
     """For each answer None if it is taken, or a `Problem`."""
-    return in_groups(answers, lambda one: (one.ticket.shelf, one.ticket.batch), partial(_batch, connection, store))
+    return in_groups(choices, lambda one: (one.ticket.shelf, one.ticket.batch), partial(_of_batch, connection, store))
 
 
 def erase(connection: Connection, shelf: int, person: str) -> int:
@@ -67,77 +79,91 @@ def erase(connection: Connection, shelf: int, person: str) -> int:
     where = (table.c.shelf == shelf) & (table.c.person == person)
     order = sa.select(table.c.slot).where(where).order_by(table.c.batch, table.c.slot).with_for_update()
     connection.execute(order).all()  # locked in the order in which answers lock them
-    nothing = {"rows": None, "contribution": None, "answer": ERASED, "items": "[]"}
-    return int(connection.execute(sa.update(table).where(where).values(nothing)).rowcount)
+    erased = connection.execute(sa.update(table).where(where).values({**ERASURE, "items": "[]"}))
+    return int(erased.rowcount)
 
 
-def _batch(connection: Connection, store: Store, key: tuple[int, int], answers: list[Answer]) -> list[Any]:
+def _of_batch(connection: Connection, store: Store, key: tuple[int, int], choices: list[Choice]) -> list[Any]:
     """Answers to offers of one batch."""
     place = {"of_shelf": key[0], "of_batch": key[1]}
-    batch = _live(connection, store, place)
+    batch = _live(connection, store, place, min(choice.receipt.time for choice in choices))
     if batch is None:
-        return [_expired() for _ in answers]
-    slots = sorted({answer.ticket.slot for answer in answers})
+        return [_expired() for _ in choices]
+    names = _names(connection, key[0]) if any(choice.only is not None for choice in choices) else []
+    slots = sorted({choice.ticket.slot for choice in choices})
     rows = {row["slot"]: dict(row) for row in connection.execute(_SLOTS, {**place, "slots": slots}).mappings()}
-    now = store.now(connection)
     replies: list[Problem | None] = []
-    new: list[dict[str, Any]] = []
-    for answer in answers:
-        row = rows.get(answer.ticket.slot)
+    new: dict[int, Row] = {}
+    for choice in choices:
+        row = rows.get(choice.ticket.slot)
         try:
-            if row is None or row["nonce"] != answer.ticket.nonce:
+            if choice.only is not None and choice.only not in names:
+                raise NotFound("this shelf does not exist for this key")
+            if row is None or row["nonce"] != choice.ticket.nonce:
                 raise _expired()
-            if _counted(row, answer.item, expires=row["made"] + batch["window"], now=now):
-                new.append(row)
+            if _counts(row, choice, expires=row["made"] + batch["window"]):
+                new[row["slot"]] = row
             replies.append(None)
         except Problem as problem:
             replies.append(problem)
     if new:
-        _enter(connection, batch, new)
+        _enter(connection, batch, list(new.values()))
     return replies
 
 
 def _enter(connection: Connection, batch: Row, rows: Sequence[Row]) -> None:
     """Keep answers and contributions; the features are dropped, and a visit that does not count contributes nothing."""
     counted = [row for row in rows if row["rows"] is not None]
-    content, chosen = [row["rows"] for row in counted], [row["answer"] for row in counted]
-    parts = contributions(content, chosen, learning.frozen(batch), batch["grid"])
-    part = {row["slot"]: each.tobytes() for row, each in zip(counted, parts, strict=True)}
+    parts = of_rows([row["rows"] for row in counted], [row["answer"] for row in counted], batch)
+    part = {row["slot"]: packed(each) for row, each in zip(counted, parts, strict=True)}
     place = {"of_shelf": batch["shelf"], "of_batch": batch["batch"]}
     changed = [{**place, "this": row["slot"], "chosen": row["answer"], "part": part.get(row["slot"])} for row in rows]
     connection.execute(_ENTER, changed)
 
 
-def _live(connection: Connection, store: Store, place: dict[str, int]) -> Row | None:
-    """The batch, locked; None if it is released or due: a late answer must not so much as delay a release."""
-    seen = connection.execute(_BATCH, place).mappings().one_or_none()
-    if seen is None or (seen["full_at"] is not None and store.now(connection) >= seen["full_at"] + seen["window"]):
+def of_rows(rows: Sequence[bytes], chosen: Sequence[int], batch: Row) -> FloatArray:
+    """R6: contributions of visitors to the batch in that row, from the bytes of what each was shown."""
+    frozen = batch_from(from_row(batch)).frozen
+    dim = frozen.theta.size
+    return contributions([unpacked(each, -1, dim) for each in rows], chosen, frozen, batch["grid"])
+
+
+def _names(connection: Connection, shelf: int) -> list[str]:
+    """The name of a shelf, if it lives."""
+    table = schema.shelves
+    living = sa.select(table.c.name).where(table.c.shelf == shelf, table.c.deleted.is_(None))
+    return list(connection.execute(living).scalars())
+
+
+def _live(connection: Connection, store: Store, place: dict[str, int], received: float) -> Row | None:
+    """The batch, locked; None if it is released, or was due when the first of these answers was received.
+
+    Without a lock in that case: a late answer must not so much as delay a release.
+    """
+    seen = one(connection, _BATCH, place)
+    if seen is None or due(batch_from(from_row(seen)), received):
         return None
-    if store.sqlite:  # one writer at a time: nobody else can change it
-        return dict(seen)
-    batch = connection.execute(_BATCH_SHARED, place).mappings().one_or_none()
-    return None if batch is None else dict(batch)
+    return seen if store.sqlite else one(connection, _BATCH_SHARED, place)  # SQLite has one writer: nobody changes it
 
 
-def _counted(row: dict[str, Any], item: str | None, *, expires: float, now: float) -> bool:
+def _counts(row: dict[str, Any], choice: Choice, *, expires: float) -> bool:
     """Enter an answer in its row; False if it was there before."""
-    if now >= expires:
-        raise _expired()
-    if row["answer"] == ERASED:
-        raise OfferErased("the person asked for erasure; no answer is kept")
     shown = json.loads(row["items"])
-    if item is not None and item not in shown:
+    unshown = choice.item is not None and choice.item not in shown
+    place = NOTHING if choice.item is None or unshown else shown.index(choice.item)
+    verdict = answer(row["answer"], place, received=choice.receipt.time, expires=expires)
+    if verdict is Verdict.EXPIRED:
+        raise _expired()
+    if verdict is Verdict.ERASED:
+        raise OfferErased("the person asked for erasure; no answer is kept")
+    if unshown:
         raise Invalid("item must be null or one of the items shown")
-    chosen = NOTHING if item is None else shown.index(item)
-    if row["answer"] is not None:
-        if row["answer"] != chosen:
-            raise AnswerConflict(
-                "item must be the one given before, which stands, got another answer to the same offer"
-            )
-        return False
-    row["answer"] = chosen
-    return True
+    if verdict is Verdict.CONFLICT:
+        rule = "item must be the one given before, which stands"
+        raise AnswerConflict(f"{rule}, got another answer to the same offer")
+    row["answer"] = place
+    return verdict is Verdict.COUNTS
 
 
 def _expired() -> OfferExpired:
-    return OfferExpired("offer must be answered before it expires; whatever the answer is, it is no longer kept")
+    return OfferExpired("offer must be answered before it expires, got an offer that has expired")

@@ -17,10 +17,10 @@ from fastapi.security import HTTPBearer
 
 from quietshelf.__about__ import __version__
 from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.service import logs, models, reading, settings
-from quietshelf.service.direct import LONGEST_RETRY, Direct
-from quietshelf.service.guard import Guard
+from quietshelf.service import logs, models, queries, settings
+from quietshelf.service.fast_path import LONGEST_RETRY, FastPath
 from quietshelf.service.keys import Key
+from quietshelf.service.middleware import Gate
 from quietshelf.service.pages.routes import add_pages
 from quietshelf.service.refusals import PROBLEMS, refuse
 from quietshelf.service.service import Service
@@ -52,7 +52,7 @@ def may(scope: str) -> Callable[..., Awaitable[Key]]:
     """A dependency: the caller's key, if it has that scope and covers the shelf in the path."""
 
     async def check(request: Request, _: Annotated[Any, Depends(bearer)]) -> Key:
-        key: Key = request.scope["key"]  # the guard has checked it
+        key: Key = request.scope["key"]  # the gate has checked it
         shelf = key.shelf if "offer" in request.path_params else request.path_params.get("shelf")
         key.may(scope, shelf)
         return key
@@ -74,7 +74,7 @@ async def put_shelf(shelf: Shelf, body: models.ShelfBody, service: Serving, resp
 def get_shelf(shelf: Shelf, service: Serving) -> models.Plain:
     """A shelf's settings and figures."""
     with service.store.read() as connection:
-        return reading.summary(reading.latest_row(connection, shelf))
+        return queries.summary(queries.latest_row(connection, shelf))
 
 
 @routes.delete("/shelves/{shelf}", status_code=204, dependencies=[Depends(may("admin"))], tags=["shop"])
@@ -87,7 +87,7 @@ async def delete_shelf(shelf: Shelf, service: Serving) -> None:
 def list_shelves(service: Serving) -> models.Plain:
     """All shelves there ever were."""
     with service.store.read() as connection:
-        return {"shelves": [reading.summary(row) for row in reading.shelf_rows(connection)]}
+        return {"shelves": [queries.summary(row) for row in queries.shelf_rows(connection)]}
 
 
 @routes.put("/shelves/{shelf}/items", dependencies=[Depends(may("admin"))], tags=["shop"])
@@ -100,7 +100,7 @@ async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving) -> m
 def get_items(shelf: Shelf, service: Serving) -> models.Plain:
     """All items, retired ones included."""
     with service.store.read() as connection:
-        return {"items": reading.items(connection, reading.latest_row(connection, shelf))}
+        return {"items": queries.items(connection, queries.latest_row(connection, shelf))}
 
 
 @routes.post("/shelves/{shelf}/items/retire", dependencies=[Depends(may("admin"))], tags=["shop"])
@@ -115,20 +115,23 @@ async def retire_items(shelf: Shelf, body: models.RetireBody, service: Serving) 
     responses={200: {"model": models.OfferReply}},
     tags=["visitors"],
 )
-async def make_offer(shelf: Shelf, body: models.OfferBody, service: Serving, retry: Retry = None) -> Response:
+async def make_offer(
+    shelf: Shelf, body: models.OfferBody, service: Serving, request: Request, retry: Retry = None
+) -> Response:
     """What to show one visitor. An invalid request is not a visitor."""
-    return JSONResponse(await service.offer(shelf, body, retry))
+    return JSONResponse(await service.offer(shelf, body, retry, request.scope["receipt"]))
 
 
 @routes.post("/offers/{offer}/choice", status_code=204, tags=["visitors"])
-async def answer_offer(
+async def choose(
     offer: Annotated[str, Path(max_length=200)],
     body: models.ChoiceBody,
     service: Serving,
-    key: Annotated[Key, Depends(may("learn"))],
+    request: Request,
+    key: Annotated[Key, Depends(may("choose"))],
 ) -> Response:
     """What the visitor chose. The same answer again is fine."""
-    await service.answer(offer, body.item, key)
+    await service.choose(offer, body.item, key, request.scope["receipt"])
     return Response(status_code=204)
 
 
@@ -142,21 +145,21 @@ async def erase_person(shelf: Shelf, body: models.ErasureBody, service: Serving)
 def get_privacy(shelf: Shelf, service: Serving, delta: Delta = 1e-6) -> models.Plain:
     """The promise in words and numbers, and the ledger; a deleted shelf's remains."""
     with service.store.read() as connection:
-        return reading.promise(connection, reading.latest_row(connection, shelf), delta)
+        return queries.promise(connection, queries.latest_row(connection, shelf), delta)
 
 
 @routes.get("/shelves/{shelf}/releases", dependencies=[Depends(may("read"))], tags=["read"])
 def get_releases(shelf: Shelf, service: Serving) -> models.Plain:
     """Every release and the estimate it led to."""
     with service.store.read() as connection:
-        return {"releases": reading.releases(connection, reading.latest_row(connection, shelf))}
+        return {"releases": queries.releases(connection, queries.latest_row(connection, shelf))}
 
 
 @routes.get("/privacy", dependencies=[Depends(may("read"))], tags=["read"])
 def get_everything(service: Serving, delta: Delta = 1e-6) -> models.Plain:
     """All promises, those of deleted shelves included, and what they add up to."""
     with service.store.read() as connection:
-        return reading.everything(connection, delta)
+        return queries.everything(connection, delta)
 
 
 @public.get("/healthz")
@@ -175,7 +178,7 @@ async def ready(service: Serving) -> models.Plain:
 def metrics(service: Serving) -> Response:
     """Figures for Prometheus: requests, latencies, arrivals, releases."""
     with service.store.read() as connection:
-        text = service.metrics.text(reading.shelf_rows(connection))
+        text = service.metrics.text(queries.shelf_rows(connection))
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
@@ -211,10 +214,12 @@ def make_app(service: Service) -> FastAPI:
     app.include_router(routes)
     room = add_pages(app, service)
     refuse(app)
-    app.add_middleware(Direct, service=service)
+    app.add_middleware(FastPath, service=service)
     app.add_middleware(
-        Guard,
+        Gate,
         authenticate=service.key,
+        stamp=service.inbox.stamp,
+        let_go=service.let_go,
         metrics=service.metrics,
         body_limit=service.settings.body_limit,
         seconds=service.settings.request_seconds,

@@ -1,7 +1,7 @@
-"""The epoch file as the service keeps it: how far each shelf has come, and which batches are about to be released.
+"""The epoch file as the service keeps it: how far each shelf has come, and which batch is announced (R7, R8).
 
-A release is announced in the file before it is committed, and struck off after: whatever ends the process in between,
-the next start knows of a batch that may have been published (`restore`).
+A release is announced in the file before its noise is drawn, and settled after its commit: whatever happens in between,
+in this process or the next, the file knows of a batch that may have been drawn (`restore`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from quietshelf.service import schema
 from quietshelf.service.learning import Row
 from quietshelf.service.store import Store
-from quietshelf.service.vault import Mark, Marks
+from quietshelf.service.vault import Mark, Progress
 from quietshelf.service.views import settings_in
 from quietshelf.types import require
 
@@ -24,9 +24,10 @@ ELSEWHERE = (
     "is lost, run quietshelf restore"
 )
 OTHER = "the epoch file must be the one of this database; if this is a backup, run quietshelf restore"
+LOST_COMMIT = "a release must follow the last one in the epoch file, got a database that has lost it"
 
 
-def marks(connection: Connection) -> Marks:
+def progress(connection: Connection) -> Progress:
     """How far each shelf has come, and what its releases cost."""
     shelves, done = schema.shelves, schema.events
     columns = (shelves.c.shelf, shelves.c.name, shelves.c.config, shelves.c.opened)
@@ -38,82 +39,86 @@ def marks(connection: Connection) -> Marks:
     return {str(row["shelf"]): _mark(dict(row)) for row in connection.execute(query).mappings()}
 
 
-def used(known: Marks) -> bool:
+def used(known: Progress) -> bool:
     """Whether any shelf was ever offered."""
     return any(mark["opened"] >= 0 for mark in known.values())
 
 
-def note(store: Store, *, settled: bool = False, afresh: bool = False, mine: bool = False) -> None:
-    """Bring the epoch file up to the database; the caller holds its lock.
+def behind(found: Progress, known: Progress) -> bool:
+    """Whether the database lacks shelves, batches or releases that the file knows of: a commit was lost (R8)."""
+    for shelf, mark in known.items():
+        here = found.get(shelf)
+        if here is None or mark["opened"] > here["opened"] or mark["released"] > here["released"]:
+            return True
+    return False
+
+
+def note(store: Store, *, afresh: bool = False, mine: bool = False) -> None:
+    """Bring the epoch file up to the database, in which no announced release is under way; the caller holds its lock.
 
     Args:
         store: The database and its epoch file.
-        settled: Whether it is certain that no announced release is under way; else those not made yet stay announced.
         afresh: What the file knows beyond the database is settled and may be forgotten.
         mine: Whether this file has just taken over the announcing of releases.
     """
     with store.read() as connection:
         this = connection.execute(sa.select(schema.store)).one()
-        found, table = marks(connection), schema.batches
-        waiting = {tuple(row) for row in connection.execute(sa.select(table.c.shelf, table.c.batch))}
-    file = store.vault.marks
-    known: Marks = {} if afresh else file.get("shelves", {})
-    merged = {shelf: furthest(found.get(shelf), known.get(shelf)) for shelf in {**known, **found}}
-    for shelf, mark in merged.items():
-        before = [] if settled else known.get(shelf, {}).get("releasing", [])
-        mark["releasing"] = [batch for batch in before if (int(shelf), batch) in waiting]
-    seals = file.get("seals", [])
-    if this.seal is not None and (mine or this.seal in seals):
-        seals = [this.seal]
-    _write(store, this, merged, seals, afresh=afresh)
+        found = progress(connection)
+    file = store.vault.epoch
+    known: Progress = {} if afresh else file.get("shelves", {})
+    merged = {shelf: {**furthest(found.get(shelf), known.get(shelf)), "announced": []} for shelf in {**known, **found}}
+    ids = file.get("releaser_ids", [])
+    if this.releaser_id is not None and (mine or this.releaser_id in ids):
+        ids = [this.releaser_id]
+    _write(store, this, merged, ids, afresh=afresh)
 
 
 def keeps(store: Store) -> bool:
     """Whether the last release was announced in this epoch file: only then does the file know of every release."""
     with store.read() as connection:
-        seal = connection.execute(sa.select(schema.store.c.seal)).scalar_one()
-    return seal is None or seal in store.vault.marks.get("seals", [])
+        last = connection.execute(sa.select(schema.store.c.releaser_id)).scalar_one()
+    return last is None or last in store.vault.epoch.get("releaser_ids", [])
 
 
-def announce(store: Store, connection: Connection) -> None:
-    """Write what a transaction releases to the epoch file, before it is committed; the caller holds the file's lock.
+def announce(store: Store, connection: Connection, shelf: int, batch: int) -> None:
+    """R7: write to the epoch file that a batch is about to be released, before its noise is drawn.
 
-    The database carries the seal of the file that announced its last release. Another machine's file does not have
-    it, and cannot announce: two files that each know some of the releases could not tell a restored backup.
+    The caller holds the file's lock. The database carries the id of the releaser whose file announced its last release.
+    Another machine's file does not have it, and cannot announce: two files that each know some of the releases could
+    not tell a restored backup. A database that has lost a release meanwhile is refused here (R8).
     """
     this = connection.execute(sa.select(schema.store).with_for_update()).one()
-    file = store.vault.marks
-    require(this.seal is None or this.seal in file.get("seals", []), ELSEWHERE)
-    known: Marks = file.get("shelves", {})
-    merged = dict(known)
-    for shelf, mark in marks(connection).items():
-        last = known.get(shelf, {"released": -1})["released"]
-        new = list(range(last + 1, mark["released"] + 1))
-        merged[shelf] = {**furthest(mark, known.get(shelf)), "released": last, "releasing": new}
-    before = [] if this.seal is None else [this.seal]
-    _write(store, this, merged, [*before, _seal(connection)], always=True)  # an earlier try may have written the file
+    file, found = store.vault.epoch, progress(connection)
+    require(this.releaser_id is None or this.releaser_id in file.get("releaser_ids", []), ELSEWHERE)
+    known: Progress = file.get("shelves", {})
+    require(not behind(found, known), LOST_COMMIT)
+    merged = {each: {**mark, "announced": []} for each, mark in found.items()}
+    merged[str(shelf)]["announced"] = [batch]
+    before = [] if this.releaser_id is None else [this.releaser_id]
+    _write(store, this, merged, [*before, _new_id(connection)], always=True)  # an earlier try may have written the file
 
 
 def take_over(store: Store, connection: Connection) -> None:
     """Make this epoch file the one that announces, from this transaction's commit on."""
-    file, seal = store.vault.marks, _seal(connection)
+    file, mine = store.vault.epoch, _new_id(connection)
     if file:  # if there is none, the file is written after the commit, or the next start asks for the same step again
-        store.vault.note(file["identity"], file["epoch"], file["shelves"], [*file.get("seals", []), seal])
+        store.vault.note({**file, "releaser_ids": [*file.get("releaser_ids", []), mine]})
 
 
-def _seal(connection: Connection) -> str:
-    seal = secrets.token_hex(8)
-    connection.execute(sa.update(schema.store).values(seal=seal))
-    return seal
+def _new_id(connection: Connection) -> str:
+    mine = secrets.token_hex(8)
+    connection.execute(sa.update(schema.store).values(releaser_id=mine))
+    return mine
 
 
 def _write(
-    store: Store, this: Any, merged: Marks, seals: list[str], *, afresh: bool = False, always: bool = False
+    store: Store, this: Any, merged: Progress, ids: list[str], *, afresh: bool = False, always: bool = False
 ) -> None:
-    file = store.vault.marks
+    file = store.vault.epoch
     require(afresh or file.get("identity") == this.identity or not used(file.get("shelves", {})), OTHER)
-    if always or file != {"identity": this.identity, "epoch": this.epoch, "seals": seals, "shelves": merged}:
-        store.vault.note(this.identity, this.epoch, merged, seals)
+    content = {"identity": this.identity, "epoch": this.epoch, "releaser_ids": ids, "shelves": merged}
+    if always or file != content:
+        store.vault.note(content)
 
 
 def furthest(one: Mark | None, other: Mark | None) -> Mark:
@@ -127,7 +132,7 @@ def _mark(row: Row) -> Mark:
     return {
         "opened": row["opened"],
         "released": row["released"],
-        "releasing": [],
+        "announced": [],
         "name": row["name"],
         "rho": settings.rho,
         "visits": settings.visits,

@@ -15,8 +15,8 @@ from quietshelf.service.problems import Forbidden, NotFound, Unauthorised
 from quietshelf.service.store import Store
 from quietshelf.types import require
 
-SCOPES = ("offer", "learn", "read", "admin")
-"""``offer`` asks for offers, ``learn`` answers them, ``read`` looks at releases and metrics, ``admin`` may do all."""
+SCOPES = ("offer", "choose", "read", "admin")
+"""``offer`` asks for offers, ``choose`` answers them, ``read`` looks at releases and metrics, ``admin`` may do all."""
 
 
 @dataclass(frozen=True)

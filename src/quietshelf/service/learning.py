@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import Event, Ledger
-from quietshelf.release.batch_pair import Scales
-from quietshelf.release.quiet import Learner, OpenBatch, Quiet
-from quietshelf.release.records import Estimate, Record
+from quietshelf.curation.batches import Batch
+from quietshelf.curation.fields import batch_from, learner_from, record_fields, record_from
+from quietshelf.curation.settings import Settings
+from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.service import schema
-from quietshelf.shelf.settings import Settings
 from quietshelf.types import FloatArray
 
 Row = Mapping[str, Any]
@@ -31,67 +31,35 @@ def unpacked(content: bytes, *shape: int) -> FloatArray:
     return np.frombuffer(content, dtype=np.float64).reshape(shape).copy()
 
 
-def frozen_row(batch: OpenBatch, *, shelf: int, grid: float, window: float, now: float) -> dict[str, Any]:
-    """A batch that has just opened."""
-    return {
-        "shelf": shelf,
-        "batch": batch.number,
-        "size": batch.size,
-        "taken": 0,
-        "theta": packed(batch.theta),
-        "coordinates": packed(batch.coordinates),
-        "score_scale": batch.scales.score,
-        "information_scale": batch.scales.information,
-        "grid": grid,
-        "window": window,
-        "opened_at": now,
-        "full_at": None,
-    }
+def to_row(fields: Row) -> dict[str, Any]:
+    """Fields with their arrays as bytes."""
+    return {name: packed(value) if isinstance(value, np.ndarray) else value for name, value in fields.items()}
 
 
-def frozen(row: Row) -> OpenBatch:
-    """What the contributions of a batch are computed with."""
-    theta = unpacked(row["theta"], -1)
-    return OpenBatch(
-        number=row["batch"],
-        size=row["size"],
-        theta=theta,
-        coordinates=unpacked(row["coordinates"], theta.size, theta.size),
-        scales=Scales(row["score_scale"], row["information_scale"]),
-    )
+def from_row(row: Row) -> dict[str, Any]:
+    """The inverse; arrays come flat."""
+    return {name: unpacked(value, -1) if isinstance(value, bytes) else value for name, value in row.items()}
 
 
-def start_row(learner: Learner, visitor_dim: int) -> dict[str, Any]:
-    """What the first offer freezes."""
-    return {
-        "visitor_dim": visitor_dim,
-        "declared": learner.config.declared,
-        "curvature": packed(learner.curvature),
-        "prior_theta": packed(learner.prior.theta),
-        "prior_precision": packed(learner.prior.precision),
-    }
+def batches(connection: Connection, shelf: int) -> list[Batch]:
+    """The batches of a shelf that are not released, oldest first."""
+    return [batch_from(from_row(dict(row))) for row in connection.execute(_BATCHES, {"of_shelf": shelf}).mappings()]
+
+
+_BATCHES = (
+    sa.select(schema.batches).where(schema.batches.c.shelf == sa.bindparam("of_shelf")).order_by(schema.batches.c.batch)
+)
 
 
 def learner(connection: Connection, shelf: Row, settings: Settings) -> Learner | None:
     """The learner of a shelf; None before its first offer."""
     if shelf["curvature"] is None:
         return None
-    theta = unpacked(shelf["prior_theta"], -1)
-    dim = theta.size
-    prior = Estimate(theta, unpacked(shelf["prior_precision"], dim, dim))
-    rows = release_rows(connection, shelf["shelf"])
+    rows = [from_row(row) for row in release_rows(connection, shelf["shelf"])]
     config = settings.learning(declared=shelf["declared"])
-    estimate = prior
-    if rows:
-        estimate = Estimate(unpacked(rows[-1]["theta"], dim), unpacked(rows[-1]["precision"], dim, dim))
-    return Learner(
-        config=config,
-        curvature=unpacked(shelf["curvature"], dim, dim),
-        prior=prior,
-        estimate=estimate,
-        records=tuple(record(row) for row in rows),
-        ledger=ledger(connection, shelf["shelf"], config),
-    )
+    records = [record_from(row) for row in rows]
+    kept = ledger(connection, shelf["shelf"], config)
+    return learner_from(config, from_row(shelf), records, rows[-1] if rows else None, kept)
 
 
 def release_rows(connection: Connection, shelf: int) -> list[Row]:
@@ -101,42 +69,13 @@ def release_rows(connection: Connection, shelf: int) -> list[Row]:
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def record(row: Row) -> Record:
-    """What a release left behind."""
-    theta = unpacked(row["evaluated_at"], -1)
-    dim = theta.size
-    return Record(
-        theta=theta,
-        coordinates=unpacked(row["coordinates"], dim, dim),
-        score=unpacked(row["score"], dim),
-        vectors=unpacked(row["vectors"], dim, dim),
-        values=unpacked(row["values"], dim),
-        scales=Scales(row["score_scale"], row["information_scale"]),
-        size=row["size"],
-    )
-
-
-def release_row(learner: Learner, batch: Row, *, now: float) -> dict[str, Any]:
-    """The release that a learner has just made, of the batch in that row."""
-    latest = learner.records[-1]
+def release_row(learner: Learner, batch: Row) -> dict[str, Any]:
+    """The release that a learner has just made, of the batch in that row; its time is when it was due (R5)."""
     return {
-        "shelf": batch["shelf"],
+        **{name: batch[name] for name in ("shelf", "batch", "grid", "opened_at", "full_at")},
+        **to_row({**record_fields(learner.records[-1]), **learner.estimate._asdict()}),
         "number": len(learner.records),
-        "batch": batch["batch"],
-        "size": latest.size,
-        "score_scale": latest.scales.score,
-        "information_scale": latest.scales.information,
-        "grid": batch["grid"],
-        "evaluated_at": packed(latest.theta),
-        "coordinates": packed(latest.coordinates),
-        "score": packed(latest.score),
-        "vectors": packed(latest.vectors),
-        "values": packed(latest.values),
-        "theta": packed(learner.estimate.theta),
-        "precision": packed(learner.estimate.precision),
-        "opened_at": batch["opened_at"],
-        "full_at": batch["full_at"],
-        "released_at": now,
+        "released_at": batch["full_at"] + batch["window"],
     }
 
 

@@ -58,7 +58,7 @@ class ShelfBody(Strict):
     policy: str = Field("quiet", max_length=100, description="quiet, or uniform for comparison.")
     private: bool = Field(True, description="Must be false, explicitly, for a policy that is not private.")
     visits: int = Field(1, ge=1, le=1000, description="How many visits of one person count.")
-    silence: Literal["no-choice", "zero"] = "no-choice"
+    on_no_answer: Literal["no-choice", "zero"] = "no-choice"
     limits: dict[Group, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(
         default_factory=dict, description="The most items shown of each group."
     )

@@ -1,32 +1,41 @@
-"""Offers enter their slots: each arrival takes the next one of the open batch (docs/proofs.md, section 6)."""
+"""Offers enter their slots: the batch protocol (`quietshelf.curation`) over the visits of one transaction."""
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation.batches import Batch, Schedule, arrive, due, open_batch, shelf_time
+from quietshelf.curation.coins import Coins
+from quietshelf.curation.decisions import decide
+from quietshelf.curation.fields import batch_fields, start_fields
+from quietshelf.curation.persons import admit
+from quietshelf.curation.settings import start
 from quietshelf.release.noise import NoiseSource
-from quietshelf.release.quiet import OpenBatch
+from quietshelf.release.quiet import Learner
 from quietshelf.service import learning, schema
-from quietshelf.service.deciding import Decision, decide, decide_together, plain
-from quietshelf.service.learning import Row
+from quietshelf.service.inbox import Receipt
+from quietshelf.service.learning import Row, packed, to_row
 from quietshelf.service.models import OfferBody
-from quietshelf.service.moments import moment
-from quietshelf.service.problems import KeyReused, OfferExpired, Problem
+from quietshelf.service.problems import Invalid, KeyReused, OfferExpired, Problem
+from quietshelf.service.requests import visitor
+from quietshelf.service.timestamps import timestamp
 from quietshelf.service.vault import NONCE, Ticket, Vault
 from quietshelf.service.views import View
-from quietshelf.shelf.persons import admit
-from quietshelf.types import Random
+from quietshelf.service.writer import AGAIN
+from quietshelf.types import Context
 
+RELEASE_FIRST: Final = AGAIN
+"""In place of a reply: a release is due before this arrival, which is to come again after it (R5)."""
 _batches, _shelves = schema.batches.c, schema.shelves.c
 _THIS = sa.and_(_batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch"))
-_BATCH = sa.select(schema.batches).where(_THIS)
 _KEEP = sa.update(schema.batches).where(_THIS).values(taken=sa.bindparam("now_taken"), full_at=sa.bindparam("now_full"))
 _COUNT = (
     sa.update(schema.shelves)
@@ -34,140 +43,142 @@ _COUNT = (
     .values(
         arrivals=_shelves.arrivals + sa.bindparam("more"),
         anonymous=_shelves.anonymous + sa.bindparam("more_anonymous"),
-        moment=sa.bindparam("now"),
+        last_time=sa.bindparam("now"),
     )
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Visit:
-    """One valid request on its way to a slot.
+class OfferRequest:
+    """One request for an offer.
 
     Attributes:
         shelf: Name of the shelf.
         body: What was asked.
         retry: The Idempotency-Key.
+        receipt: When it was received.
     """
 
     shelf: str
     body: OfferBody
-    retry: str | None = None
+    retry: str | None
+    receipt: Receipt
+
+
+class Arrival(NamedTuple):
+    """A valid request that took a slot: the visitor, and what the table of offers will hold."""
+
+    context: Context
+    row: dict[str, Any]
+    counts: bool
 
 
 @dataclass
-class Desk:
-    """Takes the visits of one shelf in one transaction, in order."""
+class OfferTransaction:
+    """Takes the requests of one shelf in one transaction, in order.
+
+    Attributes:
+        waits: Whether an arrival waits for the release that was due at that time; if not, the last one serves it.
+    """
 
     connection: Connection
     vault: Vault
     source: NoiseSource
-    rng: Random
+    coins: Coins
     row: Row
     view: View
-    now: float
-    decided: dict[Visit, Decision] = field(default_factory=dict)
-    batch: dict[str, Any] | None = None
-    offers: list[dict[str, Any]] = field(default_factory=list)
+    waits: Callable[[float], bool]
+    blocked: bool = False
+    arrivals: list[Arrival] = field(default_factory=list)
+    opened_at: dict[int, float] = field(default_factory=dict)
     retries: dict[str, dict[str, Any]] = field(default_factory=dict)
     new_retries: list[dict[str, Any]] = field(default_factory=list)
     persons: dict[str, tuple[int, int]] = field(default_factory=dict)
     known_persons: dict[str, tuple[int, int]] = field(default_factory=dict)
-    arrived: list[str | None] = field(default_factory=list)
-    changes: dict[str, Any] = field(default_factory=dict)
 
-    def take(self, visits: Sequence[Visit]) -> list[Any]:
-        """An answer to each visit: the offer, or a `Problem`; then everything is written."""
-        self._recall(visits)
-        self._decide(visits)
-        answers = [self._one(visit) for visit in visits]
-        self._write()
-        return answers
+    def __post_init__(self) -> None:
+        self.now = self.row["last_time"]
+        self.batches = learning.batches(self.connection, self.row["shelf"])
+        self.schedule = Schedule(self.row["opened"], self.row["last_size"], self.row["next_size"])
 
-    def _one(self, visit: Visit) -> Any:
+    @property
+    def opened_or_filled(self) -> bool:
+        """Whether a batch opened or filled."""
+        touched = {each.row["batch"] for each in self.arrivals}
+        return bool(self.opened_at) or any(batch.full and batch.frozen.number in touched for batch in self.batches)
+
+    def take(self, requests: Sequence[OfferRequest]) -> list[Any]:
+        """A reply to each request: the offer, a `Problem`, or `RELEASE_FIRST`; then everything is written."""
+        self._recall(requests)
+        found = [self._one(request) for request in requests]
+        if self.arrivals:
+            self._decide()
+            self._write()
+        return [self._reply(each.row) if isinstance(each, Arrival) else each for each in found]
+
+    def _one(self, request: OfferRequest) -> Any:
         try:
-            again = self._stored(visit)
-            return again if again is not None else self._new(visit)
+            again = self._stored(request)
+            return self._arrive(request, visitor(self.view, request.body)) if again is None else again
         except Problem as problem:
             return problem
 
-    def _new(self, visit: Visit) -> dict[str, Any]:
-        decision = self.decided.get(visit) or decide(self.view, visit.body, self.rng, self.source)
-        if self.view.state.learner is None:
-            self._begin(decision)
-        batch = self._open(decision)
-        person = None if visit.body.person is None else self.vault.person(self.row["shelf"], visit.body.person)
-        offer = {
-            "shelf": self.row["shelf"],
-            "batch": batch["batch"],
-            "slot": batch["taken"],
-            "nonce": secrets.token_bytes(NONCE),
-            "made": self.now,
-            "release": decision.release,
-            "items": json.dumps(decision.ids),
-            "rows": learning.packed(decision.rows) if self._counts(person, batch["batch"]) else None,
-            "person": person,
-        }
-        self.offers.append(offer)
-        self.arrived.append(person)
-        if visit.retry is not None:
-            self._remember(visit, offer)
-        batch["taken"] += 1
-        if batch["taken"] == batch["size"]:
-            batch["full_at"] = self.now
-            self._keep_batch()
-        return self._reply(offer)
-
-    def _decide(self, visits: Sequence[Visit]) -> None:
-        """Decide what can be decided together; a visitor alone is decided as `Shelf` does it, to the last bit."""
-        new = [visit for visit in visits if visit.retry is None or self._key(visit) not in self.retries]
-        alike = [visit for visit in new if plain(self.view, visit.body)]
-        if len(alike) > 1:
-            found = decide_together(self.view, [visit.body for visit in alike], self.rng)
-            self.decided = dict(zip(alike, found, strict=True))
-
-    def _begin(self, decision: Decision) -> None:
-        """The first offer freezes geometry and prior."""
-        state = replace(self.view.state, learner=decision.learner, visitor_dim=decision.visitor_dim)
-        self.view = replace(self.view, state=state, versions=(*self.view.versions[:3], True))
-        self.changes |= learning.start_row(decision.learner, decision.visitor_dim)
-
-    def _open(self, decision: Decision) -> dict[str, Any]:
-        """The batch that takes slots, opened by this arrival if there is none."""
-        if self.batch is None and self.row["open"] and "open" not in self.changes:
-            place = {"of_shelf": self.row["shelf"], "of_batch": self.row["opened"]}
-            self.batch = dict(self.connection.execute(_BATCH, place).mappings().one())
-        if self.batch is None:
-            seen = {**self.row, **self.changes}
-            last = None if seen["last_size"] is None else _after(seen["opened"], seen["last_size"])
-            opened = decision.learner.open(last, self.source, size=seen["next_size"])
-            opened = opened._replace(number=seen["opened"] + 1)
+    def _arrive(self, request: OfferRequest, context: Context) -> Any:
+        """R2 and R5: the next slot, at the time of receipt; a release that is due by then comes first."""
+        now = shelf_time(request.receipt.time, self.now)
+        oldest = self.batches[0] if self.batches else None
+        self.blocked = self.blocked or (oldest is not None and due(oldest, now) and self.waits(oldest.due_at))
+        if self.blocked:
+            return RELEASE_FIRST
+        learner = self._learner()
+        if not self.batches or self.batches[-1].full:
             window = self.view.body.window
-            self.batch = learning.frozen_row(
-                opened, shelf=self.row["shelf"], grid=self.source.grid, window=window, now=self.now
-            )
-            self.connection.execute(sa.insert(schema.batches), self.batch)
-            self.changes |= {"opened": opened.number, "last_size": opened.size, "next_size": None, "open": True}
-        return self.batch
+            self.schedule, batch = open_batch(self.schedule, learner, self.source, window=window)
+            self.batches.append(batch)
+            self.opened_at[batch.frozen.number] = now
+        batch, self.now = self.batches[-1], now
+        self.batches[-1] = arrive(batch, now)
+        shelf, number = self.row["shelf"], batch.frozen.number
+        person = None if request.body.person is None else self.vault.person(shelf, request.body.person)
+        visits = self.view.body.visits
+        row = {"shelf": shelf, "batch": number, "slot": batch.taken, "nonce": secrets.token_bytes(NONCE), "made": now}
+        row |= {"person": person, "release": len(learner.records)}
+        counts = person is None or admit(self.persons, person, batch=number, visits=visits)
+        arrival = Arrival(context, row, counts)
+        self.arrivals.append(arrival)
+        if request.retry is not None:
+            self._remember(request, arrival)
+        return arrival
 
-    def _keep_batch(self) -> None:
-        batch = self.batch
-        if batch is not None:
-            place = {"of_shelf": batch["shelf"], "of_batch": batch["batch"]}
-            self.connection.execute(_KEEP, {**place, "now_taken": batch["taken"], "now_full": batch["full_at"]})
-            if batch["full_at"] is not None:
-                self.changes["open"], self.batch = False, None
+    def _learner(self) -> Learner:
+        """The learner; the first arrival freezes geometry and prior from what is public by then."""
+        view = self.view
+        if view.learner is None:
+            try:
+                learner = start(view.settings, view.public, view.stock, self.source)
+            except (ValueError, np.linalg.LinAlgError) as error:
+                raise Invalid(str(error)) from None
+            view = self.view = replace(view, learner=learner, versions=(*view.versions[:3], True))
+        assert view.learner is not None  # noqa: S101 - set above
+        return view.learner
 
-    def _counts(self, person: str | None, batch: int) -> bool:
-        return person is None or admit(self.persons, person, batch=batch, visits=self.view.body.visits)
+    def _decide(self) -> None:
+        """R3, for all arrivals in one step; R6 needs the features of what was shown, of those who count."""
+        coins = self.coins.of([(each.row["batch"], each.row["slot"]) for each in self.arrivals])
+        contexts, release = [each.context for each in self.arrivals], self.view.release
+        assert release is not None  # noqa: S101 - there is a learner
+        for each, decision in zip(self.arrivals, decide(self.view.body.policy, contexts, release, coins), strict=True):
+            each.row["items"] = json.dumps([self.view.ids[item] for item in decision.items.tolist()])
+            each.row["rows"] = packed(decision.rows) if each.counts else None
 
-    def _recall(self, visits: Sequence[Visit]) -> None:
-        """What is remembered about the keys and persons of these visits."""
+    def _recall(self, requests: Sequence[OfferRequest]) -> None:
+        """What is remembered about the keys and persons of these requests."""
         shelf, table = self.row["shelf"], schema.retries
-        keys = {self._key(visit) for visit in visits if visit.retry is not None}
+        keys = {self._key(request) for request in requests if request.retry is not None}
         if keys:
             query = sa.select(table).where(table.c.shelf == shelf, table.c.key.in_(keys))
             self.retries = {row["key"]: dict(row) for row in self.connection.execute(query).mappings()}
-        names = {self.vault.person(shelf, visit.body.person) for visit in visits if visit.body.person is not None}
+        names = {self.vault.person(shelf, each.body.person) for each in requests if each.body.person is not None}
         if names:
             who = schema.persons
             query = sa.select(who).where(who.c.shelf == shelf, who.c.person.in_(names))
@@ -175,64 +186,70 @@ class Desk:
             self.known_persons = {row["person"]: (row["counted"], row["last_batch"]) for row in found}
             self.persons = dict(self.known_persons)
 
-    def _stored(self, visit: Visit) -> dict[str, Any] | None:
-        """The offer that this Idempotency-Key got before."""
-        if visit.retry is None:
-            return None
-        kept = self.retries.get(self._key(visit))
+    def _stored(self, request: OfferRequest) -> Any:
+        """The offer that this Idempotency-Key got before; None if there is none."""
+        kept = None if request.retry is None else self.retries.get(self._key(request))
         if kept is None:
             return None
         if kept["fingerprint"] is None:
             raise OfferExpired("the offer made for this Idempotency-Key has been released; use a new key")
-        if kept["fingerprint"] != self._fingerprint(visit):
+        if kept["fingerprint"] != self._fingerprint(request):
             raise KeyReused("an Idempotency-Key must come with the same request, got another one")
-        mine = [offer for offer in self.offers if (offer["batch"], offer["slot"]) == (kept["batch"], kept["slot"])]
+        place = (kept["batch"], kept["slot"])
+        mine = [each for each in self.arrivals if (each.row["batch"], each.row["slot"]) == place]
         if mine:
-            return self._reply(mine[0])
+            return mine[0]
         table = schema.offers
         where = (table.c.shelf == kept["shelf"], table.c.batch == kept["batch"], table.c.slot == kept["slot"])
         return self._reply(dict(self.connection.execute(sa.select(table).where(*where)).mappings().one()))
 
-    def _remember(self, visit: Visit, offer: dict[str, Any]) -> None:
-        key = self._key(visit)
-        where = {name: offer[name] for name in ("shelf", "batch", "slot", "made")}
-        self.retries[key] = {"key": key, "fingerprint": self._fingerprint(visit), **where}
+    def _remember(self, request: OfferRequest, arrival: Arrival) -> None:
+        key = self._key(request)
+        where = {name: arrival.row[name] for name in ("shelf", "batch", "slot", "made")}
+        self.retries[key] = {"key": key, "fingerprint": self._fingerprint(request), **where}
         self.new_retries.append(self.retries[key])
 
-    def _key(self, visit: Visit) -> str:
-        return self.vault.retry(self.row["shelf"], visit.retry or "")
+    def _key(self, request: OfferRequest) -> str:
+        return self.vault.retry(self.row["shelf"], request.retry or "")
 
-    def _fingerprint(self, visit: Visit) -> str:
-        return self.vault.fingerprint(visit.body.model_dump_json().encode())
+    def _fingerprint(self, request: OfferRequest) -> str:
+        return self.vault.fingerprint(request.body.model_dump_json().encode())
 
-    def _reply(self, offer: dict[str, Any]) -> dict[str, Any]:
-        ticket = Ticket(offer["shelf"], offer["batch"], offer["slot"], offer["nonce"])
+    def _reply(self, row: Row) -> dict[str, Any]:
+        ticket = Ticket(row["shelf"], row["batch"], row["slot"], row["nonce"])
         return {
             "offer": self.vault.offer_id(ticket),
-            "items": json.loads(offer["items"]),
-            "release": offer["release"],
-            "expires": moment(offer["made"] + self.view.body.window),
+            "items": json.loads(row["items"]),
+            "release": row["release"],
+            "expires": timestamp(row["made"] + self.view.body.window),
         }
 
     def _write(self) -> None:
-        if not self.offers:
-            return
-        write = self.connection.execute
-        write(sa.insert(schema.offers), self.offers)
+        write, shelf, rows = self.connection.execute, self.row["shelf"], [each.row for each in self.arrivals]
+        write(sa.insert(schema.offers), rows)
         if self.new_retries:
             write(sa.insert(schema.retries), self.new_retries)
         self._write_persons()
-        self._keep_batch()
-        count = {
-            "of_shelf": self.row["shelf"],
-            "more": len(self.arrived),
-            "more_anonymous": self.arrived.count(None),
-            "now": self.now,
-        }
-        write(_COUNT, count)
-        if self.changes:
-            table = schema.shelves
-            write(sa.update(table).where(table.c.shelf == self.row["shelf"]).values(self.changes))
+        for batch in self.batches:
+            self._write_batch(batch, {row["batch"] for row in rows})
+        anonymous = sum(row["person"] is None for row in rows)
+        write(_COUNT, {"of_shelf": shelf, "more": len(rows), "more_anonymous": anonymous, "now": self.now})
+        changes = asdict(self.schedule) if self.opened_at else {}
+        if self.row["curvature"] is None:
+            assert self.view.learner is not None  # noqa: S101 - somebody arrived
+            changes |= to_row(start_fields(self.view.learner))
+        if changes:
+            write(sa.update(schema.shelves).where(_shelves.shelf == shelf).values(changes))
+
+    def _write_batch(self, batch: Batch, touched: set[int]) -> None:
+        number = batch.frozen.number
+        place = {"shelf": self.row["shelf"], "batch": number}
+        if number in self.opened_at:
+            row = {**to_row(batch_fields(batch)), **place, "opened_at": self.opened_at[number]}
+            self.connection.execute(sa.insert(schema.batches), row)
+        elif number in touched:
+            of = {f"of_{name}": value for name, value in place.items()}
+            self.connection.execute(_KEEP, {**of, "now_taken": batch.taken, "now_full": batch.full_at})
 
     def _write_persons(self) -> None:
         table, shelf, known = schema.persons, self.row["shelf"], self.known_persons
@@ -245,9 +262,3 @@ class Desk:
         if old:
             where = (table.c.shelf == shelf) & (table.c.person == sa.bindparam("who"))
             self.connection.execute(sa.update(table).where(where), old)
-
-
-def _after(number: int, size: int) -> OpenBatch:
-    """A batch of which only number and size are still known, which is all that its successor needs."""
-    empty: Any = ()
-    return OpenBatch(max(number, 0), size, empty, empty, empty)

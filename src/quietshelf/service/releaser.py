@@ -1,8 +1,10 @@
-"""The releaser: a full batch whose answers have been waited for becomes one release, once.
+"""The releaser: a full batch whose answers have been waited for becomes one release, once (R5, R7).
 
-Budget check, sum, noise, release, ledger entry and the deletion of the raw contributions are one transaction: all of it
-or nothing. The moment depends on arrivals and the clock alone (docs/proofs.md, section 6). One releaser a shelf at a
-time: the rows of the shelf and of its oldest batch are locked, and a batch that is gone was released by somebody else.
+Budget check, sum, announcement, noise, release, ledger entry and the deletion of the raw contributions are one
+transaction: all of it or nothing. The announcement goes to the epoch file before the noise is drawn, so that a batch
+whose transaction is lost is known, and burnt (`restore`). When depends on arrivals and the clock alone
+(docs/proofs.md, section 6). One releaser per shelf at a time: the rows of the shelf and of its oldest batch are locked,
+and a batch that is gone was released by another.
 """
 
 from __future__ import annotations
@@ -17,17 +19,20 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import BudgetExceeded
+from quietshelf.curation.batches import announce, close, shelf_time
+from quietshelf.curation.contributions import NUMBERS, total, width
+from quietshelf.curation.fields import batch_from
 from quietshelf.release.noise import NoiseSource
-from quietshelf.release.quiet import OpenBatch
 from quietshelf.service import learning, schema
-from quietshelf.service.learning import Row
-from quietshelf.service.parts import NUMBERS, contributions
+from quietshelf.service.answers import of_rows
+from quietshelf.service.learning import Row, from_row
 from quietshelf.service.store import Store, one
 from quietshelf.service.views import settings_in
-from quietshelf.statistics import Total, svec_dim
+from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, FloatArray
 
-Hook = Callable[[Connection], None]
+Announce = Callable[[Connection, int, int], None]
+"""Make durable, outside the database, that this batch of this shelf is about to be released."""
 _due_at = schema.batches.c.full_at + schema.batches.c.window
 
 
@@ -46,34 +51,33 @@ def next_due(connection: Connection) -> float | None:
 
 
 def release_one(
-    store: Store, source: NoiseSource, *, forget_before: float, before_commit: Hook | None = None
+    store: Store, source: NoiseSource, *, upto: float, forget_before: float, announced: Announce
 ) -> Outcome | None:
-    """Release the batch that is due first; None if none is, or if somebody else is at it.
+    """Release the batch that is due first, by ``upto``; None if none is, or if another releaser is at it.
 
     Args:
         store: The database.
         source: Where the noise comes from.
+        upto: Everything received before this is written.
         forget_before: Idempotency keys of released offers are forgotten if they are older than so many seconds.
-        before_commit: Called last in the transaction; if it raises, there is no release.
+        announced: Called before the noise is drawn; if it raises, there is no release.
     """
     with store.write() as connection:
-        found = _due(connection, store)
+        found = _due(connection, store, upto)
         if found is None:
             return None
         shelf, batch = found
         shelves = schema.shelves
-        now = store.now(connection, after=shelf["moment"])
-        released = _spend(connection, shelf, batch, source, now)
+        now = shelf_time(batch["full_at"] + batch["window"], shelf["last_time"])
+        released = _spend(connection, shelf, batch, source, announced)
         forget_batch(connection, batch["shelf"], batch["batch"])
         _forget_keys(connection, now - forget_before)
-        done = {"moment": now, "releases": shelf["releases"] + released}
+        done = {"last_time": now, "releases": shelf["releases"] + released}
         connection.execute(sa.update(shelves).where(shelves.c.shelf == shelf["shelf"]).values(done))
-        if before_commit is not None:
-            before_commit(connection)
         return Outcome(shelf["name"], batch["batch"], batch["size"], released)
 
 
-def _due(connection: Connection, store: Store) -> tuple[Row, Row] | None:
+def _due(connection: Connection, store: Store, upto: float) -> tuple[Row, Row] | None:
     """Shelf and batch to release, locked: of each shelf its oldest batch alone, and only once that is full and due.
 
     A lock that somebody holds is waited for, never passed over: an answer on its way must not change the order.
@@ -81,7 +85,7 @@ def _due(connection: Connection, store: Store) -> tuple[Row, Row] | None:
     shelves, table = schema.shelves, schema.batches
     older = table.alias()
     first = ~sa.exists().where(older.c.shelf == table.c.shelf, older.c.batch < table.c.batch)
-    due = (first, table.c.taken == table.c.size, _due_at <= store.now(connection))
+    due = (first, table.c.taken == table.c.size, _due_at <= upto)
     query = sa.select(table.c.shelf, table.c.batch).where(*due).order_by(_due_at, table.c.shelf)
     for number, batch in connection.execute(query).all():
         if store.lock(connection, number):  # else another releaser is at this shelf
@@ -93,48 +97,48 @@ def _due(connection: Connection, store: Store) -> tuple[Row, Row] | None:
     return None
 
 
-def _spend(connection: Connection, shelf: Row, batch: Row, source: NoiseSource, now: float) -> bool:
-    """Release and ledger entry; False if the budget does not allow it, and then nothing is drawn."""
+def _spend(connection: Connection, shelf: Row, row: Row, source: NoiseSource, announced: Announce) -> bool:
+    """Release and ledger entry; False if the budget does not allow it, and then nothing is announced or drawn."""
     settings = settings_in(shelf)
     learner = learning.learner(connection, shelf, settings)
     assert learner is not None  # noqa: S101 - a batch was opened by a learner
     if source.noiseless:  # a test injected it: all is lost anyway, and the ledger says so
         learner = replace(learner, ledger=replace(learner.ledger, budget=None))
-    frozen = learning.frozen(batch)
-    total = summed_up(connection, batch, frozen, silent=settings.silence == "no-choice")
-    before = len(learner.ledger.events)
+    batch, before = batch_from(from_row(row)), len(learner.ledger.events)
+    found = summed_up(connection, row, silent=settings.on_no_answer == "no-choice")
     try:
-        after = learner.close(frozen, total, source)
+        charged = announce(learner, batch, source)
     except BudgetExceeded:
         return False
-    connection.execute(sa.insert(schema.releases), learning.release_row(after, batch, now=now))
-    entries = [(batch["batch"], event) for event in after.ledger.events[before:]]
-    learning.enter(connection, shelf["shelf"], entries, first=before)
+    announced(connection, row["shelf"], row["batch"])
+    after = close(charged, batch, found, source)
+    connection.execute(sa.insert(schema.releases), learning.release_row(after, row))
+    entries = [(row["batch"], event) for event in after.ledger.events[before:]]
+    learning.enter(connection, row["shelf"], entries, first=before)
     return True
 
 
-def summed_up(connection: Connection, batch: Row, frozen: OpenBatch, *, silent: bool) -> Total:
-    """The sum over a batch: answers first, then those who kept silent, each in order of arrival."""
-    dim = frozen.theta.size
-    total = np.zeros(dim + svec_dim(dim))
-    parts = chain(_answered(connection, batch, total.size), _silent(connection, batch, frozen) if silent else ())
-    for part in parts:
-        total = np.concatenate([total[None], part]).sum(0)  # along the first axis: one visitor after the other
-    return Total(total[:dim], total[dim:])
+def summed_up(connection: Connection, batch: Row, *, silent: bool) -> Total:
+    """The sum over a batch: answers first, then those without one if they count, each in order of arrival."""
+    dim = len(batch["theta"]) // 8
+    found = np.zeros(width(dim))
+    for part in chain(_answered(connection, batch, found.size), _silent(connection, batch, dim) if silent else ()):
+        found = np.concatenate([found[None], part]).sum(0)  # along the first axis: one visitor after the other
+    return total(found, dim)
 
 
-def _answered(connection: Connection, batch: Row, width: int) -> Iterator[FloatArray]:
+def _answered(connection: Connection, batch: Row, size: int) -> Iterator[FloatArray]:
     table = schema.offers
     query = sa.select(table.c.contribution).where(_mine(batch), table.c.contribution.isnot(None))
-    for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // width)):
-        yield np.frombuffer(b"".join(some), dtype=np.float64).reshape(-1, width)
+    for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // size)):
+        yield np.frombuffer(b"".join(some), dtype=np.float64).reshape(-1, size)
 
 
-def _silent(connection: Connection, batch: Row, frozen: OpenBatch) -> Iterator[FloatArray]:
-    table, dim = schema.offers, frozen.theta.size
+def _silent(connection: Connection, batch: Row, dim: int) -> Iterator[FloatArray]:
+    table = schema.offers
     query = sa.select(table.c.rows).where(_mine(batch), table.c.rows.isnot(None), table.c.answer.is_(None))
     for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // dim**2)):
-        yield contributions(some, [NOTHING] * len(some), frozen, batch["grid"])
+        yield of_rows(some, [NOTHING] * len(some), batch)
 
 
 def forget_batch(connection: Connection, shelf: int, batch: int) -> None:

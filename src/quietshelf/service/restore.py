@@ -1,10 +1,11 @@
-"""A restored backup holds open batches that may have been released already; releasing them again would cost twice.
+"""What may have been released already is never released again (R7, R8; docs/proofs.md, section 6).
 
-The epoch file, outside the database, knows how many batches were opened and released, and which were about to be. A
-database that is behind it was restored: its open batches are dropped, which costs nothing (docs/proofs.md, section 6),
-releases and shelves that it no longer knows are entered in its ledger by their cost, and all is said. A batch that was
-about to be released when the process ended may have been: it alone is dropped, and its cost entered. Batch numbers are
-never used twice.
+The epoch file, outside the database, knows how many batches were opened and released, and which one was announced. If
+the database lags its epoch file, a commit was lost: a backup was put back, or a standby took over. Its open batches are
+dropped, which costs nothing; releases and shelves that it no longer knows are entered in its ledger by their cost, and
+all is said. A batch that was announced and is still there may have been drawn: it is burnt, that is, its cost is
+entered and its visitors are left out. Batch numbers are never used twice. The same check runs at start, whenever a
+batch opens or fills, and before every release.
 """
 
 from __future__ import annotations
@@ -23,56 +24,93 @@ from quietshelf.release.quiet import Learner
 from quietshelf.service import epochs, learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
-from quietshelf.service.moments import moment
 from quietshelf.service.releaser import forget_batch
 from quietshelf.service.shelves import new_row
 from quietshelf.service.store import Store
-from quietshelf.service.vault import Mark, Marks
+from quietshelf.service.timestamps import timestamp
+from quietshelf.service.vault import Mark, Progress
 from quietshelf.service.views import settings_in
 from quietshelf.types import require
 
-LOST = "released after the backup that was restored; its figures are lost"
+LOST = "released in a commit that was lost; its figures are lost"
 AGAIN = (
-    "{when}: a backup was restored. {visitors} visitors of batches that were not released were left out. Releases "
-    "made after the backup ({lost}) are in the ledger by their cost alone. A person counted after the backup may be "
-    "counted again: from now on the promise is to a visit, not to a person."
+    "{when}: a backup was restored, or a commit was lost. {visitors} visitors of batches that were not released were "
+    "left out. Releases that were lost ({lost}) are in the ledger by their cost alone. A person counted in between may "
+    "be counted again: from now on the promise is to a visit, not to a person."
 )
-UNSURE = "the process ended while it was released; its figures are not stored"
+BURNT = "announced, and perhaps drawn, but not stored; its figures are dropped"
 INTERRUPTED = (
-    "{when}: the process ended during the release of batch {batch}. Its {visitors} visitors were left out, since it "
-    "may have been published; its cost is in the ledger."
+    "{when}: the release of batch {batch} was interrupted. Its {visitors} visitors were left out, since its noise may "
+    "have been drawn; its cost is in the ledger."
 )
+UNSEEN = (
+    LOST,
+    BURNT,
+    "released after the backup that was restored; its figures are lost",
+    "the process ended while it was released; its figures are not stored",
+)
+"""Details of events that have no release beside them; the last two were written by an earlier version."""
 FORGOTTEN = "This shelf was made after the backup: of it only the promise and the cost of its releases are known."
-NOWHERE: Mark = {"opened": -1, "released": -1, "releasing": []}
+NOWHERE: Mark = {"opened": -1, "released": -1, "announced": []}
 Waiting = dict[tuple[str, int], bool]
 
 
 class Dropped(NamedTuple):
-    """What a restoration left out."""
+    """What was left out: visitors of batches that are gone, and releases known by their cost alone."""
 
     visitors: int
     lost_releases: int
 
 
 def check(store: Store, source: NoiseSource) -> Dropped | None:
-    """At the start: drop what may have been released already; None if the database is the one last seen."""
-    with store.vault.locked():
+    """Drop what may have been released already; None if there is nothing of the kind. The caller holds the file's lock.
+
+    Nothing is written where nothing is wrong: it is asked whenever a batch opens.
+    """
+    with store.read() as connection:
+        state = _state(connection, store)
+    dropped: Dropped | None = None
+    if state.behind or state.fresh or state.pending:
         with store.write() as connection:
-            this = connection.execute(sa.select(schema.store)).one()
-            found, known = epochs.marks(connection), store.vault.marks
-            same = known.get("identity") == this.identity
-            require(same or not (epochs.used(found) or epochs.used(known.get("shelves", {}))), epochs.OTHER)
-            waiting = _waiting(connection)
-            behind = same and (this.epoch < known["epoch"] or _behind(found, known["shelves"], waiting))
-            fresh = this.seal is None or not epochs.used(found)  # nothing was ever announced
-            if behind:
-                dropped: Dropped | None = drop(connection, store, source, known)
+            state = _state(connection, store)
+            if state.behind:
+                dropped = drop(connection, store, source, store.vault.epoch)
             else:
-                dropped = _settle(connection, store, source, known["shelves"] if same else {}, waiting)
-                if fresh:
+                dropped = _burn(connection, store, source, state) if state.pending else None
+                if state.fresh:
                     epochs.take_over(store, connection)
-        epochs.note(store, settled=True, afresh=behind, mine=behind or fresh)
+    epochs.note(store, afresh=state.behind, mine=state.behind or state.fresh)
     return dropped
+
+
+class State(NamedTuple):
+    """The database beside its epoch file.
+
+    Attributes:
+        behind: A commit was lost.
+        fresh: Nothing was ever announced.
+        pending: Batches that were announced and are still there, each by its shelf.
+        known: What the file says of each shelf.
+    """
+
+    behind: bool
+    fresh: bool
+    pending: list[tuple[str, int]]
+    known: Progress
+
+
+def _state(connection: Connection, store: Store) -> State:
+    this = connection.execute(sa.select(schema.store)).one()
+    found, file = epochs.progress(connection), store.vault.epoch
+    same = file.get("identity") == this.identity
+    require(same or not (epochs.used(found) or epochs.used(file.get("shelves", {}))), epochs.OTHER)
+    known: Progress = file["shelves"] if same else {}
+    behind = same and (this.epoch < file["epoch"] or epochs.behind(found, known))
+    fresh = this.releaser_id is None or not epochs.used(found)
+    waiting = _waiting(connection)
+    pending = [] if behind else _pending(found, known, waiting)
+    unlikely = not all(waiting.get(each, False) for each in pending)  # announced as full, and not full here
+    return State(behind or unlikely, fresh, pending, known)
 
 
 def force(store: Store, source: NoiseSource) -> Dropped:
@@ -80,13 +118,13 @@ def force(store: Store, source: NoiseSource) -> Dropped:
     with store.vault.locked():
         with store.write() as connection:
             this = connection.execute(sa.select(schema.store)).one()
-            known = store.vault.marks
+            known = store.vault.epoch
             if known and known["identity"] != this.identity:  # of a database that is lost: its promises stand
-                top = max(map(int, epochs.marks(connection)), default=0)
+                top = max(map(int, epochs.progress(connection)), default=0)
                 moved = {str(int(shelf) + top): mark for shelf, mark in known["shelves"].items() if mark["opened"] >= 0}
                 known = {**known, "shelves": moved}
             dropped = drop(connection, store, source, known)
-        epochs.note(store, settled=True, afresh=True, mine=True)
+        epochs.note(store, afresh=True, mine=True)
     return dropped
 
 
@@ -105,46 +143,34 @@ def drop(connection: Connection, store: Store, source: NoiseSource, known: dict[
     return Dropped(visitors, lost)
 
 
-def _behind(found: Marks, known: Marks, waiting: Waiting) -> bool:
-    """Whether shelves, batches or releases are missing; a batch about to be released was full in the newest state."""
-    for shelf, mark in known.items():
-        here = found.get(shelf)
-        if here is None or mark["opened"] > here["opened"] or mark["released"] > here["released"]:
-            return True
-    return not all(waiting.get(each, False) for each in _pending(found, known, waiting))
-
-
-def _pending(found: Marks, known: Marks, waiting: Waiting) -> list[tuple[str, int]]:
-    """Batches that were about to be released and were not, here; one that was opened and is gone was refused."""
+def _pending(found: Progress, known: Progress, waiting: Waiting) -> list[tuple[str, int]]:
+    """Batches that were announced and are not released here; one that was opened and is gone was refused."""
     return [
         (shelf, batch)
         for shelf, mark in known.items()
-        for batch in mark["releasing"]
+        for batch in mark["announced"]
         if batch > found[shelf]["opened"] or (shelf, batch) in waiting
     ]
 
 
-def _settle(
-    connection: Connection, store: Store, source: NoiseSource, known: Marks, waiting: Waiting
-) -> Dropped | None:
-    """Drop the batches that were about to be released, and enter their cost; None if there are none."""
-    visitors, pending = 0, _pending(epochs.marks(connection), known, waiting)
-    for shelf, batch in pending:
-        table = schema.shelves
+def _burn(connection: Connection, store: Store, source: NoiseSource, state: State) -> Dropped:
+    """R7: drop the batches that were announced, and enter their cost."""
+    visitors, table = 0, schema.shelves
+    for shelf, batch in state.pending:
         row = dict(connection.execute(sa.select(table).where(table.c.shelf == int(shelf))).mappings().one())
         left = _delete_batch(connection, row["shelf"], batch)
-        _enter(connection, row, [batch], known[shelf], source, UNSURE)
-        said = INTERRUPTED.format(when=moment(store.now(connection)), batch=batch, visitors=left)
+        _enter(connection, row, [batch], state.known[shelf], source, BURNT)
+        said = INTERRUPTED.format(when=timestamp(store.now(connection)), batch=batch, visitors=left)
         changed = {"notes": _noted(row, said), "config_version": row["config_version"] + 1}
         connection.execute(sa.update(table).where(table.c.shelf == row["shelf"]).values(changed))
         visitors += left
     connection.execute(sa.update(schema.store).values(dropped=schema.store.c.dropped + visitors))
-    return Dropped(visitors, len(pending)) if pending else None
+    return Dropped(visitors, len(state.pending))
 
 
-def _bring_back(connection: Connection, store: Store, known: Marks) -> None:
+def _bring_back(connection: Connection, store: Store, known: Progress) -> None:
     """Enter shelves made after the backup, as deleted ones: their promises stand, their numbers stay taken."""
-    now, here = store.now(connection), epochs.marks(connection)
+    now, here = store.now(connection), epochs.progress(connection)
     gone = {shelf: mark for shelf, mark in known.items() if shelf not in here}
     for shelf, mark in gone.items():
         promised = {"rho": mark["rho"], "visits": mark["visits"]}
@@ -166,19 +192,18 @@ def _drop_shelf(
     visitors = sum(_delete_batch(connection, row["shelf"], each.batch) for each in batches)
     connection.execute(sa.delete(schema.retries).where(schema.retries.c.shelf == row["shelf"]))
     row = {**row, "config": _config(row, known)}
-    last = epochs.marks(connection)[str(row["shelf"])]["released"]
-    lost = {*range(last + 1, known["released"] + 1), *(batch for batch in known["releasing"] if batch > last)}
+    last = epochs.progress(connection)[str(row["shelf"])]["released"]
+    lost = {*range(last + 1, known["released"] + 1), *(batch for batch in known["announced"] if batch > last)}
     _enter(connection, row, sorted(lost), known, source, LOST)
     values = {
-        "open": False,
         "config": row["config"],
         "opened": max(row["opened"], known["opened"]),
         "next_size": batches[0].size if batches else row["next_size"],
         "config_version": row["config_version"] + 1,
     }
     if mark is None or values["opened"] >= 0:  # else it is known that nobody came
-        said = AGAIN.format(when=moment(store.now(connection)), visitors=visitors, lost=len(lost))
-        values |= {"notes": _noted(row, said), "estranged": True}
+        said = AGAIN.format(when=timestamp(store.now(connection)), visitors=visitors, lost=len(lost))
+        values |= {"notes": _noted(row, said), "history_incomplete": True}
     shelves = schema.shelves
     connection.execute(sa.update(shelves).where(shelves.c.shelf == row["shelf"]).values(values))
     return visitors, len(lost)
@@ -221,8 +246,8 @@ def _cost(learner: Learner | None, rho: float, batch: int, source: NoiseSource) 
     if learner is None:  # the backup is older than the first offer: only the cost is known
         reach = noise_for(1.0, rho)
         return (gaussian("release", sensitivity=1.0, noise=reach, visitors=batch, assumption=source.assumption),)
-    scales, dim = learner.open(None, source).scales, learner.curvature.shape[-1]
-    return batch_pair.events(dim, batch=batch, scales=scales, source=source)
+    frozen = learner.open(batch, 1, source)
+    return batch_pair.events(frozen.theta.size, batch=batch, scales=frozen.scales, source=source)
 
 
 def _waiting(connection: Connection) -> Waiting:

@@ -29,10 +29,10 @@ store = Table(
     Column("key_check", Text, nullable=False),
     Column("epoch", Integer, nullable=False),
     Column("dropped", Integer, nullable=False),
-    Column("seal", Text),
+    Column("releaser_id", Text),
 )
 """One row: which database this is, which key its hashes need, how often it was restored, who was left out then, and
-the seal of the epoch file that knows its last release."""
+the id of the releaser whose epoch file knows the last release."""
 
 shelves = Table(
     "shelves",
@@ -44,21 +44,19 @@ shelves = Table(
     Column("stock_version", Integer, nullable=False),
     Column("created", Double, nullable=False),
     Column("deleted", Double),
-    Column("moment", Double, nullable=False),
+    Column("last_time", Double, nullable=False),
     Column("arrivals", Integer, nullable=False),
     Column("anonymous", Integer, nullable=False),
     Column("releases", Integer, nullable=False),
     Column("opened", Integer, nullable=False),
     Column("last_size", Integer),
     Column("next_size", Integer),
-    Column("open", Boolean, nullable=False),
-    Column("visitor_dim", Integer),
     Column("declared", Boolean),
     Column("curvature", LargeBinary),
     Column("prior_theta", LargeBinary),
     Column("prior_precision", LargeBinary),
     Column("notes", Text, nullable=False),
-    Column("estranged", Boolean, nullable=False, server_default=false()),
+    Column("history_incomplete", Boolean, nullable=False, server_default=false()),
 )
 Index("shelves_live", shelves.c.name, unique=True, sqlite_where=shelves.c.deleted.is_(None),
       postgresql_where=shelves.c.deleted.is_(None))  # fmt: skip

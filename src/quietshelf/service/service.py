@@ -7,24 +7,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.service import answers, epochs, keys, logs, restore, schema, shelves
-from quietshelf.service.answers import Answer
+from quietshelf.service.answers import Choice
+from quietshelf.service.inbox import Inbox, Receipt
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
-from quietshelf.service.offers import Desk, Visit
+from quietshelf.service.offers import OfferRequest, OfferTransaction
 from quietshelf.service.problems import Invalid, NotFound
 from quietshelf.service.releaser import next_due, release_one
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Clock, Store
 from quietshelf.service.vault import Vault
 from quietshelf.service.views import View, look, shelf_row
-from quietshelf.service.writer import Writer, in_groups, problem_or
-from quietshelf.types import Random
+from quietshelf.service.writer import Operation, Writer, in_groups, problem_or
 
 HOUR = 3600.0
 
@@ -35,8 +35,8 @@ class Service:
     Args:
         settings: The table of settings.
         source: Where noise comes from; tests pass their own, no setting can.
-        rng: Tie-breaking, likewise.
-        clock: Time, likewise.
+        coins: Those of a shelf, by its number; tests pass their own, no setting can.
+        clock: Time; tests pass their own, no setting can.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Service:
         settings: Settings,
         *,
         source: NoiseSource | None = None,
-        rng: Random | None = None,
+        coins: Callable[[int], Coins] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.settings = settings
@@ -52,26 +52,28 @@ class Service:
         self.metrics = Metrics()
         self.vault = Vault(settings.secrets)
         self.store = Store(settings.url, self.vault, clock)
-        self._rng: Random = np.random.default_rng() if rng is None else rng
+        self._coins = self.vault.coins if coins is None else coins
         self._views: dict[str, View] = {}
         self._keys: dict[str, keys.Key] = {}
         self._due: float | None = None
+        self._tried = 0.0
         self._look_at = 0.0
         self._offset = 0.0
+        self.inbox = Inbox(lambda: self.store.local_now(self._offset))
         self._opened, self._unclean = False, True  # what an earlier process deleted may still be in the log file
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
         self._elsewhere = not settings.releaser
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
 
     def prepare(self) -> None:
-        """Bring the database up to date, and drop what a restored backup holds."""
+        """Bring the database up to date, and drop what may have been released already."""
         self.store.migrate()
-        if not self.settings.releaser:
-            return
-        dropped = restore.check(self.store, self.source)
-        if dropped is not None:
-            logs.say("warning", "batches left out", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
-        self._left_to_another()
+        with self.store.read() as connection:
+            self._read_clock(connection)
+        if self.settings.releaser:
+            with self.vault.locked():
+                self._check_memory()
+            self._left_to_another()
 
     def start(self) -> None:
         """Prepare and begin."""
@@ -85,59 +87,71 @@ class Service:
 
     # Visitors
 
-    async def offer(self, shelf: str, body: OfferBody, retry: str | None) -> dict[str, Any]:
+    async def offer(
+        self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt | None = None
+    ) -> dict[str, Any]:
         """What to show; durable when it returns."""
         for items in (body.candidates, body.required, body.exclude):
             self._check_length(items)
-        reply: dict[str, Any] = await self.writer.submit(self.place, Visit(shelf, body, retry))
+        request = OfferRequest(shelf, body, retry, receipt or self.inbox.stamp())
+        reply: dict[str, Any] = await self._received(self.place, request)
         return reply
 
-    async def answer(self, offer: str, item: str | None, key: keys.Key) -> None:
+    async def choose(self, offer: str, item: str | None, key: keys.Key, receipt: Receipt | None = None) -> None:
         """Take an answer; durable when it returns."""
         ticket = self.vault.ticket(offer)
         if ticket is None:
             raise NotFound("offer must be one that was made here")
-        if key.shelf is not None:
-            names = await self.writer.submit(self.shelf_names, None)
-            key.may("learn", names.get(ticket.shelf))
-        await self.writer.submit(self.take_answers, Answer(ticket, item))
+        await self._received(self.take_choices, Choice(ticket, item, receipt or self.inbox.stamp(), key.shelf))
 
-    def place(self, connection: Connection, visits: Sequence[Visit]) -> list[Any]:
-        """Operation: give each visit its slot."""
-        return in_groups(visits, lambda visit: visit.shelf, partial(self._take, connection))
+    async def _received(self, operation: Operation, payload: OfferRequest | Choice) -> Any:
+        """The answer to a request that was stamped; the stamp is settled if the writer does not take it."""
+        try:
+            return await self.writer.submit(operation, payload)
+        finally:
+            self.let_go(payload.receipt)
 
-    def take_answers(self, connection: Connection, given: Sequence[Answer]) -> list[Any]:
+    def let_go(self, receipt: Receipt) -> None:
+        """Settle a receipt that never came to the writer."""
+        if not receipt.queued:
+            self.inbox.settle(receipt)
+
+    def place(self, connection: Connection, requests: Sequence[OfferRequest]) -> list[Any]:
+        """Operation: give each request its slot."""
+        return in_groups(requests, lambda request: request.shelf, partial(self._take, connection))
+
+    def take_choices(self, connection: Connection, choices: Sequence[Choice]) -> list[Any]:
         """Operation: enter each answer."""
-        return answers.take(connection, self.store, given)
+        return answers.take(connection, self.store, choices)
 
-    def shelf_names(self, connection: Connection, asked: Sequence[None]) -> list[dict[int, str]]:
-        """Operation: names of the living shelves by number."""
-        table = schema.shelves
-        rows = connection.execute(sa.select(table.c.shelf, table.c.name).where(table.c.deleted.is_(None)))
-        names = {row.shelf: row.name for row in rows}
-        return [names for _ in asked]
-
-    def _take(self, connection: Connection, name: str, visits: Sequence[Visit]) -> list[Any]:
+    def _take(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> list[Any]:
         try:
             row = shelf_row(connection, name, lock=True)
         except NotFound as problem:
-            return [problem] * len(visits)
+            return [problem] * len(requests)
         view = self._views.get(name)
         if view is None or not view.is_of(row):
             view = look(connection, row, view)
-        now = self.store.now(connection, after=row["moment"])
-        desk = Desk(connection, self.vault, self.source, self._rng, row, view, now)
-        replies = desk.take(visits)
-        self._fresh[name] = desk.view
-        if "open" in desk.changes:  # a batch opened or filled: the epoch file and the next release have to know
+        coins = self._coins(row["shelf"])
+        transaction = OfferTransaction(connection, self.vault, self.source, coins, row, view, self._waits)
+        replies = transaction.take(requests)
+        self._fresh[name] = transaction.view
+        if transaction.opened_or_filled:  # the epoch file and the next release have to know
             self._opened, self._look_at = True, 0.0
         return replies
 
-    def _settled(self, committed: bool) -> None:
-        """Keep what a transaction saw, if it was committed."""
+    def _waits(self, due: float) -> bool:
+        """R5: an arrival waits for a release that was due by then, unless another machine makes it, or it failed."""
+        return not self._elsewhere and due > self._tried
+
+    def _settled(self, committed: bool, payloads: Sequence[Any]) -> None:
+        """Keep what a transaction saw, if it was committed; what is answered was received and dealt with."""
         if committed:
             self._views |= self._fresh
         self._fresh = {}
+        for payload in payloads:
+            if isinstance(payload, (OfferRequest, Choice)):
+                self.inbox.settle(payload.receipt)
 
     # The shop
 
@@ -216,33 +230,45 @@ class Service:
         """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
         if self._opened and self.settings.releaser:
             with self.vault.locked():
-                epochs.note(self.store)
+                self._check_memory()
             self._opened = False
         if time.monotonic() >= self._look_at:
             self._look()
-        while self._due is not None and self._now() >= self._due:
+        while self._due is not None and self.inbox.time() >= self._due:
+            self._tried = max(self._tried, self._due)
             if not self._release():
                 pause = self.settings.poll_seconds if self._elsewhere else min(self.settings.poll_seconds, 0.05)
                 self._due, self._look_at = None, time.monotonic() + pause
                 break
             self._look()
         wait = self._look_at - time.monotonic()
-        return wait if self._due is None else min(wait, self._due - self._now())
+        return wait if self._due is None else min(wait, self._due - self.inbox.time())
 
     def _release(self) -> bool:
-        """Release one batch; False if another process is at it. It is announced in the epoch file, or not made."""
+        """Release one batch; False if another process is at it. It is announced in the epoch file, or not made.
+
+        Whatever failed since the last time is settled first: a batch that was announced then is burnt (R7).
+        """
         if self._left_to_another():
             return False
         self._unclean = True
         with self.vault.locked():
-            old, announce = self.settings.retry_hours * HOUR, partial(epochs.announce, self.store)
-            outcome = release_one(self.store, self.source, forget_before=old, before_commit=announce)
-            epochs.note(self.store, settled=True)
+            self._check_memory()
+            old, announced = self.settings.retry_hours * HOUR, partial(epochs.announce, self.store)
+            upto = self.inbox.time()
+            outcome = release_one(self.store, self.source, upto=upto, forget_before=old, announced=announced)
+            epochs.note(self.store)
         if outcome is None:
             return False
         grade = "info" if outcome.released else "error"
         logs.say(grade, "release", shelf=outcome.shelf, batch=outcome.batch, released=outcome.released)
         return True
+
+    def _check_memory(self) -> None:
+        """R7, R8: drop what may have been released already, and say so; the caller holds the epoch file's lock."""
+        dropped = restore.check(self.store, self.source)
+        if dropped is not None:
+            logs.say("warning", "batches left out", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
 
     def _left_to_another(self) -> bool:
         """Whether another machine releases: as the settings say, or because its epoch file has the last release."""
@@ -256,7 +282,7 @@ class Service:
         """What changes by itself or elsewhere: batches fill, keys are revoked, releases come."""
         with self.store.read() as connection:
             self._due = next_due(connection)
-            self._offset = self.store.now(connection) - time.monotonic()
+            self._read_clock(connection)
             self._keys = keys.valid(connection)
             for name in list(self._views):
                 self._refresh(connection, name)
@@ -277,5 +303,5 @@ class Service:
         if not self._views[name].is_of(row):
             self._views[name] = look(connection, row, self._views[name])
 
-    def _now(self) -> float:
-        return self.store.local_now(self._offset)
+    def _read_clock(self, connection: Connection) -> None:
+        self._offset = self.store.now(connection) - time.monotonic()

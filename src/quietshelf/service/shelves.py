@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.choice.maps import MAPS
+from quietshelf.curation.settings import declared_dim
 from quietshelf.service import schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import LARGEST_DIM, ItemBody, ShelfBody
@@ -26,12 +26,12 @@ NOT_PRIVATE = ("uniform",)
 
 def check(body: ShelfBody) -> None:
     """Refuse settings that make no sense, by rule and value."""
+    _declared_dim(body)
     try:
         settings_of(body)
         public_of(body)
     except ValueError as error:
         raise Invalid(str(error)) from None
-    _declared_dim(body)
     if body.private and body.policy in NOT_PRIVATE:
         raise Invalid(f"private must be false, explicitly, with policy={body.policy!r}, which is there for comparison")
     if not body.private and body.policy not in NOT_PRIVATE:
@@ -47,8 +47,6 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
         connection.execute(sa.insert(schema.shelves), new_row(name, body, now))
         return True
     before = ShelfBody.model_validate_json(row["config"])
-    if before.visitor_dim is None:  # made before it had to be declared
-        before = before.model_copy(update={"visitor_dim": row["visitor_dim"]})
     altered = sorted(key for key in ShelfBody.model_fields if getattr(before, key) != getattr(body, key))
     fixed = [key for key in altered if key not in FREE]
     if fixed and _promised(connection, row):
@@ -72,7 +70,7 @@ def delete(connection: Connection, name: str, now: float) -> None:
     row = shelf_row(connection, name, lock=True)
     for table in (schema.batches, schema.offers, schema.retries, schema.persons, schema.items):
         connection.execute(sa.delete(table).where(table.c.shelf == row["shelf"]))
-    _update(connection, row, {"deleted": now, "open": False})
+    _update(connection, row, {"deleted": now})
 
 
 def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
@@ -120,15 +118,13 @@ def retire(connection: Connection, name: str, ids: Sequence[str]) -> dict[str, i
 
 def _declared_dim(body: ShelfBody) -> int:
     """The length of visitor features, which the shop declares: else whoever comes first would decide for everybody."""
-    scales = len(body.visitor_scale) if isinstance(body.visitor_scale, list) else None
-    given = scales if body.visitor_dim is None else body.visitor_dim
-    if given is None and any(block.visitor for block in MAPS[body.feature_map]):
-        raise Invalid(f"visitor_dim must be given with feature_map={body.feature_map!r}, got none")
-    if scales not in (None, given):
-        raise Invalid(f"visitor_dim must be the length of visitor_scale, {scales}, got visitor_dim={given}")
-    if given is not None and given > LARGEST_DIM:
+    try:
+        given = declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+    if given > LARGEST_DIM:
         raise Invalid(f"visitor_dim must be at most {LARGEST_DIM}, got visitor_dim={given}")
-    return given or 0
+    return given
 
 
 def _promised(connection: Connection, row: Row) -> bool:
@@ -144,8 +140,8 @@ def _promised(connection: Connection, row: Row) -> bool:
 def new_row(name: str, body: ShelfBody, now: float) -> dict[str, Any]:
     """A shelf to which nobody has come."""
     zero = dict.fromkeys(("config_version", "stock_version", "arrivals", "anonymous", "releases"), 0)
-    config = {"name": name, "config": body.model_dump_json(), "created": now, "moment": now}
-    return {**zero, **config, "opened": -1, "open": False, "notes": json.dumps([])}
+    config = {"name": name, "config": body.model_dump_json(), "created": now, "last_time": now}
+    return {**zero, **config, "opened": -1, "notes": json.dumps([])}
 
 
 def _update(connection: Connection, row: Row, values: dict[str, Any]) -> None:

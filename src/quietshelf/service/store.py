@@ -190,7 +190,9 @@ def _sqlite(url: str, begin: str) -> Engine:
     return engine
 
 
-def one(connection: Connection, statement: sa.Select[Any]) -> Mapping[str, Any] | None:
+def one(
+    connection: Connection, statement: sa.Select[Any], given: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
     """The only row of a query by column name, or None."""
-    row = connection.execute(statement).mappings().one_or_none()
+    row = connection.execute(statement, given).mappings().one_or_none()
     return None if row is None else dict(row)

@@ -1,7 +1,7 @@
 """Two things that must not be in the database: the key of its hashes, and how far it had come when last seen.
 
-Whoever has the database without the key cannot test whether a person or an offer id is in it. Whoever restores an old
-database meets an epoch file that knows better (`restore`).
+Somebody who has the database without the key cannot test whether a person or an offer id is in it. If the database lags
+its epoch file, the service treats it as a restored backup (`restore`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from quietshelf.shelf.whole import write_whole
+from quietshelf.curation.atomic_write import atomic_write
+from quietshelf.curation.coins import Coins
 from quietshelf.types import require
 
 KEY, EPOCH = "key", "epoch.json"
 NONCE, TAG = 9, 9
 Mark = dict[str, Any]
-"""Of one shelf: batches ``opened`` and ``released`` so far, those ``releasing``, and name and cost of a release."""
-Marks = dict[str, Mark]
-"""For each shelf, by its number as text."""
+"""Of one shelf: batches ``opened`` and ``released`` so far, those ``announced``, and name and cost of a release."""
+Progress = dict[str, Mark]
+"""The mark of each shelf, by its number as text."""
 
 
 class Ticket(NamedTuple):
@@ -47,7 +48,7 @@ class Vault:
         if make:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if make and not path.exists():
-            write_whole(path, secrets.token_bytes(32), fresh=True)
+            atomic_write(path, secrets.token_bytes(32), fresh=True)
         require(path.is_file(), "secrets must hold the key file (name its folder with --secrets)", secrets=str(folder))
         self._key = path.read_bytes()
         rule = "the key file must hold 32 bytes or more (put back the copy that was kept)"
@@ -91,10 +92,10 @@ class Vault:
         return ticket if hmac.compare_digest(self.offer_id(ticket), offer) else None
 
     @property
-    def marks(self) -> dict[str, Any]:
-        """How far the database had come: its identity, its epoch, and the marks of each shelf."""
+    def epoch(self) -> dict[str, Any]:
+        """How far the database had come: its identity, its epoch, its releaser, and the mark of each shelf."""
         path = self._folder / EPOCH
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        return _renamed(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -106,11 +107,22 @@ class Vault:
         finally:
             os.close(held)
 
-    def note(self, identity: str, epoch: int, shelves: Marks, seals: list[str]) -> None:
-        """Remember how far the database has come, and which releases were announced here (`epochs`)."""
-        content = json.dumps({"identity": identity, "epoch": epoch, "seals": seals, "shelves": shelves}, indent=1)
-        write_whole(self._folder / EPOCH, content.encode())
+    def note(self, content: dict[str, Any]) -> None:
+        """Remember how far the database has come, and which release is announced (`epochs`)."""
+        atomic_write(self._folder / EPOCH, json.dumps(content, indent=1).encode())
+
+    def coins(self, shelf: int) -> Coins:
+        """The coins of a shelf's visitors (R3)."""
+        return Coins(self._tag(f"coins {shelf}", b""))
 
     def _tag(self, purpose: str, content: bytes) -> bytes:
         key = hashlib.blake2b(purpose.encode(), key=self._key[:64], digest_size=32).digest()
         return hashlib.blake2b(content, key=key, digest_size=16).digest()
+
+
+def _renamed(content: dict[str, Any]) -> dict[str, Any]:
+    """The file in the present words; an earlier version wrote ``seals`` and ``releasing``."""
+    for mark in content["shelves"].values():
+        mark.setdefault("announced", mark.pop("releasing", []))
+    content.setdefault("releaser_ids", content.pop("seals", []))
+    return content

@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 from quietshelf.accounting import BudgetExceeded, Event, gaussian
 from quietshelf.release import records
 from quietshelf.release.batch_pair import Scales
-from quietshelf.service import epochs, learning, reading, schema
+from quietshelf.service import epochs, learning, queries, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.restore import LOST, NOWHERE, UNSURE
+from quietshelf.service.restore import NOWHERE, UNSEEN
 from quietshelf.service.views import settings_in
 from quietshelf.statistics import information_sensitivity, score_sensitivity
 from quietshelf.types import FloatArray
@@ -38,8 +38,8 @@ def verify(connection: Connection, row: Row) -> list[str]:
 
 
 def forgotten(connection: Connection, known: dict[str, Any]) -> list[str]:
-    """What the epoch file knows of (``Vault.marks``, read before) and this database does not."""
-    found, identity = epochs.marks(connection), connection.execute(sa.select(schema.store.c.identity)).scalar_one()
+    """What the epoch file knows of (``Vault.epoch``, read before) and this database does not."""
+    found, identity = epochs.progress(connection), connection.execute(sa.select(schema.store.c.identity)).scalar_one()
     if known.get("identity") != identity:
         either = epochs.used(found) or epochs.used(known.get("shelves", {}))
         return [epochs.OTHER] if either else []
@@ -53,8 +53,8 @@ def forgotten(connection: Connection, known: dict[str, Any]) -> list[str]:
 def _events(connection: Connection, row: Row) -> Iterator[str]:
     """Each release has its two events, with the cost of its noise, and nothing else is in the ledger."""
     stored = learning.stored_events(connection, row["shelf"])
-    yield from _unseen([event for event in stored if event.detail in (LOST, UNSURE)], row)
-    kept = [event for event in stored if event.detail not in (LOST, UNSURE)]
+    yield from _unseen([event for event in stored if event.detail in UNSEEN], row)
+    kept = [event for event in stored if event.detail not in UNSEEN]
     released = learning.release_rows(connection, row["shelf"])
     if len(released) != row["releases"]:
         yield f"{row['releases']} releases are counted, {len(released)} are stored"
@@ -95,7 +95,7 @@ def _cheaper(event: Event) -> bool:
 
 def _budget(connection: Connection, row: Row) -> Iterator[str]:
     try:
-        reading.ledger_of(connection, row)
+        queries.ledger_of(connection, row)
     except ValueError as error:
         yield str(error)
 

@@ -13,13 +13,13 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation.settings import Public, Settings, declared_dim
+from quietshelf.curation.stock import Stock
+from quietshelf.release.quiet import Learner
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.problems import NotFound
-from quietshelf.shelf.settings import Public, Settings
-from quietshelf.shelf.state import State
-from quietshelf.shelf.stock import Stock
 from quietshelf.types import Release
 
 _LIVING = sa.select(schema.shelves).where(
@@ -37,7 +37,10 @@ class View:
         shelf: Its number.
         name: Its name.
         body: As it was configured.
-        state: Settings, items and learner, in the form that `Shelf` uses.
+        settings: The same, in the form that the protocol uses.
+        public: What was declared about visitors and tastes.
+        stock: The items.
+        learner: What the releases taught; None before the first offer.
         ids: Item ids by item number.
         versions: Of configuration and items, how many releases there were, and whether there was an offer.
     """
@@ -45,7 +48,10 @@ class View:
     shelf: int
     name: str
     body: ShelfBody
-    state: State
+    settings: Settings
+    public: Public
+    stock: Stock
+    learner: Learner | None
     ids: tuple[str, ...]
     versions: Versions
 
@@ -57,7 +63,7 @@ class View:
     @cached_property
     def release(self) -> Release | None:
         """What policies may know; None before the first offer."""
-        return None if self.state.learner is None else self.state.learner.release
+        return None if self.learner is None else self.learner.release
 
     def is_of(self, row: Row) -> bool:
         """Whether another look at this row would see the same."""
@@ -66,20 +72,21 @@ class View:
 
 def versions(row: Row) -> Versions:
     """What a view of this row would be a view of."""
-    return row["config_version"], row["stock_version"], row["releases"], row["visitor_dim"] is not None
+    return row["config_version"], row["stock_version"], row["releases"], row["curvature"] is not None
 
 
 def settings_of(body: ShelfBody) -> Settings:
-    """The settings that `Shelf` would have; its patience is counted in arrivals, ours in seconds."""
+    """The settings that the protocol runs by."""
     return Settings(
         rho=body.rho,
         visits=body.visits,
-        silence=body.silence,
+        window=body.window,
+        on_no_answer=body.on_no_answer,
         capacity=body.capacity,
         policy=body.policy,
         feature_map=body.feature_map,
         intercept=body.intercept,
-        visitor_dim=body.visitor_dim,
+        visitor_dim=declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale),
     )
 
 
@@ -106,16 +113,14 @@ def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
 def look(connection: Connection, row: Row, before: View | None = None) -> View:
     """A shelf as it is now; what an earlier view saw of settings and items is kept if neither has changed."""
     if before is not None and before.shelf == row["shelf"] and before.versions[:2] == versions(row)[:2]:
-        body, stock, ids = before.body, before.state.stock, before.ids
+        body, stock, ids = before.body, before.stock, before.ids
     else:
         body = ShelfBody.model_validate_json(row["config"])
         found = item_rows(connection, row["shelf"])
         stock, ids = stock_of(found, body), tuple(item["id"] for item in found)
     settings = settings_of(body)
-    state = State(settings, public_of(body), stock)
-    state.learner = learning.learner(connection, row, settings)
-    state.visitor_dim = row["visitor_dim"] or 0
-    return View(row["shelf"], row["name"], body, state, ids, versions(row))
+    learner = learning.learner(connection, row, settings)
+    return View(row["shelf"], row["name"], body, settings, public_of(body), stock, learner, ids, versions(row))
 
 
 def item_rows(connection: Connection, shelf: int) -> list[Row]:

@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -23,10 +23,14 @@ Operation = Callable[[Connection, Sequence[Any]], Sequence[Any]]
 """Payloads in, as many answers out; an answer may be a `Problem`, then it changed nothing."""
 WAITING = 8192
 """Requests that may wait to be written; more are refused at once rather than late."""
+PAUSE = 1e-3
+"""Seconds before an operation is asked again."""
 Chores = Callable[[], float]
 """Do what is due; the seconds until there may be more to do."""
-Settled = Callable[[bool], None]
-"""Told after each transaction whether it was committed; if that is unknown, False."""
+Settled = Callable[[bool, Sequence[Any]], None]
+"""Told after each transaction whether it was committed (if that is unknown, False), and which payloads are answered."""
+AGAIN: Final = object()
+"""An answer that is none: the operation is to be asked again, after the chores."""
 
 
 @dataclass
@@ -43,7 +47,7 @@ class Job:
 class Writer:
     """The thread, and the queue that feeds it."""
 
-    def __init__(self, store: Store, chores: Chores, *, group_limit: int, settled: Settled = lambda _: None) -> None:
+    def __init__(self, store: Store, chores: Chores, *, group_limit: int, settled: Settled = lambda *_: None) -> None:
         self._store, self._chores, self._limit, self._settled = store, chores, group_limit, settled
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="quietshelf-writer", daemon=True)
@@ -63,6 +67,9 @@ class Writer:
             raise Unavailable("too many requests are waiting to be written; try again")
         loop = asyncio.get_running_loop()
         job = Job(operation, payload, loop, loop.create_future())
+        receipt = getattr(payload, "receipt", None)
+        if receipt is not None:
+            receipt.queued = True
         self._queue.put(job)
         answer = await job.future
         if isinstance(answer, Exception):
@@ -71,21 +78,25 @@ class Writer:
 
     def _run(self) -> None:
         wait, running = 0.0, True
-        while running:
-            jobs, running = self._take(wait)
-            wait = self._chore()
+        again: list[Job] = []
+        while running or again:
+            jobs, more = self._take(wait, again)
+            running = running and more
+            wait, again = self._chore(), []
             for group in self._groups(jobs):
                 self._commit(group)
-                _reply(group)
-                wait = 0.0
+                again += [job for job in group if job.answer is AGAIN]
+                _reply([job for job in group if job.answer is not AGAIN])
+                wait = PAUSE if again else 0.0
 
-    def _take(self, wait: float) -> tuple[list[Job], bool]:
-        jobs: list[Job] = []
+    def _take(self, wait: float, first: list[Job]) -> tuple[list[Job], bool]:
+        """Those to be asked again, then what is in the queue, in order; whether to go on after them."""
+        jobs = list(first)
         try:
             job = self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
             while job is not None:
                 jobs.append(job)
-                if len(jobs) == self._limit:
+                if len(jobs) >= self._limit:
                     return jobs, True
                 job = self._queue.get_nowait()
         except queue.Empty:
@@ -115,15 +126,16 @@ class Writer:
         asked: list[bool] = []
         try:
             self._together(jobs, asked)
-            self._settled(True)
+            self._settled(True, [job.payload for job in jobs if job.answer is not AGAIN])
         except Exception as error:
-            self._settled(False)
+            self._settled(False, [])
             away = bool(asked) or isinstance(error, (OperationalError, InterfaceError, OSError))
             if len(jobs) > 1 and not away:
                 for job in jobs:
                     self._commit([job])
                 return
             logs.failed("write", error)
+            self._settled(False, [job.payload for job in jobs])
             for job in jobs:
                 job.answer = Unavailable("the store cannot be written now; try again") if away else Failure()
 

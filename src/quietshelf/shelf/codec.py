@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from quietshelf.accounting import Ledger
-from quietshelf.release.batch_pair import Scales
-from quietshelf.release.quiet import Learner, OpenBatch, Quiet
-from quietshelf.release.records import Estimate, Record
-from quietshelf.shelf.persons import Persons
-from quietshelf.shelf.settings import Public, Settings
-from quietshelf.shelf.slots import Batch, Slot
-from quietshelf.shelf.state import State
-from quietshelf.shelf.stock import Stock
-from quietshelf.statistics import Total
+from quietshelf.curation.answers import Slot
+from quietshelf.curation.batches import Schedule
+from quietshelf.curation.fields import batch_fields, batch_from, learner_from, record_fields, record_from, start_fields
+from quietshelf.curation.persons import Persons
+from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.stock import Stock
+from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.shelf.state import Slots, State
 
 Arrays = dict[str, Any]
 STOCK = ("catalogue", "revenue", "available", "retired", "groups", "limits")
-RECORD = ("theta", "coordinates", "score", "vectors", "values")
 
 
 def encode(state: State, arrays: Arrays) -> dict[str, Any]:
     """Plain data for JSON; arrays are put where they are asked to be."""
     theta, precision = state.public.prior or (None, None)
-    _put(arrays, "stock", **{name: getattr(state.stock, name) for name in STOCK})
-    _put(arrays, "public", scale=state.public.visitor_scale, curvature=state.public.curvature)
-    _put(arrays, "public", theta=theta, precision=precision)
+    declared = {"scale": state.public.visitor_scale, "curvature": state.public.curvature}
+    _put(arrays, "stock", {name: getattr(state.stock, name) for name in STOCK})
+    _put(arrays, "public", {**declared, "theta": theta, "precision": precision})
     return {
         "settings": state.settings.to_dict(),
-        "visitor_dim": state.visitor_dim,
         "arrivals": state.arrivals,
         "anonymous": state.anonymous,
         "persons": {name: list(counted) for name, counted in state.persons.counted.items()},
         "learner": None if state.learner is None else _learner_out(state.learner, arrays),
-        "last_batch": None if state.last_batch is None else _frozen_out(state.last_batch, arrays, "last"),
-        "batches": [_batch_out(batch, arrays, f"batch{i}") for i, batch in enumerate(state.batches)],
+        "schedule": asdict(state.schedule),
+        "batches": [_slots_out(slots, arrays, f"batch{i}") for i, slots in enumerate(state.slots)],
         "open": state.open is not None,
-        "next_size": state.next_size,
-        "estranged": state.estranged,
+        "history_incomplete": state.history_incomplete,
     }
 
 
@@ -48,99 +45,73 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
     """The inverse of ``encode``."""
     get = arrays.get
     prior = None if get("public.theta") is None else (arrays["public.theta"], arrays["public.precision"])
-    batches = [_batch_in(record, arrays, f"batch{i}") for i, record in enumerate(header["batches"])]
+    slots = [_slots_in(record, arrays, f"batch{i}") for i, record in enumerate(header["batches"])]
     stock: Any = {name: get(f"stock.{name}") for name in STOCK}
     return State(
         settings=Settings(**header["settings"]),
         public=Public(get("public.scale"), get("public.curvature"), prior),
         stock=Stock(**stock),
         learner=None if header["learner"] is None else _learner_in(header["learner"], arrays),
-        visitor_dim=header["visitor_dim"],
-        open=batches.pop() if header["open"] else None,
-        waiting=batches,
-        last_batch=None if header["last_batch"] is None else _frozen_in(header["last_batch"], arrays, "last"),
-        next_size=header["next_size"],
-        estranged=header["estranged"],
+        open=slots.pop() if header["open"] else None,
+        waiting=slots,
+        schedule=Schedule(**header["schedule"]),
+        history_incomplete=header["history_incomplete"],
         arrivals=header["arrivals"],
         anonymous=header["anonymous"],
         persons=Persons(key, {name: (seen, last) for name, (seen, last) in header["persons"].items()}),
     )
 
 
-def _put(arrays: Arrays, prefix: str, **values: Any) -> None:
-    arrays.update({f"{prefix}.{name}": value for name, value in values.items() if value is not None})
+def _put(arrays: Arrays, prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays go to the arrays, under their prefix; what is left is plain data."""
+    found = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+    arrays.update({f"{prefix}.{name}": value for name, value in found.items()})
+    return {name: value for name, value in fields.items() if name not in found}
+
+
+def _got(arrays: Arrays, prefix: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse."""
+    start = len(prefix) + 1
+    return {**plain, **{name[start:]: value for name, value in arrays.items() if name.startswith(f"{prefix}.")}}
 
 
 def _learner_out(learner: Learner, arrays: Arrays) -> dict[str, Any]:
-    _put(arrays, "learner", curvature=learner.curvature)
-    for name in ("prior", "estimate"):
-        _put(arrays, f"learner.{name}", **getattr(learner, name)._asdict())
-    for i, record in enumerate(learner.records):
-        _put(arrays, f"record{i}", **{name: getattr(record, name) for name in RECORD})
     return {
         "config": asdict(learner.config),
+        "start": _put(arrays, "start", start_fields(learner)),
+        "estimate": _put(arrays, "estimate", learner.estimate._asdict()),
+        "records": [_put(arrays, f"record{i}", record_fields(each)) for i, each in enumerate(learner.records)],
         "ledger": learner.ledger.to_dict(),
-        "records": [{"scales": list(record.scales), "size": record.size} for record in learner.records],
     }
 
 
 def _learner_in(saved: dict[str, Any], arrays: Arrays) -> Learner:
-    records = [
-        Record(
-            **{name: arrays[f"record{i}.{name}"] for name in RECORD},
-            scales=Scales(*record["scales"]),
-            size=record["size"],
-        )
-        for i, record in enumerate(saved["records"])
-    ]
-    known = {
-        name: Estimate(arrays[f"learner.{name}.theta"], arrays[f"learner.{name}.precision"])
-        for name in ("prior", "estimate")
-    }
-    return Learner(
-        config=Quiet(**saved["config"]),
-        curvature=arrays["learner.curvature"],
-        records=tuple(records),
-        ledger=Ledger.from_dict(saved["ledger"]),
-        **known,
+    return learner_from(
+        Quiet(**saved["config"]),
+        _got(arrays, "start", saved["start"]),
+        [record_from(_got(arrays, f"record{i}", record)) for i, record in enumerate(saved["records"])],
+        _got(arrays, "estimate", saved["estimate"]),
+        Ledger.from_dict(saved["ledger"]),
     )
 
 
-def _frozen_out(frozen: OpenBatch, arrays: Arrays, prefix: str) -> dict[str, Any]:
-    _put(arrays, prefix, theta=frozen.theta, coordinates=frozen.coordinates)
-    return {"number": frozen.number, "size": frozen.size, "scales": list(frozen.scales)}
-
-
-def _frozen_in(saved: dict[str, Any], arrays: Arrays, prefix: str) -> OpenBatch:
-    theta, coordinates = arrays[f"{prefix}.theta"], arrays[f"{prefix}.coordinates"]
-    return OpenBatch(saved["number"], saved["size"], theta, coordinates, Scales(*saved["scales"]))
-
-
-def _batch_out(batch: Batch, arrays: Arrays, prefix: str) -> dict[str, Any]:
-    waiting = [slot.rows for slot in batch.slots.values() if slot.rows is not None]
+def _slots_out(slots: Slots, arrays: Arrays, prefix: str) -> dict[str, Any]:
+    waiting = [slot.rows for slot in slots.kept.values() if slot.rows is not None]
     rows = np.concatenate(waiting) if waiting else None
-    _put(arrays, prefix, score=batch.total.score, information=batch.total.information, rows=rows)
-    return {
-        "frozen": _frozen_out(batch.frozen, arrays, prefix),
-        "grid": batch.grid,
-        "last_arrival": batch.last_arrival,
-        "slots": [[name, list(slot.items), slot.answer, slot.rows is not None] for name, slot in batch.slots.items()],
-    }
+    held = {"sum": slots.sum, "rows": rows}
+    kept = slots.kept.items()
+    listed = [[name, list(slots.shown[name]), slot.answer, slot.rows is not None] for name, slot in kept]
+    return {**_put(arrays, prefix, {**batch_fields(slots.batch), **held}), "slots": listed}
 
 
-def _batch_in(saved: dict[str, Any], arrays: Arrays, prefix: str) -> Batch:
-    batch = Batch(
-        _frozen_in(saved["frozen"], arrays, prefix),
-        saved["grid"],
-        Total(arrays[f"{prefix}.score"], arrays[f"{prefix}.information"]),
-        last_arrival=saved["last_arrival"],
-    )
-    rows, used = arrays.get(f"{prefix}.rows"), 0
+def _slots_in(saved: dict[str, Any], arrays: Arrays, prefix: str) -> Slots:
+    fields = _got(arrays, prefix, saved)
+    slots = Slots(batch_from(fields), fields["sum"])
+    rows, used = fields.get("rows"), 0
     for name, items, answer, waits in saved["slots"]:
         part = None
-        if waits and rows is not None:
-            part, used = rows[used : used + len(items)], used + len(items)
-        elif waits:
-            part = np.zeros((0, batch.frozen.theta.shape[-1]))
-        batch.slots[name] = Slot(tuple(items), part, answer)
-    return batch
+        if waits:
+            empty = np.zeros((0, slots.batch.frozen.theta.shape[-1]))
+            part, used = empty if rows is None else rows[used : used + len(items)], used + len(items)
+        slots.shown[name], slots.kept[name] = tuple(items), Slot(part, answer)
+    return slots

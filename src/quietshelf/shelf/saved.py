@@ -1,8 +1,8 @@
 """A shelf on disk: JSON and arrays in one file, never pickle; the person key in a file of its own.
 
 A batch that is open may be resumed once: two shelves that resumed the same visitors would release them twice
-(docs/proofs.md, section 6). So a save leaves a claim beside the file, and the file names that very claim by what no
-copy of files can keep (inode and change time). Whoever takes the claim away first owns the open batches: a shelf that
+(R8; docs/proofs.md, section 6). So a save leaves a token beside the file, and the file names that very token by what no
+copy of files can keep (inode and change time). Whoever takes the token away first owns the open batches: a shelf that
 loads the file, or the shelf that saved it when it goes on. All others drop them. On doubt the batches are dropped. Only
 a snapshot of the whole disk looks like the original: it must not be used while, or after, the original goes on.
 """
@@ -21,17 +21,18 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from quietshelf.curation.atomic_write import atomic_write, sync_folder
+from quietshelf.curation.persons import Persons
 from quietshelf.shelf.codec import Arrays, decode, encode
 from quietshelf.shelf.errors import ShelfError
-from quietshelf.shelf.persons import Persons
 from quietshelf.shelf.state import State
-from quietshelf.shelf.whole import sync_folder, write_whole
+from quietshelf.shelf.upgrades import upgraded
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
-class Claim:
+class ResumeToken:
     """The right to resume the open batches of one save: a file of its own, known by name, inode and change time."""
 
     path: Path
@@ -39,16 +40,16 @@ class Claim:
     changed: int
 
     @classmethod
-    def leave(cls, path: Path) -> Claim:
-        """A new claim; its name is never used again."""
-        write_whole(
+    def leave(cls, path: Path) -> ResumeToken:
+        """A new token; its name is never used again."""
+        atomic_write(
             path, b"the right to resume the open batch of the file beside this one; it is worthless as a copy\n"
         )
         status = path.stat()
         return cls(path, status.st_ino, status.st_ctime_ns)
 
     def take(self) -> bool:
-        """Take the claim away for good; False if it is gone, or is a copy of the one that was left."""
+        """Take the token away for good; False if it is gone, or is a copy of the one that was left."""
         mine = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
         try:
             changed = self.path.stat().st_ctime_ns
@@ -61,28 +62,28 @@ class Claim:
         return (taken, changed) == (self.inode, self.changed)
 
 
-def write(path: Path, state: State) -> Claim:
-    """Save a shelf; returns the claim that the next change must take back."""
-    claim = Claim.leave(path.with_name(f"{path.name}.open-{secrets.token_hex(8)}"))
+def write(path: Path, state: State) -> ResumeToken:
+    """Save a shelf; returns the token that the next change must take back."""
+    token = ResumeToken.leave(path.with_name(f"{path.name}.open-{secrets.token_hex(8)}"))
     arrays: Arrays = {}
     header = encode(state, arrays) | {
         "schema": SCHEMA,
-        "claim": [claim.path.name.removeprefix(path.name), claim.inode, claim.changed],
+        "token": [token.path.name.removeprefix(path.name), token.inode, token.changed],
         "key_check": _check_of(state.persons.key),
     }
     content = io.BytesIO()
     np.savez_compressed(content, header=np.array(json.dumps(header, allow_nan=False)), **arrays)
-    write_whole(_key_path(path), state.persons.key)
-    write_whole(path, content.getvalue())
-    return claim
+    atomic_write(_key_path(path), state.persons.key)
+    atomic_write(path, content.getvalue())
+    return token
 
 
 def read(path: Path) -> tuple[State, bool]:
-    """A saved shelf, and whether its open batches may be resumed. The claim is taken last: a failure costs nothing."""
+    """A saved shelf, and whether its open batches may be resumed. The token is taken last: a failure costs nothing."""
     header, arrays = _content(path)
     state = decode(header, arrays, _key(path, header))
-    suffix, inode, changed = header["claim"]
-    return state, Claim(path.with_name(path.name + suffix), inode, changed).take()
+    suffix, inode, changed = header["token"]
+    return state, ResumeToken(path.with_name(path.name + suffix), inode, changed).take()
 
 
 def _content(path: Path) -> tuple[dict[str, Any], Arrays]:
@@ -91,12 +92,10 @@ def _content(path: Path) -> tuple[dict[str, Any], Arrays]:
         with np.load(content, allow_pickle=False) as file:
             arrays = dict(file)
         header = json.loads(str(arrays.pop("header")))
-        schema = header["schema"]
+        header["schema"]
     except (BadZipFile, ValueError, KeyError, TypeError, EOFError) as error:
         raise ShelfError(f"path must be a saved shelf, got path={str(path)!r}") from error
-    if schema != SCHEMA:
-        raise ShelfError(f"schema must be {SCHEMA}, got schema={schema!r}")
-    return header, arrays
+    return upgraded(header, arrays, wanted=SCHEMA)
 
 
 def _key(path: Path, header: dict[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
 """The embeddable object: one shelf, in one process.
 
-What visitors see depends on others only through releases (docs/proofs.md, section 2); slots, closing times, frozen
-coordinates and the single resumption of an open batch are kept as a running system must (section 6).
+What visitors see depends on others only through releases (docs/proofs.md, section 2). It runs the batch protocol of
+`quietshelf.curation` in memory, and may be saved to a file that is resumed once (section 6).
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ import os
 import warnings
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.accounting import Promise
-from quietshelf.policies import POLICIES
+from quietshelf.curation.batches import Batch
+from quietshelf.curation.coins import Coins
+from quietshelf.curation.requests import check_person, visitor_context
+from quietshelf.curation.settings import OnNoAnswer, Public, Settings, declared_dim, start
+from quietshelf.curation.stock import Stock
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
+from quietshelf.release.quiet import Learner
 from quietshelf.shelf import saved
 from quietshelf.shelf.errors import OpenBatchDropped, ShelfError
-from quietshelf.shelf.requests import check_person, visitor_context
-from quietshelf.shelf.saved import Claim
-from quietshelf.shelf.settings import Public, Settings
+from quietshelf.shelf.saved import ResumeToken
 from quietshelf.shelf.state import State
-from quietshelf.shelf.stock import Stock
 from quietshelf.shelf.tastes import Tastes
-from quietshelf.types import NOTHING, Offer, Random, finite, require, whole
+from quietshelf.types import NOTHING, Offer, finite, require, whole
 
 
 class Shelf:
@@ -37,31 +39,32 @@ class Shelf:
     >>> offer = shelf.offer(np.eye(4, 2))
     >>> len(offer.items), offer.release
     (2, 0)
-    >>> shelf.observe(offer.id, choice=offer.items[0])
+    >>> shelf.choose(offer.id, offer.items[0])
     >>> shelf.privacy(delta=1e-6).rho  # nothing has been released yet
     0.0
 
     Args:
         items: N, where each offer brings the features of every item, (N, dim).
-        dim: d, likewise.
+        dim: d, the length of each of those vectors.
         catalogue: Item features (N, d2), where the shelf knows the items and an offer brings the visitor's features.
         feature_map: How visitor and item features make x: item, concat, outer or full.
         intercept: Whether the map keeps its 1.
         visitor_scale: Declared (not measured) standard deviation of visitor features, one number or one each; None
             declares nothing.
-        visitor_dim: Length of visitor features; by default that of ``visitor_scale`` or of the first offer.
+        visitor_dim: Length of visitor features; may be left out if ``visitor_scale`` lists one each, or the map uses
+            none.
         capacity: K, the most items shown.
         rho: The promise to one person for the shelf's lifetime, in zCDP.
         policy: "quiet", or "uniform" for random offers.
         groups: Group of each item, -1 for none.
         limits: The most items shown of each group.
         visits: How many visits of one person count.
-        patience: How many visitors are served between a batch's last one and its release; with 0 the next offer
+        wait_arrivals: How many visitors are served between a batch's last one and its release; with 0 the next offer
             releases it. Counted in arrivals, never in answers.
-        silence: "no-choice" if an unanswered offer means that nothing was chosen, "zero" if it means nothing.
+        on_no_answer: "no-choice" if an unanswered offer means that nothing was chosen, "zero" if it means nothing.
         prior: Public (theta, precision) to start from.
         curvature: Public guess of one visitor's curvature (d, d), where each offer brings x; I/d by default.
-        ceiling: The most visitors in a batch, where tastes drift.
+        max_batch: The most visitors in a batch, where tastes drift.
         forgetting: How much each release makes older ones count less; 1 forgets nothing.
     """
 
@@ -81,11 +84,11 @@ class Shelf:
         groups: ArrayLike | None = None,
         limits: ArrayLike | None = None,
         visits: int = 1,
-        patience: int = 0,
-        silence: Literal["no-choice", "zero"] = "no-choice",
+        wait_arrivals: int = 0,
+        on_no_answer: OnNoAnswer = "no-choice",
         prior: tuple[ArrayLike, ArrayLike] | None = None,
         curvature: ArrayLike | None = None,
-        ceiling: int | None = None,
+        max_batch: int | None = None,
         forgetting: float = 1.0,
     ) -> None:
         dense = catalogue is None
@@ -96,30 +99,30 @@ class Shelf:
         settings = Settings(
             rho=rho,
             visits=visits,
-            patience=patience,
-            silence=silence,
+            window=1 + whole("wait_arrivals", wait_arrivals, low=0),
+            on_no_answer=on_no_answer,
             capacity=capacity,
             policy=policy,
             feature_map=None if dense else feature_map,
             intercept=intercept,
             dim=dim,
-            visitor_dim=visitor_dim,
-            ceiling=ceiling,
+            visitor_dim=0 if dense else declared_dim(feature_map, visitor_dim, visitor_scale),
+            max_batch=max_batch,
             forgetting=forgetting,
         )
         public = Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=prior)
-        if dim is not None:  # all sizes are known: refuse now what the first visitor would stumble over
-            public.check(settings, dim)
-        self._start(State(settings, public, Stock.of(count, known, groups, limits)))
+        stock = Stock.of(count, known, groups, limits)
+        start(settings, public, stock, DiscreteGaussian())  # refuse now what the first visitor would stumble over
+        self._start(State(settings, public, stock))
 
-    def _start(self, state: State, source: NoiseSource | None = None, rng: Random | None = None) -> None:
+    def _start(self, state: State, source: NoiseSource | None = None, coins: Coins | None = None) -> None:
         self._state = state
         self._source: NoiseSource = DiscreteGaussian() if source is None else source
-        self._rng: Random = np.random.default_rng() if rng is None else rng
+        self._coins = coins or Coins.derived(state.persons.key)
         self._lock = RLock()
-        self._claim: Claim | None = None
+        self._token: ResumeToken | None = None
         self._process = os.getpid()
-        if any(batch.grid != self._source.grid for batch in state.batches):
+        if any(slots.batch.grid != self._source.grid for slots in state.slots):
             self._drop("they were rounded to another grid than the noise is drawn on")
 
     # What visitors do
@@ -128,7 +131,7 @@ class Shelf:
         self,
         features: ArrayLike | None = None,
         revenue: ArrayLike | None = None,
-        available: Any = None,
+        candidates: Any = None,
         required: Any = None,
         exclude: Any = None,
         capacity: int | None = None,
@@ -139,9 +142,9 @@ class Shelf:
         Args:
             features: The visitor's features (d1,), or with no catalogue those of every item, (N, d).
             revenue: What each item earns, for this offer only, (N,).
-            available: Items that may be shown, as mask or indices; all that the shelf has by default.
-            required: Items that must be shown, likewise.
-            exclude: Items that must not be shown, likewise.
+            candidates: Items that may be shown, as a mask or as indices; all that the shelf has by default.
+            required: Items that must be shown, in the same form.
+            exclude: Items that must not be shown, in the same form.
             capacity: The most items shown, at most the shelf's own.
             person: Who it is, where the caller knows; at most ``visits`` visits of a person count.
         """
@@ -152,22 +155,16 @@ class Shelf:
                 state.stock,
                 features=features,
                 revenue=revenue,
-                available=available,
+                candidates=candidates,
                 required=required,
                 exclude=exclude,
                 capacity=capacity,
             )
             check_person(state.settings, person)
-            state.begin(context.features, 0 if features is None else np.shape(features)[-1], self._source)
             self._own()
-            state.release_due(self._source)
-            learner = state.begin(context.features, state.visitor_dim, self._source)
-            batch = state.take_slot(learner, self._source)
-            assortment = POLICIES[state.settings.policy].offer(context, learner.release, self._rng)
-            items = tuple(assortment[assortment != NOTHING].tolist())
-            return Offer(state.arrive(batch, items, context.features, person), items, len(learner.records))
+            return state.offer(context, person, self._source, self._coins)
 
-    def observe(self, offer: str, choice: int | None) -> None:
+    def choose(self, offer: str, item: int | None) -> None:
         """Take the answer to an offer: the item chosen, or None. The same answer again is fine.
 
         Raises:
@@ -177,10 +174,11 @@ class Shelf:
             ValueError: The item was not shown.
         """
         with self._lock:
-            item = NOTHING if choice is None else whole("choice", choice, low=0)
-            self._state.batch_of(offer).check(offer, item)
+            chosen = NOTHING if item is None else whole("item", item, low=0)
+            self._state.check(offer, chosen)
             self._own()
-            self._state.batch_of(offer).answer(offer, item)
+            if self._state.check(offer, chosen):
+                self._state.choose(offer, chosen)
 
     # What the shop does
 
@@ -229,6 +227,16 @@ class Shelf:
         """How many visitors came; public under this guarantee."""
         return self._state.arrivals
 
+    @property
+    def learner(self) -> Learner | None:
+        """Every release and what it taught: all of it is public. None before the first offer."""
+        return self._state.learner
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """What is public of the batches that are not released, oldest first: how large, how full, when due."""
+        return tuple(slots.batch for slots in self._state.slots)
+
     # Keeping it
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -239,7 +247,7 @@ class Shelf:
         """
         with self._lock:
             self._own()
-            self._claim = saved.write(Path(path), self._state)
+            self._token = saved.write(Path(path), self._state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Shelf:
@@ -258,26 +266,24 @@ class Shelf:
         return f"<Shelf: {settings.capacity} of {count} items, rho = {settings.rho:g}, {self.arrivals} visitors so far>"
 
     @classmethod
-    def _loaded(
-        cls, path: str | os.PathLike[str], source: NoiseSource | None = None, rng: Random | None = None
-    ) -> Shelf:
+    def _loaded(cls, path: str | os.PathLike[str], source: NoiseSource | None = None) -> Shelf:
         state, resumed = saved.read(Path(path))
         shelf = cls.__new__(cls)
-        shelf._start(state, source, rng)
+        shelf._start(state, source)
         if not resumed:
-            state.estranged = True
+            state.history_incomplete = True
             shelf._drop("this file is a copy, was loaded before, or the shelf went on after saving it")
         return shelf
 
     def _own(self) -> None:
         """Before anything changes: make sure that nobody else has, or may resume, the batches that are not released."""
         if self._process != os.getpid():  # a forked copy: the parent goes on with the same visitors
-            self._process, self._claim, self._state.estranged = os.getpid(), None, True
+            self._process, self._token, self._state.history_incomplete = os.getpid(), None, True
             self._drop("they belong to the process that this one was forked from")
-        if self._claim is not None and not self._claim.take():
-            self._state.estranged = True
+        if self._token is not None and not self._token.take():
+            self._state.history_incomplete = True
             self._drop("they were resumed from the last save")
-        self._claim = None
+        self._token = None
 
     def _drop(self, why: str) -> None:
         dropped = self._state.drop()

@@ -13,11 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation.answers import ERASED
 from quietshelf.service import schema
-from quietshelf.service.answers import ERASED
 from quietshelf.service.learning import Row
-from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.pages.views import Room
+from quietshelf.service.timestamps import timestamp, timestamp_or_none
 from quietshelf.types import NOTHING
 
 WARNING = "outside the promise: do not publish"
@@ -35,9 +35,9 @@ def counts(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
     return {
         "page": "counts",
         "warning": WARNING,
-        "now": moment(room.service.store.now(connection)),
+        "now": timestamp(room.service.store.now(connection)),
         "shelf": row["name"],
-        "deleted": moment_or_none(row["deleted"]),
+        "deleted": timestamp_or_none(row["deleted"]),
         "offers": offers,
         "answered": answered,
         "chose_something": sum(chosen.values()),

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.__about__ import __version__
-from quietshelf.service import reading, schema
+from quietshelf.service import queries, schema
 from quietshelf.service.metrics import Metrics
-from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.pages import standing
 from quietshelf.service.pages.views import Room
 from quietshelf.service.releaser import next_due
+from quietshelf.service.timestamps import timestamp, timestamp_or_none
 
 QUANTILES = {"half_within": 0.5, "most_within": 0.95, "nearly_all_within": 0.99}
 
@@ -30,14 +30,14 @@ def operations(room: Room, connection: Connection) -> dict[str, Any]:
     routes = requests(service.metrics)
     return {
         "page": "operations",
-        "now": moment(now),
+        "now": timestamp(now),
         "version": __version__,
         "requests": sum(each["requests"] for each in routes),
         "refused": sum(each["refused"] for each in routes),
         "failed": sum(each["failed"] for each in routes),
         "routes": routes,
         "releaser": {
-            "next_due": moment_or_none(due),
+            "next_due": timestamp_or_none(due),
             "late": _late(room, connection, now),
         },
         "store": {
@@ -84,7 +84,7 @@ def _samples(metric: Any, ending: str) -> list[Any]:
 
 def _late(room: Room, connection: Connection, now: float) -> list[dict[str, Any]]:
     """Shelves whose release should have been made by now."""
-    names = {row["shelf"]: row["name"] for row in reading.shelf_rows(connection)}
+    names = {row["shelf"]: row["name"] for row in queries.shelf_rows(connection)}
     poll = room.service.settings.poll_seconds
     found = [
         (names.get(shelf, "?"), standing.overdue(batches, now=now, poll=poll))

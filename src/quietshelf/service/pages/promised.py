@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 
 from quietshelf.accounting import Assumption, Event, Ledger, epsilon_of
 from quietshelf.accounting.figures import TOLERANCE
-from quietshelf.service import reading, schema
+from quietshelf.service import queries, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.reading import figure
+from quietshelf.service.queries import figure
 
 DELTA, DELTAS, FALSE_ALARMS = 1e-6, (1e-5, 1e-6, 1e-9), 0.01
 
@@ -29,10 +29,10 @@ class Promises:
     def of(self, connection: Connection, row: Row) -> dict[str, Any]:
         """What is promised, in figures and in words; reads the ledger and whether everybody came with a person id."""
         named = (row["arrivals"] > 0, row["anonymous"] > 0)
-        stamp = (_entries(connection, row), row["config"], row["estranged"], *named)
+        stamp = (_entries(connection, row), row["config"], row["history_incomplete"], *named)
         kept = self._kept.get(row["shelf"])
         if kept is None or kept[0] != stamp:
-            kept = (stamp, promise(reading.ledger_of(connection, row), json.loads(row["config"])))
+            kept = (stamp, promise(queries.ledger_of(connection, row), json.loads(row["config"])))
             self._kept[row["shelf"]] = kept
         return kept[1]
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
-from quietshelf.service import reading
+from quietshelf.service import queries
 from quietshelf.service.pages import entry, views
 from quietshelf.service.pages.counts import counts
 from quietshelf.service.pages.entry import Looking, form, local, set_cookie
@@ -44,7 +44,7 @@ def shelf_page(request: Request, shelf: str, who: Looking, room: Shared) -> Resp
     """One shelf."""
     who.may("read", shelf)
     with room.service.store.read() as connection:
-        view = views.shelf(room, connection, reading.latest_row(connection, shelf))
+        view = views.shelf(room, connection, queries.latest_row(connection, shelf))
     return reply(request, who, view)
 
 
@@ -53,7 +53,7 @@ def statement(request: Request, shelf: str, who: Looking, room: Shared) -> Respo
     """The privacy statement: for anybody, if it was made public."""
     with room.service.store.read() as connection:
         try:
-            view = views.statement(room, connection, reading.latest_row(connection, shelf))
+            view = views.statement(room, connection, queries.latest_row(connection, shelf))
         except NotFound:
             who.may("read", shelf)  # whoever may not look need not know which shelves there are
             raise
@@ -76,7 +76,7 @@ def counts_page(request: Request, shelf: str, who: Looking, room: Shared) -> Res
     """Outside the promise: for admins alone."""
     who.may("admin", shelf)
     with room.service.store.read() as connection:
-        return reply(request, who, counts(room, connection, reading.latest_row(connection, shelf)))
+        return reply(request, who, counts(room, connection, queries.latest_row(connection, shelf)))
 
 
 @pages.get("/operations")

@@ -23,7 +23,7 @@ TOP = 12
 
 def shown_most(view: View) -> dict[str, Any]:
     """The items that most made-up visitors would be shown, with the share of them that would see it."""
-    stock, release = view.state.stock, view.release
+    stock, release = view.stock, view.release
     if release is None or stock.catalogue is None or not stock.offerable.any():
         return _nothing("there is nothing to simulate before the first visitor")
     visitors = made_up(view)
@@ -48,7 +48,7 @@ def shown_most(view: View) -> dict[str, Any]:
 
 def made_up(view: View) -> FloatArray | None:
     """Features of made-up visitors, (visitors, length); None where their law is not declared."""
-    length, scale = view.state.visitor_dim, view.body.visitor_scale
+    length, scale = view.settings.visitor_dim, view.body.visitor_scale
     uses_visitor = any(block.visitor for block in MAPS[view.body.feature_map])
     if uses_visitor and scale is None:
         return None

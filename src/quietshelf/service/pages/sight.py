@@ -16,8 +16,8 @@ from quietshelf.release import records
 from quietshelf.release.records import Record
 from quietshelf.service import learning
 from quietshelf.service.learning import Row
-from quietshelf.service.moments import moment
 from quietshelf.service.pages.shown import shown_most
+from quietshelf.service.timestamps import timestamp
 from quietshelf.service.views import View, look, versions
 from quietshelf.types import FloatArray
 
@@ -48,7 +48,7 @@ def sight(connection: Connection, row: Row) -> dict[str, Any]:
     view, rows = look(connection, row), learning.release_rows(connection, row["shelf"])
     names = coordinate_names(view)
     return {
-        "items": {"total": len(view.ids), "on_offer": int(view.state.stock.offerable.sum())},
+        "items": {"total": len(view.ids), "on_offer": int(view.stock.offerable.sum())},
         "releases": release_list(rows),
         "tastes": tastes(view, names),
         "health": health(view, names),
@@ -62,7 +62,7 @@ def release_list(rows: list[Row]) -> list[dict[str, Any]]:
     return [
         {
             "release": row["number"],
-            "released": moment(row["released_at"]),
+            "released": timestamp(row["released_at"]),
             "visitors": row["size"],
             "visitors_so_far": so_far,
             "typical_standard_error": _typical_error(row),
@@ -85,7 +85,7 @@ def tastes(view: View, names: list[str]) -> list[dict[str, Any]]:
 
 def health(view: View, names: list[str]) -> dict[str, Any]:
     """Whether the last release stands above its noise, and in which directions it does not."""
-    learner = view.state.learner
+    learner = view.learner
     if learner is None:
         return {"words": "no visitor yet: nothing is released", "directions": [], "below": 0}
     found = [] if not learner.records else directions(learner.records[-1], names)
@@ -104,10 +104,10 @@ def directions(latest: Record, names: list[str]) -> list[dict[str, Any]]:
 
 def coordinate_names(view: View) -> list[str]:
     """What each coordinate of theta multiplies; a deleted shelf has forgotten its items but not how long theta is."""
-    learner = view.state.learner
+    learner = view.learner
     if learner is None:
         return []
-    dim, visitor_dim = learner.curvature.shape[-1], view.state.visitor_dim
+    dim, visitor_dim = learner.curvature.shape[-1], view.settings.visitor_dim
     shape = feature_map(view.body.feature_map, intercept=view.body.intercept)
     item_dim = next((size for size in range(dim + 1) if shape.dim(visitor_dim, size) == dim), 0)
     visitor = [f"visitor {number + 1}" for number in range(visitor_dim)]

@@ -14,9 +14,9 @@ from sqlalchemy import Connection
 
 from quietshelf.service import schema
 from quietshelf.service.learning import Row
-from quietshelf.service.moments import moment_or_none
 from quietshelf.service.pages.wording import count, lapse
 from quietshelf.service.shelves import NOT_PRIVATE
+from quietshelf.service.timestamps import timestamp_or_none
 
 GRACE = 5.0
 """A release is late if it is not there so many seconds, and two polls, after it was due."""
@@ -109,6 +109,6 @@ def _batch(batches: list[Row], now: float) -> dict[str, Any] | None:
         "size": newest["size"],
         "window_seconds": newest["window"],
         "full": full is not None,
-        "due": moment_or_none(due),
+        "due": timestamp_or_none(due),
         "due_in_seconds": None if due is None else max(0.0, due - now),
     }

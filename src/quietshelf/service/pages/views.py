@@ -13,17 +13,17 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting.figures import added_up
-from quietshelf.service import learning, reading, schema
+from quietshelf.service import learning, queries, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.pages import promised, standing
 from quietshelf.service.pages.promised import Promises, published_since
 from quietshelf.service.pages.pulse import Pulse
 from quietshelf.service.pages.sight import Sights
 from quietshelf.service.service import Service
+from quietshelf.service.timestamps import timestamp, timestamp_or_none
 
 SHOWN_SETTINGS = (
-    "rho", "visits", "window", "silence", "policy", "private", "capacity", "limits", "feature_map", "intercept",
+    "rho", "visits", "window", "on_no_answer", "policy", "private", "capacity", "limits", "feature_map", "intercept",
     "visitor_dim", "visitor_scale",
 )  # fmt: skip
 
@@ -47,12 +47,12 @@ def overview(room: Room, connection: Connection, only: str | None) -> dict[str, 
     """All shelves, or the only one a key may see. Reads settings, ledgers, item counts, arrivals, open batches."""
     now = room.service.store.now(connection)
     batches, items = standing.open_batches(connection), standing.items_on_offer(connection)
-    rows = [row for row in reading.shelf_rows(connection) if only in (None, row["name"])]
+    rows = [row for row in queries.shelf_rows(connection) if only in (None, row["name"])]
     shelves = [_line(room, connection, row, batches.get(row["shelf"], []), items, now) for row in rows]
-    total = reading.figure(added_up(float(each["promise"]["rho"]) for each in shelves)) if len(rows) > 1 else None
+    total = queries.figure(added_up(float(each["promise"]["rho"]) for each in shelves)) if len(rows) > 1 else None
     return {
         "page": "overview",
-        "now": moment(now),
+        "now": timestamp(now),
         "living": [each for each in shelves if each["deleted"] is None],
         "deleted": [each for each in shelves if each["deleted"] is not None],
         "together": total,
@@ -69,14 +69,14 @@ def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
     since = published_since(connection, row)
     return {
         "page": "shelf",
-        "now": moment(now),
+        "now": timestamp(now),
         **line,
         **room.sights.of(connection, row),
         "per_minute": room.pulse.per_minute(row["shelf"], now),
         "left_out": left_out(row, batches.get(row["shelf"], [])),
         "notes": json.loads(row["notes"]),
         "settings": {name: settings[name] for name in SHOWN_SETTINGS},
-        "statement_public_since": moment_or_none(since),
+        "statement_public_since": timestamp_or_none(since),
     }
 
 
@@ -85,19 +85,19 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
     since = published_since(connection, row)
     settings = json.loads(row["config"])
     dated = {each["batch"]: each for each in learning.release_rows(connection, row["shelf"])}
-    ledger = reading.ledger_of(connection, row)
+    ledger = queries.ledger_of(connection, row)
     return {
         "page": "statement",
-        "now": moment(room.service.store.now(connection)),
+        "now": timestamp(room.service.store.now(connection)),
         "shelf": row["name"],
-        "created": moment(row["created"]),
-        "deleted": moment_or_none(row["deleted"]),
+        "created": timestamp(row["created"]),
+        "deleted": timestamp_or_none(row["deleted"]),
         "promise": room.promises.of(connection, row),
         "window_seconds": settings["window"],
-        "silence": settings["silence"],
+        "on_no_answer": settings["on_no_answer"],
         "events": [_event(event.to_dict(), dated) for event in ledger.events],
         "notes": json.loads(row["notes"]),
-        "public_since": moment_or_none(since),
+        "public_since": timestamp_or_none(since),
     }
 
 
@@ -108,7 +108,7 @@ def left_out(row: Row, batches: list[Row]) -> int:
 
 def publish(room: Room, connection: Connection, name: str, public: bool) -> None:
     """Let anybody read the privacy statement of a shelf, or nobody without a key."""
-    row = reading.latest_row(connection, name)
+    row = queries.latest_row(connection, name)
     promised.publish(connection, row, room.service.store.now(connection) if public else None)
 
 
@@ -124,8 +124,8 @@ def _line(
     )  # fmt: skip
     return {
         "shelf": row["name"],
-        "created": moment(row["created"]),
-        "deleted": moment_or_none(row["deleted"]),
+        "created": timestamp(row["created"]),
+        "deleted": timestamp_or_none(row["deleted"]),
         "policy": settings["policy"],
         "standing": state,
         "promise": promise,
@@ -139,7 +139,7 @@ def _line(
 def _last_release(connection: Connection, row: Row) -> str | None:
     table = schema.releases
     query = sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == row["shelf"])
-    return moment_or_none(connection.execute(query).scalar())
+    return timestamp_or_none(connection.execute(query).scalar())
 
 
 def _event(event: dict[str, Any], dated: dict[Any, Row]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _event(event: dict[str, Any], dated: dict[Any, Row]) -> dict[str, Any]:
     return {
         "what": event["name"],
         "batch": event["visitors"],
-        "released": None if of is None else moment(of["released_at"]),
+        "released": None if of is None else timestamp(of["released_at"]),
         "visitors": None if of is None else of["size"],
         "sensitivity": event["sensitivity"],
         "noise": event["noise"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,10 +42,22 @@ class Stock:
     def __len__(self) -> int:
         return int(self.revenue.size)
 
-    @property
+    @cached_property
     def offerable(self) -> BoolArray:
         """Items that may be shown now, (N,)."""
         return self.available & ~self.retired
+
+    @cached_property
+    def everything(self) -> bool:
+        """Whether every item may be shown."""
+        return bool(self.offerable.all())
+
+    @cached_property
+    def earned(self) -> FloatArray:
+        """The revenues, (N,); one number broadcast where they are equal, by which policies know that they are."""
+        first = self.revenue[:1]
+        equal = first.size > 0 and bool((self.revenue == first).all())
+        return np.broadcast_to(first, self.revenue.shape) if equal else self.revenue
 
     def known(self, item: int) -> int:
         """A valid, living item index."""

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, for their owner's eyes only, and survive a power cut."""
+"""Atomic, fsynced, mode 0600 writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes, *, fresh: bool = False) -> None:
+def atomic_write(path: Path, content: bytes, *, fresh: bool = False) -> None:
     """Write to a temporary file, to the disk, and rename; ``fresh`` leaves a file that somebody else made meanwhile."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:

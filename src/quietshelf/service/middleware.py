@@ -1,4 +1,4 @@
-"""The gate before every route: body size, time, request log, metrics, and no error that says more than it should."""
+"""The gate before every route: body size, time, receipts, request log, metrics, no error that says too much."""
 
 from __future__ import annotations
 
@@ -12,23 +12,37 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quietshelf.service import logs
-from quietshelf.service.direct import CHOICE
+from quietshelf.service.fast_path import CHOICE
+from quietshelf.service.inbox import Receipt
 from quietshelf.service.keys import Key
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.problems import Failure, Problem, TooLarge, TooSlow
 
 LOCKED = ("/v1", "/metrics")
 """Paths that need a key."""
+STAMPED = ("/offers", "/choice")
+"""How the paths of requests end whose time of receipt counts."""
+UNCOUNTED = (CHOICE.path, "/v1/shelves/{shelf}/erasures")
+"""Routes that are neither counted nor timed: who answers, or asks to be erased, and when, is private."""
 Authenticate = Callable[[str | None], Awaitable[Key]]
 
 
-class Guard:
+class Gate:
     """Pure ASGI, so that it costs next to nothing."""
 
     def __init__(
-        self, app: ASGIApp, *, authenticate: Authenticate, metrics: Metrics, body_limit: int, seconds: float
+        self,
+        app: ASGIApp,
+        *,
+        authenticate: Authenticate,
+        stamp: Callable[[], Receipt],
+        let_go: Callable[[Receipt], None],
+        metrics: Metrics,
+        body_limit: int,
+        seconds: float,
     ) -> None:
         self._app, self._authenticate, self._metrics = app, authenticate, metrics
+        self._stamp, self._let_go = stamp, let_go
         self._limit, self._seconds = body_limit, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,9 +59,12 @@ class Guard:
             await send(message)
 
         try:
-            problem = await self._run(scope, self._limited(receive), sent)
+            problem = await self._run(scope, self._limited(scope, receive), sent)
         except ClientDisconnect:
             return
+        finally:
+            if "receipt" in scope:
+                self._let_go(scope["receipt"])
         if problem is not None and not status[0]:
             await problem.response()(scope, receive, sent)
         self._record(scope, status[0], time.perf_counter() - started)
@@ -71,14 +88,17 @@ class Guard:
             return Failure()
         return None
 
-    def _limited(self, receive: Receive) -> Receive:
-        seen = [0]
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """What is received, counted, and stamped with its last byte (R4): nothing on the way from there is a queue."""
+        seen, stamped = [0], scope["path"].endswith(STAMPED)
 
         async def counted() -> Message:
             message = await receive()
             seen[0] += len(message.get("body", b""))
             if seen[0] > self._limit:
                 raise self._too_large()
+            if stamped and not message.get("more_body", False) and "receipt" not in scope:
+                scope["receipt"] = self._stamp()
             return message
 
         return counted
@@ -87,9 +107,9 @@ class Guard:
         return TooLarge(f"the body must be at most {self._limit} bytes; send less, or raise the setting body_limit")
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count and log a request, but no answer: how many answer, and when, is theirs."""
+        """Count and log a request, but no answer and no erasure: how many there are, and when, is theirs."""
         route = _route(scope)
-        if route != CHOICE.path:
+        if route not in UNCOUNTED:
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.latency.labels(route).observe(seconds)
             logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))

@@ -1,19 +1,23 @@
-"""The curator of `quiet`: sums the rounds of many parallel worlds and closes batches by the number of arrivals.
+"""The batch protocol over many parallel worlds at once: the curator of `quiet` in simulations.
 
-What it releases, and at what cost, `batch_pair` says; why batches close by arrivals, docs/proofs.md, section 6.
+Arrays stand in for a store, and arrivals for a clock: a batch is released as soon as its last slot is taken, which is
+before the next arrival. What it releases, and at what cost, `release.batch_pair` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
 
 from quietshelf.accounting import Ledger
+from quietshelf.curation import contributions
+from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, open_batch
 from quietshelf.release.noise import NoiseSource
-from quietshelf.release.quiet import Learner, OpenBatch
-from quietshelf.statistics import Shown, Total, contribution, nothing, shown, summed
+from quietshelf.release.quiet import Learner
+from quietshelf.statistics import Shown, shown
 from quietshelf.types import BoolArray, FloatArray, Release, Round, require
 
 T = TypeVar("T")
@@ -35,9 +39,9 @@ class QuietCurator:
         self._begin()
 
     @classmethod
-    def together(cls, curators: Sequence[QuietCurator]) -> QuietCurator:
-        """One that does the work of several of equal `kin`, before their first visitors; their axis is the first."""
-        require(len({each.kin for each in curators}) == 1, "curators must be of equal kin to work together")
+    def merge(cls, curators: Sequence[QuietCurator]) -> QuietCurator:
+        """One curator in place of several of equal `batch_key`, along a new leading axis."""
+        require(len({each.batch_key for each in curators}) == 1, "curators must have equal batch keys to be merged")
         one = cls.__new__(cls)
         one._learners = tuple(learner for each in curators for learner in each._learners)
         one._sources = tuple(source for each in curators for source in each._sources)
@@ -46,18 +50,18 @@ class QuietCurator:
         return one
 
     def _begin(self) -> None:
-        pairs = zip(self._learners, self._sources, strict=True)
-        self._batches = tuple(learner.open(None, source) for learner, source in pairs)
-        self._slots = tuple(0 for _ in self._learners)
+        opened = [self._next(place, Schedule()) for place in range(len(self._learners))]
+        self._schedules = tuple(schedule for schedule, _ in opened)
+        self._batches = tuple(batch for _, batch in opened)
         self._waiting: list[tuple[Shown, BoolArray | None]] = []
         self._publish()
         *lead, dim = self._theta.shape
-        self._total = nothing(tuple(lead), dim)
+        self._total = np.zeros((*lead, contributions.width(dim)))
 
     @property
-    def kin(self) -> Hashable:
-        """Equal for curators of worlds of the same shape and grid; None for those who have begun, and work alone."""
-        begun = any(self._slots) or self._waiting or self._learners[0].records
+    def batch_key(self) -> Hashable:
+        """Equal for curators of worlds of the same shape and grid; None once begun, when they work alone."""
+        begun = any(batch.taken for batch in self._batches) or self._waiting or self._learners[0].records
         return None if begun else (self._theta.shape, *(source.grid for source in self._sources))
 
     @property
@@ -66,7 +70,7 @@ class QuietCurator:
         return self._learners[0]
 
     @property
-    def batch(self) -> OpenBatch:
+    def batch(self) -> Batch:
         """The open batch."""
         return self._batches[0]
 
@@ -92,12 +96,12 @@ class QuietCurator:
             self._check(seen)
             self._sum()  # another number of places
         self._waiting.append((seen, round.counts))
-        self._slots = tuple(slots + 1 for slots in self._slots)
-        full = [place for place, slots in enumerate(self._slots) if slots >= self._batches[place].size]
+        self._batches = tuple(arrive(batch, batch.taken) for batch in self._batches)
+        full = [place for place, batch in enumerate(self._batches) if batch.full]
         if full or len(self._waiting) >= WAITING:
             self._sum()
         for place in full:
-            self._close(place)
+            self._release_batch(place)
         if full:
             self._publish()
         return self._release
@@ -116,26 +120,30 @@ class QuietCurator:
         if any(counts is not None for _, counts in self._waiting):
             everybody = np.ones(together.position.shape[1:], dtype=bool)
             counts = np.stack([everybody if counts is None else counts for _, counts in self._waiting])
-        pairs = contribution(together, self._theta, self._coordinates, counts)
-        self._total = summed(pairs, self._sources[0].grid, after=self._total)
+        grid = self._sources[0].grid
+        parts = contributions.rounded(together, self._theta, self._coordinates, grid, counts)
+        self._total = reduce(np.add, parts, self._total)
         self._waiting.clear()
 
-    def _close(self, place: int) -> None:
+    def _release_batch(self, place: int) -> None:
         """Release a full batch and open the next."""
         own: Any = place if self._joint else ...
-        score, information = self._total.score.copy(), self._total.information.copy()
-        source, total = self._sources[place], Total(score[own].copy(), information[own].copy())
-        learner = self._learners[place].close(self._batches[place], total, source)
-        score[own] = information[own] = 0.0
-        self._total = Total(score, information)
+        batch, source, learner = self._batches[place], self._sources[place], self._learners[place]
+        mine = contributions.total(self._total[own].copy(), self._theta.shape[-1])
+        learner = close(announce(learner, batch, source), batch, mine, source)
+        self._total = self._total.copy()
+        self._total[own] = 0.0
         self._learners = _with(self._learners, place, learner)
-        self._batches = _with(self._batches, place, learner.open(self._batches[place], source))
-        self._slots = _with(self._slots, place, 0)
+        schedule, batch = self._next(place, self._schedules[place])
+        self._schedules, self._batches = _with(self._schedules, place, schedule), _with(self._batches, place, batch)
+
+    def _next(self, place: int, schedule: Schedule) -> tuple[Schedule, Batch]:
+        return open_batch(schedule, self._learners[place], self._sources[place], window=1)
 
     def _publish(self) -> None:
         """What policies may know now, and what contributions are evaluated with."""
-        self._theta = self._beside([batch.theta for batch in self._batches])
-        self._coordinates = self._beside([batch.coordinates for batch in self._batches])
+        self._theta = self._beside([batch.frozen.theta for batch in self._batches])
+        self._coordinates = self._beside([batch.frozen.coordinates for batch in self._batches])
         releases = [learner.release for learner in self._learners]
         fields: dict[str, Any] = {
             name: self._beside([getattr(one, name) for one in releases]) for name in Release.arrays

@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import Ledger, together
+from quietshelf.curation.ledgers import addressed
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.moments import moment, moment_or_none
 from quietshelf.service.problems import NotFound
+from quietshelf.service.timestamps import timestamp, timestamp_or_none
 from quietshelf.service.views import item_rows, settings_in, shelf_row
-from quietshelf.shelf.state import addressed
 
 RESTORED = (
     "A backup was restored. Releases made after it may be missing here; each visit is in one release at most, and "
@@ -34,8 +34,8 @@ def summary(row: Row) -> dict[str, Any]:
     return {
         "shelf": row["name"],
         "number": row["shelf"],
-        "created": moment(row["created"]),
-        "deleted": moment_or_none(row["deleted"]),
+        "created": timestamp(row["created"]),
+        "deleted": timestamp_or_none(row["deleted"]),
         "arrivals": row["arrivals"],
         "releases": row["releases"],
         "settings": json.loads(row["config"]),
@@ -56,7 +56,7 @@ def ledger_of(connection: Connection, row: Row) -> Ledger:
         learning.ledger(connection, row["shelf"], config),
         arrivals=row["arrivals"],
         anonymous=row["anonymous"],
-        estranged=RESTORED if row["estranged"] else None,
+        history_incomplete=RESTORED if row["history_incomplete"] else None,
         rho_per_release=config.rho_per_release,
     )
 
@@ -92,7 +92,7 @@ def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
             "release": each["number"],
             "batch": each["batch"],
             "visitors": each["size"],
-            "released": moment(each["released_at"]),
+            "released": timestamp(each["released_at"]),
             "noise": {"score": each["score_scale"], "information": each["information_scale"]},
             "score": learning.unpacked(each["score"], -1).tolist(),
             "theta": learning.unpacked(each["theta"], -1).tolist(),

@@ -34,8 +34,8 @@ CHOICE_PATH = re.compile(r"/v1/offers/([A-Za-z0-9._=-]{1,200})/choice")
 LONGEST_RETRY = 200
 
 
-class Direct:
-    """Middleware behind the guard, which has found the key and limits size and time."""
+class FastPath:
+    """Middleware behind `Gate`, which has found the key, stamps what is received, and limits size and time."""
 
     def __init__(self, app: ASGIApp, *, service: Service) -> None:
         self._app, self._service = app, service
@@ -64,7 +64,8 @@ class Direct:
             return
         scope["route"] = OFFER
         scope["key"].may("offer", shelf)
-        reply = await self._service.offer(shelf, body, None if retry is None else retry.decode("latin-1"))
+        key = None if retry is None else retry.decode("latin-1")
+        reply = await self._service.offer(shelf, body, key, scope["receipt"])
         text = json.dumps(reply, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         length = (b"content-length", str(len(text)).encode())
         await _reply(send, 200, [length, (b"content-type", b"application/json")], text)
@@ -77,8 +78,8 @@ class Direct:
             return
         scope["route"] = CHOICE
         key = scope["key"]
-        key.may("learn", key.shelf)
-        await self._service.answer(offer, body.item, key)
+        key.may("choose", key.shelf)
+        await self._service.choose(offer, body.item, key, scope["receipt"])
         await _reply(send, 204, [], b"")
 
 

@@ -1,0 +1,59 @@
+"""R3: coins of one's own. Every slot has a generator, counter-based and keyed by a secret and the slot's number.
+
+What one visitor draws (ties, random offers) therefore depends on no other visitor, on how many are decided at once, or
+on what they draw. No noise comes from here: that is `release.noise`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quietshelf.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Coins:
+    """The coins of one shelf; ``key`` is secret."""
+
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def derived(cls, secret: bytes) -> Coins:
+        """Coins from a secret that also serves elsewhere: neither tells anything of the other."""
+        return cls(hashlib.blake2b(b"quietshelf coins", key=secret[:64], digest_size=32).digest())
+
+    def of(self, slots: Sequence[tuple[int, int]]) -> SlotCoins:
+        """Those of some slots, each given by the number of its batch and its own, in that order."""
+        names = [b"%d.%d" % slot for slot in slots]
+        return SlotCoins([hashlib.blake2b(name, key=self.key, digest_size=16).digest() for name in names])
+
+
+class SlotCoins:
+    """Draws whose first axis is the visitors, each row from that visitor's own generator."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = keys
+        self._generators: list[np.random.Generator] | None = None
+
+    def only(self, places: Sequence[int]) -> SlotCoins:
+        """Those of some of these visitors."""
+        return SlotCoins([self._keys[place] for place in places])
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1)."""
+        return np.stack([each.random(size[1:]) for each in self._each(size)])
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal."""
+        return np.stack([each.standard_normal(size[1:]) for each in self._each(size)])
+
+    def _each(self, size: tuple[int, ...]) -> list[np.random.Generator]:
+        if self._generators is None:  # most decisions need no coin
+            keys = (int.from_bytes(key, "little") for key in self._keys)
+            self._generators = [np.random.Generator(np.random.Philox(key=key)) for key in keys]
+        assert size[0] == len(self._generators)  # noqa: S101 - one row per visitor
+        return self._generators

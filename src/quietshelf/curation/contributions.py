@@ -1,0 +1,60 @@
+"""R6: what a slot contributes is a function of its own data and of what its batch froze (docs/proofs.md, section 6).
+
+The same bits for one visitor and for many, whoever is computed beside them and wherever they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quietshelf.release.quiet import OpenBatch
+from quietshelf.statistics import Shown, Total, contribution, on_grid, svec, svec_dim
+from quietshelf.types import BoolArray, FloatArray
+
+NUMBERS = 2**20
+"""How many numbers one step may hold: a group of many visitors in many dimensions is taken in steps."""
+
+
+def width(dim: int) -> int:
+    """Numbers in one contribution: a score of length d, and the svec of an information matrix."""
+    return dim + svec_dim(dim)
+
+
+def total(contributions: FloatArray, dim: int) -> Total:
+    """A sum of contributions, (..., width), as what a release is made of."""
+    return Total(contributions[..., :dim], contributions[..., dim:])
+
+
+def rounded(
+    seen: Shown, theta: FloatArray, coordinates: FloatArray, grid: float, counts: BoolArray | None = None
+) -> FloatArray:
+    """R6: the contribution of each visitor, (..., width), on the grid (0: not rounded); zero if it does not count."""
+    pair = contribution(seen, theta, coordinates, counts)
+    both = np.concatenate([pair.score, svec(pair.information)], axis=-1)
+    return on_grid(both, grid) if grid else both
+
+
+def contributions(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch, grid: float) -> FloatArray:
+    """The contribution of each of some visitors, (visitors, width), who may have seen different numbers of items.
+
+    Args:
+        rows: The features of what each was shown, (items shown, d).
+        chosen: The place that each chose, -1 for none.
+        frozen: What the batch froze when it opened.
+        grid: To which contributions are rounded; 0 for not at all.
+    """
+    dim = frozen.theta.shape[-1]
+    found = np.zeros((len(rows), width(dim)))
+    shown = np.array([len(each) for each in rows], dtype=np.int64)
+    answers = np.asarray(chosen, dtype=np.int64)
+    for count in np.unique(shown[shown > 0]).tolist():  # where nothing was shown, nothing is learned
+        places = np.flatnonzero(shown == count)
+        step = max(1, NUMBERS // (dim * (dim + count)))
+        for start in range(0, places.size, step):
+            some = places[start : start + step]
+            alike = np.stack([rows[place] for place in some.tolist()])
+            seen = Shown(alike, np.ones(alike.shape[:-1], dtype=np.bool_), answers[some])
+            found[some] = rounded(seen, frozen.theta, frozen.coordinates, grid)
+    return found

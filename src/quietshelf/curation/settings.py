@@ -1,0 +1,160 @@
+"""What a shelf is told once: the half that alters the guarantee, and the half that does not."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from quietshelf.choice.maps import FeatureMap, feature_map
+from quietshelf.curation.stock import Stock
+from quietshelf.release.geometry import catalogue_curvature, unknown_curvature
+from quietshelf.release.noise import NoiseSource
+from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.types import FloatArray, finite, one_of, positive, require, whole
+
+SERVED = ("quiet", "uniform")
+"""Policies a shelf can serve. Both learn by the releases of `quiet`; `uniform` shows items at random all the same."""
+OnNoAnswer = Literal["no-choice", "zero"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of a shelf.
+
+    Attributes:
+        rho: The promise to one person for the shelf's lifetime, in zCDP.
+        visits: How many visits of one person count, at most one per batch; above 1 every offer needs a person.
+        window: From a batch's last arrival to its release, in the unit of the user's clock: seconds, or arrivals.
+        on_no_answer: What an offer without an answer contributes: as if nothing was chosen, or nothing at all.
+        capacity: K, the most items shown.
+        policy: How offers are made.
+        feature_map: How visitor and item features make x; None if each offer brings x for every item.
+        intercept: Whether the map keeps its 1.
+        dim: d, where each offer brings x for every item.
+        visitor_dim: Length of visitor features: declared, for the first visitor must not decide who is valid (R1).
+        max_batch: The most visitors in a batch.
+        forgetting: How much each release makes older ones count less.
+    """
+
+    rho: float
+    visits: int = 1
+    window: float = 1.0
+    on_no_answer: OnNoAnswer = "no-choice"
+    capacity: int
+    policy: str = "quiet"
+    feature_map: str | None = None
+    intercept: bool = True
+    dim: int | None = None
+    visitor_dim: int = 0
+    max_batch: int | None = None
+    forgetting: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.learning(declared=True)  # checks rho and visits
+        positive("window", self.window)
+        whole("capacity", self.capacity)
+        if self.dim is not None:
+            whole("dim", self.dim)
+        whole("visitor_dim", self.visitor_dim, low=0)
+        self.map  # noqa: B018 - refuses an unknown name
+        one_of("policy", self.policy, SERVED)
+        one_of("on_no_answer", self.on_no_answer, ("no-choice", "zero"))
+
+    @property
+    def map(self) -> FeatureMap | None:
+        """The feature map; None if each offer brings x for every item."""
+        return None if self.feature_map is None else feature_map(self.feature_map, intercept=self.intercept)
+
+    def learning(self, *, declared: bool) -> Quiet:
+        """How the learner of this shelf learns."""
+        unit: Literal["visit", "person"] = "person" if self.visits > 1 else "visit"
+        return Quiet(
+            rho=self.rho,
+            visits=self.visits,
+            unit=unit,
+            declared=declared,
+            max_batch=self.max_batch,
+            forgetting=self.forgetting,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Public:
+    """What was declared, not measured, about visitors and tastes; it shapes the noise, never the guarantee.
+
+    Attributes:
+        visitor_scale: Standard deviation of visitor features, one number or one each; None declares nothing.
+        curvature: Guess of one visitor's curvature, (d, d), in place of one made from the catalogue.
+        prior: Theta (d,) and its precision (d, d) to start from.
+    """
+
+    visitor_scale: FloatArray | None
+    curvature: FloatArray | None
+    prior: tuple[FloatArray, FloatArray] | None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        visitor_scale: ArrayLike | None,
+        curvature: ArrayLike | None,
+        prior: tuple[ArrayLike, ArrayLike] | None,
+    ) -> Public:
+        """Checked as far as can be before the items are known."""
+        scale = None if visitor_scale is None else finite("visitor_scale", visitor_scale)
+        require(scale is None or bool((scale > 0).all()), "visitor_scale must be positive", visitor_scale=visitor_scale)
+        return cls(
+            scale,
+            None if curvature is None else finite("curvature", curvature, shape=(None, None)),
+            None if prior is None else (finite("prior theta", prior[0]), finite("prior precision", prior[1])),
+        )
+
+
+def declared_dim(name: str, visitor_dim: int | None, visitor_scale: ArrayLike | None) -> int:
+    """The length of visitor features under that map, as declared by itself or by a list of scales.
+
+    >>> declared_dim("concat", None, [1.0, 2.0]), declared_dim("item", None, 1.0)
+    (2, 0)
+    >>> declared_dim("full", None, 1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: visitor_dim must be given with feature_map='full': write visitor_dim=3 if visitors have three features
+    """
+    listed = np.shape([] if visitor_scale is None else visitor_scale)
+    scales = listed[0] if visitor_scale is not None and listed else None
+    given = scales if visitor_dim is None else whole("visitor_dim", visitor_dim, low=0)
+    if given is None and any(block.visitor for block in feature_map(name).blocks):
+        advice = "write visitor_dim=3 if visitors have three features"
+        raise ValueError(f"visitor_dim must be given with feature_map={name!r}: {advice}")
+    require(scales in (None, given), f"visitor_dim must be the length of visitor_scale, {scales}", visitor_dim=given)
+    return given or 0
+
+
+def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource) -> Learner:
+    """The learner before the first visitor. Everything that fixes its geometry and prior is public."""
+    dim = settings.dim or 0
+    if settings.map is not None and stock.catalogue is not None:
+        dim = settings.map.dim(settings.visitor_dim, stock.catalogue.shape[1])
+        require(dim > 0, f"features must not be empty for the map {settings.feature_map}")
+    guess = _catalogue_curvature(settings, public, stock) if public.curvature is None else public.curvature
+    declared = guess is not None
+    guess = unknown_curvature(dim) if guess is None else guess
+    require(guess.shape == (dim, dim), f"curvature must have shape ({dim}, {dim})", shape=guess.shape)
+    return Learner.start(settings.learning(declared=declared), guess, source=source, prior=public.prior)
+
+
+def _catalogue_curvature(settings: Settings, public: Public, stock: Stock) -> FloatArray | None:
+    if stock.catalogue is None or settings.map is None or public.visitor_scale is None:
+        return None
+    each = public.visitor_scale
+    if each.ndim == 0:
+        each = np.broadcast_to(each, (settings.visitor_dim,))
+    offerable = stock.catalogue[stock.offerable]
+    return catalogue_curvature(offerable, settings.map, visitor_scale=each, capacity=settings.capacity)

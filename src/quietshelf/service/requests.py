@@ -1,0 +1,61 @@
+"""A request's body, a view of the shelf -> the visitor as policies see one, or `Invalid` (R1). Nothing is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from quietshelf.curation.requests import check_person, visitor_context
+from quietshelf.service.models import LARGEST_DIM, OfferBody
+from quietshelf.service.problems import Invalid, NoItems
+from quietshelf.service.views import View
+from quietshelf.types import Context
+
+
+def visitor(view: View, body: OfferBody) -> Context:
+    """The visitor; `Invalid` if the request breaks a rule."""
+    if not view.ids:
+        raise NoItems("items must be put on the shelf before the first offer, got none")
+    count, known, most = len(view.ids), view.numbers, view.settings.capacity
+    wanted = None if body.candidates is None else _numbers("candidates", body.candidates, known)
+    required, barred = _numbers("required", body.required, known), _numbers("exclude", body.exclude, known)
+    if body.capacity is not None and body.capacity > most:
+        raise Invalid(f"capacity must be at most the shelf's capacity={most}, got capacity={body.capacity}")
+    _check_required(view, body, wanted)
+    try:
+        check_person(view.settings, body.person)
+        context = visitor_context(
+            view.settings,
+            view.stock,
+            features=body.features,
+            candidates=wanted,
+            required=required or None,
+            exclude=barred or None,
+            capacity=min(body.capacity or most, most, count),
+        )
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+    if not 1 <= context.features.dim <= LARGEST_DIM:
+        raise Invalid(f"the feature map must give 1 to {LARGEST_DIM} coordinates, got {context.features.dim}")
+    return context
+
+
+def _numbers(name: str, ids: Sequence[str], known: dict[str, int]) -> list[int]:
+    found = []
+    for each in ids:
+        if each not in known:
+            raise Invalid(f"{name} must name items of the shelf, got {each!r}")
+        found.append(known[each])
+    if len(set(found)) < len(found):
+        again, _ = Counter(ids).most_common(1)[0]
+        raise Invalid(f"{name} must name each item at most once, got {again!r} again")
+    return found
+
+
+def _check_required(view: View, body: OfferBody, wanted: list[int] | None) -> None:
+    """Say which item by its id, before the mathematics says it by its number."""
+    allowed = None if wanted is None else set(wanted)
+    for each in body.required:
+        number = view.numbers[each]
+        if not view.stock.offerable[number] or each in body.exclude or (allowed is not None and number not in allowed):
+            raise Invalid(f"required items must be available, got {each!r}")

@@ -1,0 +1,96 @@
+"""Files written by earlier versions, brought to the present form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quietshelf.choice.maps import feature_map
+from quietshelf.shelf.codec import Arrays
+from quietshelf.shelf.errors import ShelfError
+
+UNKNOWN_LENGTH = (
+    "this file was saved before its first visitor, by a version that let that visitor decide how many features there "
+    "are; make the shelf again, with visitor_dim=..."
+)
+RENAMED = {"patience": "window", "silence": "on_no_answer", "ceiling": "max_batch"}
+
+
+def upgraded(header: dict[str, Any], arrays: Arrays, *, wanted: int) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of the wanted schema."""
+    if header["schema"] == 1:
+        header, arrays = _from_1(header, arrays)
+    if header["schema"] != wanted:
+        raise ShelfError(f"schema must be {wanted} or an earlier one, got schema={header['schema']!r}")
+    return header, arrays
+
+
+def _from_1(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """To the words of schema 2, in which the length of visitor features is declared and a batch has a window."""
+    settings = {RENAMED.get(name, name): value for name, value in old["settings"].items()}
+    settings["window"] += 1
+    name, length = settings["feature_map"], settings["visitor_dim"]
+    if old["learner"] is not None:
+        length = 0 if name is None else old["visitor_dim"]
+    scale = arrays.get("public.scale")
+    if length is None and scale is not None and scale.ndim == 1:
+        length = len(scale)
+    uses_visitor = name is not None and any(block.visitor for block in feature_map(name).blocks)
+    if length is None and uses_visitor:
+        raise ShelfError(UNKNOWN_LENGTH)
+    settings["visitor_dim"] = length or 0
+    found = {_renamed(name): value for name, value in arrays.items()}
+    batches = [_batch(each, found, f"batch{i}", settings["window"]) for i, each in enumerate(old["batches"])]
+    last = old["last_batch"] or {"number": -1, "size": None}
+    header = {
+        **{key: old[key] for key in ("arrivals", "anonymous", "persons", "open", "key_check")},
+        "schema": 2,
+        "settings": settings,
+        "learner": None if old["learner"] is None else _learner(old["learner"]),
+        "schedule": {"opened": last["number"], "last_size": last["size"], "next_size": old["next_size"]},
+        "batches": batches,
+        "history_incomplete": old["estranged"],
+        "token": old["claim"],
+    }
+    return header, found
+
+
+def _renamed(name: str) -> str:
+    prefix, _, field = name.rpartition(".")
+    if prefix.startswith("record") and field == "theta":
+        return f"{prefix}.evaluated_at"
+    known = {"learner.prior.theta": "start.prior_theta", "learner.prior.precision": "start.prior_precision"}
+    known |= {"learner.curvature": "start.curvature"}
+    return known.get(name, name.replace("learner.estimate.", "estimate."))
+
+
+def _learner(old: dict[str, Any]) -> dict[str, Any]:
+    config = {RENAMED.get(name, name): value for name, value in old["config"].items()}
+    records = [{"size": each["size"], **_scales(each["scales"])} for each in old["records"]]
+    start = {"declared": config["declared"]}
+    return {"config": config, "start": start, "estimate": {}, "records": records, "ledger": old["ledger"]}
+
+
+def _batch(old: dict[str, Any], arrays: Arrays, prefix: str, window: float) -> dict[str, Any]:
+    frozen, slots = old["frozen"], old["slots"]
+    arrays[f"{prefix}.sum"] = np.concatenate([arrays.pop(f"{prefix}.{part}") for part in ("score", "information")])
+    return {
+        "batch": frozen["number"],
+        "size": frozen["size"],
+        **_scales(frozen["scales"]),
+        "grid": old["grid"],
+        "window": window,
+        "taken": len(slots),
+        "full_at": old["last_arrival"] if len(slots) >= frozen["size"] else None,
+        "slots": [[name, items, _place(items, answer), waits] for name, items, answer, waits in slots],
+    }
+
+
+def _scales(scales: list[float]) -> dict[str, float]:
+    return {"score_scale": scales[0], "information_scale": scales[1]}
+
+
+def _place(items: list[int], answer: int) -> int | None:
+    """Answers were items, and -2 while there was none."""
+    return None if answer == -2 else answer if answer == -1 else items.index(answer)
