@@ -20,7 +20,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quietshelf.service import answers, app, keys, offers, settings
-from quietshelf.service.fast_path import Direct
+from quietshelf.service.fast_path import FastPath
 from quietshelf.service.service import Service
 from quietshelf.service.writer import Writer
 
@@ -80,9 +80,9 @@ def watch() -> None:
         (Service, "_chores", "chores"),
     ):
         setattr(room, name, timed(stage, getattr(room, name)))
-    serve, submit = Direct.__call__, Writer.submit
+    serve, submit = FastPath.__call__, Writer.submit
 
-    async def served(self: Direct, scope: Scope, receive: Receive, send: Send) -> None:
+    async def served(self: FastPath, scope: Scope, receive: Receive, send: Send) -> None:
         _begun.set(_now())
         await serve(self, scope, receive, send)
         _enter("reply", _begun.get())
@@ -94,7 +94,7 @@ def watch() -> None:
         finally:
             _begun.set(_now())
 
-    setattr(Direct, "__call__", served)  # noqa: B010 - a method is replaced on purpose
+    setattr(FastPath, "__call__", served)  # noqa: B010 - a method is replaced on purpose
     setattr(Writer, "submit", submitted)  # noqa: B010 - the same
 
 

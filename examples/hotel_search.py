@@ -31,6 +31,7 @@ def main() -> None:
     shop: dict[str, Any] = {
         "catalogue": hotels,
         "feature_map": "full",
+        "visitor_dim": 1,
         "visitor_scale": 0.5,  # declared: half of the travellers are on business
         "capacity": PLACES,
         "rho": RHO,

@@ -26,7 +26,7 @@ from quietshelf.release.dpmnl_curator import DpmnlCurator
 from quietshelf.release.noise import NoiseSource, Simulated
 from quietshelf.shelf import Shelf
 from quietshelf.shelf.errors import OpenBatchDropped
-from quietshelf.shelf.saved import Claim as Resumption
+from quietshelf.shelf.saved import ResumeToken
 from quietshelf.statistics import gram
 from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round
 
@@ -143,8 +143,9 @@ def resumed_twice(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     pair = far_scores(DIM)
     curators = [releases.quiet_curator(RHO, DIM, source, runs)]
     target = pair.first if secret else pair.second
-    for t in range(curators[0].batch.size):
-        if t == curators[0].batch.size - 1:
+    size = curators[0].batch.frozen.size
+    for t in range(size):
+        if t == size - 1:
             curators.append(_copied(curators[0], source))
         rows, picked = (target.rows, int(target.position)) if t == 1 else (np.zeros((1, DIM)), -1)
         for curator in curators:
@@ -180,7 +181,7 @@ def shelf_resumed(everybody: bool, secret: bool, runs: int, rng: np.random.Gener
         twins = [copy_of(shelf, rng, source) for shelf in shelves]
         for twin in twins:
             twin.offer(np.zeros((2, DIM)))
-        learners = [twin._state.learner for twin in twins]
+        learners = [twin.learner for twin in twins]
         records = [learner.records[0] for learner in learners if learner is not None and learner.records]
         rows.append(np.sum([record.score for record in records], axis=0))
     return np.stack(rows)
@@ -193,7 +194,7 @@ def _loaded_twice(shelf: Shelf, everybody: bool, source: NoiseSource) -> list[Sh
         shelf.save(path)
         if not everybody:
             return [Shelf._loaded(path, source), Shelf._loaded(path, source)]
-        with patch.object(Resumption, "take", lambda _: True):
+        with patch.object(ResumeToken, "take", lambda _: True):
             return [Shelf._loaded(path, source), Shelf._loaded(path, source)]
 
 
@@ -238,11 +239,12 @@ class ByPurchases(QuietCurator):
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         self.bought += int(round.choice.flat[0] >= 0)
+        last = self.batch.frozen.size - 1
         if self.bought == self.enough:
             self.bought = 0
-            self._slots = (self.batch.size - 1,)  # the next slot is made the last
-        elif self._slots == (self.batch.size - 1,):
-            self._slots = (self.batch.size - 2,)
+            self._batches = (self.batch._replace(taken=last),)  # the next slot is made the last
+        elif self.batch.taken == last:
+            self._batches = (self.batch._replace(taken=last - 1),)
         return super().observe(round)
 
 

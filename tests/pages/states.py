@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from tests.service.harness import FakeClock, free_port, serving
 
 from quietshelf.accounting import HISTORY, Assumption, gaussian
+from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import Simulated
 from quietshelf.service import keys, schema
 from quietshelf.service.app import make_app
@@ -120,8 +121,8 @@ def opened(folder: Path) -> Iterator[Shop]:
     settings = Settings(
         database=f"sqlite:///{folder}/shop.db", secrets=str(folder / "secrets"), poll_seconds=0.2, log_level="error"
     )
-    source, rng = Simulated(np.random.default_rng(1)), np.random.default_rng(2)
-    service = Service(settings, clock=clock, source=source, rng=rng)
+    source = Simulated(np.random.default_rng(1))
+    service = Service(settings, clock=clock, source=source, coins=lambda shelf: Coins(b"%032d" % shelf))
     service.store.migrate()
     with service.store.write() as connection:
         key = keys.create(connection, name="anna (admin)", scopes=["admin"], shelf=None, now=clock.time)

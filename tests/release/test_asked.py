@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.release.continual import run, visitors
-from tests.release.learners import started
+from tests.release.learners import opened, released, started
 
 from quietshelf.accounting import HISTORY, Assumption
 from quietshelf.release import batch_pair, tree
@@ -56,12 +56,12 @@ def test_a_batch_is_released_with_the_noise_frozen_when_it_opened(grid: float) -
     """Each sum has one draw, at the scale of its event; a batch with other scales than today's keeps its own."""
     source = Asked(grid)
     learner = started(Quiet(rho=2.0, share=0.5), 2, source)
-    batch = learner.open(None, source)
+    batch = opened(learner, source)
     assert batch.scales == batch_pair.scales(rho=2.0, dim=2, grid=grid, share=0.5)
     frozen = batch._replace(scales=Scales(3 * batch.scales.score, 5 * batch.scales.information))
     for each in (batch, frozen):
         source.scales.clear()
-        events = learner.close(each, nothing((), 2), source).ledger.events
+        events = released(learner, each, nothing((), 2), source).ledger.events
         assert source.scales == list(each.scales) == [event.noise for event in events]
     assert source.sizes == [(2,), (3,)] * 2
 

@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.release.learners import simulated, started
+from tests.release.learners import opened, released, simulated, started
 
 from quietshelf.accounting import BudgetExceeded
 from quietshelf.release.noise import DiscreteGaussian, Noiseless
-from quietshelf.release.quiet import Learner, OpenBatch, Quiet
+from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.statistics import Shown, contribution, nothing, summed, svec
+
+
+class Untouched(DiscreteGaussian):
+    """A source that nobody may draw from."""
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> np.ndarray:
+        raise AssertionError(f"noise was drawn at {scale} for {size}")
 
 
 def test_batches_follow_the_schedule() -> None:
@@ -34,8 +41,8 @@ def test_whole_run_costs_rho_whatever_its_length() -> None:
     assert learner.ledger.rho == 0.0
     batch = None
     for _ in range(5):
-        batch = learner.open(batch, source)
-        learner = learner.close(batch, nothing((), 3), source)
+        batch = opened(learner, source, batch)
+        learner = released(learner, batch, nothing((), 3), source)
         assert learner.ledger.rho == pytest.approx(0.7)
         assert learner.ledger.rho <= 0.7 * (1 + 1e-12)
     assert len(learner.ledger.events) == 10
@@ -47,8 +54,8 @@ def test_persons_with_a_cap_share_rho_over_their_visits() -> None:
     learner = started(Quiet(rho=0.9, visits=3, unit="person"), 2, source)
     batch = None
     for done in range(1, 6):
-        batch = learner.open(batch, source)
-        learner = learner.close(batch, nothing((), 2), source)
+        batch = opened(learner, source, batch)
+        learner = released(learner, batch, nothing((), 2), source)
         assert learner.ledger.rho == pytest.approx(0.3 * min(done, 3))
 
 
@@ -57,24 +64,33 @@ def test_a_batch_is_released_once() -> None:
     source = simulated()
     for config in (Quiet(rho=1.0), Quiet(rho=1.0, visits=3, unit="person")):
         learner = started(config, 2, source)
-        batch = learner.open(None, source)
-        after = learner.close(batch, nothing((), 2), source)
-        with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
-            after.close(batch, nothing((), 2), source)
+        batch = opened(learner, source)
+        after = released(learner, batch, nothing((), 2), source)
+        for again in (after, learner.charge(batch, source)):  # also where its noise was never drawn
+            with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
+                again.charge(batch, source)
+
+
+def test_a_release_must_be_charged_first() -> None:
+    """Noise is drawn for a cost that is in the ledger, never before."""
+    source = Untouched()
+    learner = started(Quiet(rho=1.0), 2, source)
+    with pytest.raises(ValueError, match="a batch must be charged before it is released, got batch=0"):
+        learner.learn(opened(learner, source), nothing((), 2), source)
 
 
 def test_batches_waiting_for_answers_keep_what_they_were_opened_with() -> None:
     """A batch opened before an earlier one is released keeps the older theta and coordinates."""
     source = simulated()
     learner = started(Quiet(rho=1.0), 2, source)
-    first = learner.open(None, source)
-    second = learner.open(first, source)
-    after = learner.close(first, nothing((), 2), source)
+    first = opened(learner, source)
+    second = opened(learner, source, first)
+    after = released(learner, first, nothing((), 2), source)
     np.testing.assert_array_equal(second.theta, first.theta)
-    assert not np.array_equal(after.open(second, source).theta, first.theta)
-    both = after.close(second, nothing((), 2), source)
+    assert not np.array_equal(opened(after, source, second).theta, first.theta)
+    both = released(after, second, nothing((), 2), source)
     assert both.ledger.rho == pytest.approx(1.0)
-    assert not np.array_equal(after.open(second, source).coordinates, second.coordinates)
+    assert not np.array_equal(opened(after, source, second).coordinates, second.coordinates)
     np.testing.assert_array_equal(both.records[1].theta, second.theta)
     np.testing.assert_array_equal(both.records[1].coordinates, second.coordinates)
 
@@ -82,13 +98,8 @@ def test_batches_waiting_for_answers_keep_what_they_were_opened_with() -> None:
 def test_noise_calibrated_for_another_source_is_refused_before_anything_is_drawn() -> None:
     """A batch opened for unrounded sums cannot be released with rounded ones: it would cost more than rho."""
     learner = started(Quiet(rho=1.0), 2, simulated())
-
-    class Untouched(DiscreteGaussian):
-        def draw(self, scale: float, size: tuple[int, ...]) -> np.ndarray:
-            raise AssertionError(f"noise was drawn at {scale} for {size}")
-
     with pytest.raises(BudgetExceeded):
-        learner.close(learner.open(None, simulated()), nothing((), 2), Untouched())
+        released(learner, opened(learner, simulated()), nothing((), 2), Untouched())
     assert learner.records == ()
     assert learner.ledger.events == ()
 
@@ -99,9 +110,9 @@ def test_a_public_prior_is_where_learning_starts() -> None:
     theta, precision = np.array([1.0, -2.0]), 50 * np.eye(2)
     learner = started(Quiet(rho=1.0), 2, source, prior=(theta, precision))
     np.testing.assert_array_equal(learner.release.theta, theta)
-    batch = learner.open(None, source)
+    batch = opened(learner, source)
     np.testing.assert_array_equal(batch.theta, theta)
-    np.testing.assert_allclose(learner.close(batch, nothing((), 2), source).release.theta, theta, rtol=0.05)
+    np.testing.assert_allclose(released(learner, batch, nothing((), 2), source).release.theta, theta, rtol=0.05)
 
 
 def test_forgetting_weighs_old_records_less() -> None:
@@ -111,11 +122,10 @@ def test_forgetting_weighs_old_records_less() -> None:
     seen = Shown(rng.normal(size=(500, 3, 2)), np.ones((500, 3), bool), rng.integers(-1, 3, size=500))
 
     def closed(learner: Learner) -> Learner:
-        batch = learner.open(OpenBatch(len(learner.records) - 1, 500, *first[2:]), source)
-        return learner.close(batch, summed(contribution(seen, batch.theta, batch.coordinates)), source)
+        batch = learner.open(len(learner.records), 500, source)
+        return released(learner, batch, summed(contribution(seen, batch.theta, batch.coordinates)), source)
 
     keep, fade = (started(Quiet(rho=50.0, forgetting=g, first=1e4, max_batch=500), 2, source) for g in (1.0, 0.5))
-    first = keep.open(None, source)
     for _ in range(6):
         keep, fade = closed(keep), closed(fade)
     assert np.trace(fade.release.precision) < 0.5 * np.trace(keep.release.precision)
@@ -126,16 +136,16 @@ def test_health_speaks_of_releases_alone() -> None:
     source = simulated(12)
     learner = started(Quiet(rho=1.0), 2, source)
     assert learner.health == "no release yet: the first comes after 14 visitors"
-    assert learner.close(learner.open(None, source), nothing((), 2), source).health == (
+    assert released(learner, opened(learner, source), nothing((), 2), source).health == (
         "information is below the noise in 2 of 2 directions: few visitors yet"
     )
-    late = learner.open(None, source, size=10**4)
-    assert learner.close(late, nothing((), 2), source).health == (
+    late = learner.open(0, 10**4, source)
+    assert released(learner, late, nothing((), 2), source).health == (
         "information is below the noise in 2 of 2 directions: check the declared scales"
     )
     clear = nothing((), 2)._replace(information=svec(1e4 * np.eye(2)))
     patient = started(Quiet(rho=1.0, first=1e4), 2, source)
-    full = patient.close(patient.open(None, source), clear, source)
+    full = released(patient, opened(patient, source), clear, source)
     assert full.health == "information is above the noise in all 2 directions"
 
 

@@ -8,10 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from tests.service.harness import WINDOW, FakeClock, offered
 
-from quietshelf.service import verify
+from quietshelf.service import schema, verify
 from quietshelf.service.queries import shelf_rows
+from quietshelf.service.store import Store
 
 
 def visitors(client: Any, clock: FakeClock, count: int) -> dict[str, Any]:
@@ -47,6 +49,24 @@ def copied_live(folder: Path) -> None:
     """A backup of a database in use."""
     with closing(sqlite3.connect(folder / "shop.db")) as live, closing(sqlite3.connect(folder / "backup.db")) as copy:
         live.backup(copy)
+
+
+def snapshot(store: Store) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table, as a standby holds it that lags."""
+    with store.read() as connection:
+        return {
+            table.name: [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+            for table in schema.metadata.sorted_tables
+        }
+
+
+def put_back_live(store: Store, rows: dict[str, list[dict[str, Any]]]) -> None:
+    """The standby takes over: under the running service, the database is what it was."""
+    with store.write() as connection:
+        for table in schema.metadata.sorted_tables:
+            connection.execute(sa.delete(table))
+            if rows[table.name]:
+                connection.execute(sa.insert(table), rows[table.name])
 
 
 def put_back(folder: Path) -> None:

@@ -20,6 +20,9 @@ from fastapi import FastAPI
 
 from quietshelf.service import keys
 from quietshelf.service.app import make_app
+from quietshelf.service.inbox import Receipt
+from quietshelf.service.models import OfferBody
+from quietshelf.service.offers import OfferRequest
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 
@@ -49,7 +52,7 @@ def free_port() -> int:
 @contextmanager
 def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Client]:
     """The service in a thread of this process; the client carries an admin key, ``client.service`` is the service."""
-    options = {name: injected.pop(name) for name in list(injected) if name not in ("source", "rng", "clock")}
+    options = {name: injected.pop(name) for name in list(injected) if name not in ("source", "coins", "clock")}
     settings = Settings(
         database=database, secrets=str(folder / "secrets"), **{"poll_seconds": 0.2, "log_level": "error", **options}
     )
@@ -147,6 +150,12 @@ class Process:
     def _close(self) -> None:
         if self._process is not None and self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def visit(name: str, received: float, retry: str | None = None, **body: Any) -> OfferRequest:
+    """One visitor's request, received at that time."""
+    asked = OfferBody.model_validate({"features": [0.1, -0.2], **body})
+    return OfferRequest(name, asked, retry, Receipt(received))
 
 
 def stocked(client: httpx.Client, name: str = "teas", **changes: Any) -> None:

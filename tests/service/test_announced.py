@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.backups import copied, copied_live, failing, faultless, people, promise, put_back, released
-from tests.service.harness import FIRST, FakeClock, inline, stocked
+from tests.service.backups import (
+    copied,
+    failing,
+    faultless,
+    people,
+    promise,
+    put_back,
+    put_back_live,
+    released,
+    snapshot,
+)
+from tests.service.harness import FIRST, WINDOW, FakeClock, answered, inline, offered, stocked
+
+from quietshelf.service.restore import BURNT, LOST
 
 
 def test_no_release_while_the_epoch_file_cannot_be_written(tmp_path: Path) -> None:
@@ -23,8 +34,8 @@ def test_no_release_while_the_epoch_file_cannot_be_written(tmp_path: Path) -> No
         assert released(client, clock) == 0
         service.vault.note = real
         assert released(client, clock) == 1
-        mark = service.vault.marks["shelves"]["1"]
-        assert (mark["released"], mark["releasing"]) == (0, [])
+        mark = service.vault.epoch["shelves"]["1"]
+        assert (mark["released"], mark["announced"]) == (0, [])
 
 
 def test_marks_of_a_new_batch_are_tried_again(tmp_path: Path) -> None:
@@ -37,7 +48,7 @@ def test_marks_of_a_new_batch_are_tried_again(tmp_path: Path) -> None:
         service.vault.note = real
         for _ in range(3):
             client.get("/readyz")
-        assert service.vault.marks["shelves"]["1"]["opened"] == 0
+        assert service.vault.epoch["shelves"]["1"]["opened"] == 0
 
 
 @pytest.mark.parametrize("backup", [False, True])
@@ -54,11 +65,12 @@ def test_a_release_cut_off_before_it_was_noted_is_not_made_again(tmp_path: Path,
 
         def announce_only(*given: Any) -> None:
             real(*given)
-            vault.note = failing
+            if vault.epoch["shelves"]["1"]["announced"]:
+                vault.note = failing
 
         vault.note = announce_only
         assert released(client, clock) == 1
-        assert vault.marks["shelves"]["1"]["releasing"] == [0]
+        assert vault.epoch["shelves"]["1"]["announced"] == [0]
     if backup:
         put_back(tmp_path)
     with inline(database, tmp_path, clock=clock) as client:
@@ -73,8 +85,8 @@ def test_a_release_cut_off_before_it_was_noted_is_not_made_again(tmp_path: Path,
         assert faultless(client)
 
 
-def test_a_release_announced_but_rolled_back_is_made_by_the_same_process(tmp_path: Path) -> None:
-    """Nobody has seen its figures, and the process that goes on knows that; a process that starts does not."""
+def test_a_release_that_was_announced_and_rolled_back_is_burnt_by_the_same_process(tmp_path: Path) -> None:
+    """Whether its noise was drawn is not asked: its cost is entered, and its visitors are left out."""
     clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
     with inline(database, tmp_path, clock=clock) as client:
         vault = client.service.vault  # type: ignore[attr-defined]
@@ -84,23 +96,69 @@ def test_a_release_announced_but_rolled_back_is_made_by_the_same_process(tmp_pat
 
         def write_and_fail(*given: Any) -> None:
             real(*given)
-            failing()
+            if vault.epoch["shelves"]["1"]["announced"]:
+                failing()
 
         vault.note = write_and_fail
-        assert released(client, clock) == 0
-        assert vault.marks["shelves"]["1"]["releasing"] == [0]
-        shutil.copy(tmp_path / "secrets" / "epoch.json", tmp_path / "announced.json")
-        copied_live(tmp_path)
+        clock.time += WINDOW + 1
+        for _ in range(200):
+            if client.get("/readyz").json()["visitors_left_out"]:
+                break
         vault.note = real
-        assert released(client, clock) == 1
-        assert [event["visitors"] for event in promise(client)["events"]] == [0, 0]
-        assert faultless(client)
-    put_back(tmp_path)
-    shutil.copy(tmp_path / "announced.json", tmp_path / "secrets" / "epoch.json")
-    with inline(database, tmp_path, clock=clock) as client:
         assert released(client, clock) == 0
         assert client.get("/readyz").json()["visitors_left_out"] == FIRST
         assert [event["visitors"] for event in promise(client)["events"]] == [0, 0]
+        assert {event["detail"] for event in promise(client)["events"]} == {BURNT}
+        people(client, 2 * FIRST, prefix="later")
+        assert released(client, clock) >= 1
+        assert faultless(client)
+
+
+def test_a_release_whose_commit_is_lost_while_the_process_lives_is_not_made_again(
+    database: str, tmp_path: Path
+) -> None:
+    """R8: after a failover to a standby that lacks it, the batch is back; the epoch file knows, and it is dropped."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock, poll_seconds=3600.0) as client:
+        service = client.service  # type: ignore[attr-defined]
+        stocked(client)
+        people(client, FIRST + 2)
+        before = snapshot(service.store)
+        assert released(client, clock) == 1
+        first = client.get("/v1/shelves/teas/releases").json()["releases"][0]["score"]
+        put_back_live(service.store, before)
+        assert client.get("/v1/shelves/teas").json()["releases"] == 0  # acknowledged, and lost
+        assert released(client, clock) == 0
+        found = promise(client)
+        assert [event["visitors"] for event in found["events"]][:2] == [0, 0]
+        assert {event["detail"] for event in found["events"][:2]} == {LOST}
+        assert found["rho"] >= 4.0
+        assert found["unit"] == "visit"
+        assert client.get("/readyz").json()["visitors_left_out"] == FIRST + 2
+        people(client, 3 * FIRST, prefix="later")
+        assert released(client, clock) >= 1
+        assert all(each["score"] != first for each in client.get("/v1/shelves/teas/releases").json()["releases"])
+        assert faultless(client)
+
+
+def test_offers_that_are_lost_with_their_commit_harm_nobody(database: str, tmp_path: Path) -> None:
+    """A failover that loses offers and no release: their slots are taken by others, their answers are refused."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock, poll_seconds=3600.0) as client:
+        service = client.service  # type: ignore[attr-defined]
+        stocked(client)
+        people(client, 2)
+        before = snapshot(service.store)
+        lost = offered(client, person="lost").json()
+        put_back_live(service.store, before)
+        again = offered(client, person="another").json()
+        assert lost["offer"].split(".")[:3] == again["offer"].split(".")[:3]
+        assert answered(client, lost["offer"], None).status_code == 409
+        assert answered(client, again["offer"], None).status_code == 204
+        people(client, FIRST, prefix="later")
+        assert released(client, clock) == 1
+        assert promise(client)["unit"] == "person"
+        assert faultless(client)
 
 
 def test_a_restore_in_the_middle_of_a_release_that_was_not_full_drops_all(tmp_path: Path) -> None:
@@ -111,7 +169,7 @@ def test_a_restore_in_the_middle_of_a_release_that_was_not_full_drops_all(tmp_pa
         people(client, 3)
     epoch = tmp_path / "secrets" / "epoch.json"
     content = json.loads(epoch.read_text())
-    content["shelves"]["1"]["releasing"] = [0]
+    content["shelves"]["1"]["announced"] = [0]
     epoch.write_text(json.dumps(content))
     with inline(database, tmp_path, clock=clock) as client:
         assert client.get("/readyz").json()["epoch"] == 1

@@ -19,7 +19,10 @@ from tests.service.harness import ITEMS, Process, stocked
 from tests.studies.size import FULL, keep
 
 from quietshelf.choice.maps import feature_map
-from quietshelf.service import learning, parts, restore, schema, verify
+from quietshelf.curation.contributions import contributions
+from quietshelf.curation.fields import record_from
+from quietshelf.release.quiet import OpenBatch
+from quietshelf.service import learning, restore, schema, verify
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Ticket, Vault
@@ -117,7 +120,7 @@ def report(database: str, process: Process, shoppers: list[Shopper], back: list[
         events = learning.stored_events(connection, shelf["shelf"])
         assert verify.verify(connection, shelf) == []
     # a kill between the announcement of a release and its commit: the batch is left out, and its cost entered
-    left_out = {int(event.visitors) for event in events if event.detail == restore.UNSURE}
+    left_out = {int(event.visitors) for event in events if event.detail == restore.BURNT}
     missing = shelf["arrivals"] - len(kept) - sum(row["size"] for row in released.values())
     assert missing == 0 if not left_out else missing > 0
     tickets = {name: store.vault.ticket(name) for name in offers}
@@ -170,7 +173,8 @@ def sum_again(released: dict[int, learning.Row], tickets: dict[str, Ticket | Non
         visits = by_batch[number]
         if len(visits) < row["size"] or any(name not in shopper.chosen for shopper, name in visits):
             continue  # somebody was still waiting for an acknowledgement when the test ended
-        frozen = learning.frozen({**row, "theta": row["evaluated_at"]})
+        record = record_from(learning.from_row(row))
+        frozen = OpenBatch(number, record.size, record.theta, record.coordinates, record.scales)
         total = np.zeros(0)
         for shopper, name in visits:
             shown = [str(item) for item in shopper.offers[name]["items"]]  # type: ignore[attr-defined]
@@ -179,7 +183,7 @@ def sum_again(released: dict[int, learning.Row], tickets: dict[str, Ticket | Non
             )
             item = shopper.chosen[name]
             place = -1 if item is None else shown.index(item)
-            (one,) = parts.contributions([learning.packed(x)], [place], frozen, row["grid"])
+            (one,) = contributions([x], [place], frozen, row["grid"])
             total = one if total.size == 0 else total + one
         score = learning.unpacked(row["score"], -1)
         np.testing.assert_allclose(score, total[: score.size], rtol=1e-9, atol=1e-9)

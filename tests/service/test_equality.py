@@ -11,19 +11,21 @@ import pytest
 from tests.service.harness import WINDOW, FakeClock, answered, inline, offered
 
 from quietshelf import Shelf
+from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, NoiseSource, Simulated
 from quietshelf.service import learning, verify
 from quietshelf.service.views import look, shelf_row
+from quietshelf.shelf.testing import copied
 
 N, VISITORS = 12, 150
+COINS = Coins(b"ties fall the same way in both")
 CATALOGUE = np.random.default_rng(5).normal(size=(N, 2))
 
 
 def twin(source: NoiseSource, **options: Any) -> Shelf:
     """The embedded shelf."""
     shelf = Shelf(catalogue=CATALOGUE, feature_map="concat", visitor_scale=[1.0, 2.0], capacity=3, rho=4.0, **options)
-    shelf._start(shelf._state, source, np.random.default_rng(2))
-    return shelf
+    return copied(shelf, source=source, coins=COINS)
 
 
 def served(client: httpx.Client, **options: Any) -> None:
@@ -38,16 +40,16 @@ def served(client: httpx.Client, **options: Any) -> None:
     ("on_no_answer", "visits", "policy"), [("no-choice", 1, "quiet"), ("zero", 2, "quiet"), ("no-choice", 1, "uniform")]
 )
 def test_the_same_visitors_give_the_same_offers_estimates_and_ledger(
-    database: str, tmp_path: Path, silence: str, visits: int, policy: str
+    database: str, tmp_path: Path, on_no_answer: str, visits: int, policy: str
 ) -> None:
     """Sequential visitors, some silent, some returning, with injected noise and ties: equal bit for bit."""
     rng, clock = np.random.default_rng(9), FakeClock()
-    shelf = twin(Simulated(np.random.default_rng(1)), on_no_answer=silence, visits=visits, policy=policy)
+    shelf = twin(Simulated(np.random.default_rng(1)), on_no_answer=on_no_answer, visits=visits, policy=policy)
     source = Simulated(np.random.default_rng(1))
-    with inline(database, tmp_path, source=source, rng=np.random.default_rng(2), clock=clock) as client:
-        served(client, on_no_answer=silence, visits=visits, policy=policy, private=policy == "quiet")
+    with inline(database, tmp_path, source=source, coins=lambda _: COINS, clock=clock) as client:
+        served(client, on_no_answer=on_no_answer, visits=visits, policy=policy, private=policy == "quiet")
         for visitor in range(VISITORS):
-            clock.time += WINDOW  # a full batch is due at the next arrival, as with patience = 0
+            clock.time += WINDOW  # a full batch is due at the next arrival, as with wait_arrivals=0
             features = rng.normal(size=2).tolist()
             person = None if visits == 1 else f"person {rng.integers(60)}"
             mine, theirs = (

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.service.backups import copied, faultless, people, promise, put_back, released
 from tests.service.harness import FIRST, FakeClock, inline, stocked
 
-from quietshelf.service import epochs, schema
+from quietshelf.service import restore, schema
 from quietshelf.service.restore import LOST
 from quietshelf.service.verify import forgotten
 
@@ -20,7 +20,7 @@ def settled(client: Any) -> dict[str, Any]:
     """The epoch file, once the writer has noted the batch that opened."""
     for _ in range(3):
         assert client.get("/readyz").status_code == 200
-    found: dict[str, Any] = client.service.vault.marks
+    found: dict[str, Any] = client.service.vault.epoch
     return found
 
 
@@ -84,19 +84,21 @@ def test_a_lost_release_is_entered_at_its_full_cost(tmp_path: Path) -> None:
         assert faultless(client)
 
 
-def test_announcements_stay_until_it_is_certain_that_none_is_under_way(tmp_path: Path) -> None:
-    """A batch that opens while another process releases one must not strike off what that process announced."""
+def test_what_an_ended_process_announced_is_burnt_by_the_next_check(tmp_path: Path) -> None:
+    """R7 while running: whichever process looks next, with the file's lock, drops the batch and enters its cost."""
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=FakeClock(), poll_seconds=3600.0) as client:
         stocked(client)
         people(client, FIRST)
         store = client.service.store  # type: ignore[attr-defined]
         file = settled(client)
-        file["shelves"]["1"]["releasing"] = [0]
-        store.vault.note(file["identity"], file["epoch"], file["shelves"], file["seals"])
-        epochs.note(store)
-        assert store.vault.marks["shelves"]["1"]["releasing"] == [0]
-        epochs.note(store, settled=True)
-        assert store.vault.marks["shelves"]["1"]["releasing"] == []
+        file["shelves"]["1"]["announced"] = [0]
+        store.vault.note(file)
+        with store.vault.locked():
+            assert restore.check(store, client.service.source) == (FIRST, 1)  # type: ignore[attr-defined]
+            assert restore.check(store, client.service.source) is None  # type: ignore[attr-defined]
+        mark = store.vault.epoch["shelves"]["1"]
+        assert (mark["released"], mark["announced"]) == (0, [])
+        assert {event["detail"] for event in promise(client)["events"]} == {restore.BURNT}
 
 
 def test_a_shelf_that_only_the_epoch_file_knows_is_told(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 
 from quietshelf.cli import app
 from quietshelf.service import keys
+from quietshelf.service.inbox import Receipt
 from quietshelf.service.metrics import Metrics
-from quietshelf.service.middleware import Guard
+from quietshelf.service.middleware import Gate
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
 
@@ -102,7 +103,9 @@ def test_a_request_that_takes_too_long_is_ended() -> None:
 
     async def run() -> list[Any]:
         sent: list[Any] = []
-        guard = Guard(never, authenticate=never, metrics=Metrics(), body_limit=100, seconds=0.01)
+        limits = {"body_limit": 100, "seconds": 0.01}
+        receipts = {"stamp": lambda: Receipt(0.0), "let_go": lambda _: None}
+        guard = Gate(never, authenticate=never, metrics=Metrics(), **receipts, **limits)  # type: ignore[arg-type]
         await guard({"type": "http", "path": "/readyz", "headers": []}, never, partial(told, sent))
         return sent
 
@@ -126,7 +129,7 @@ def test_our_mistakes_say_nothing(
         stocked(client)
         monkeypatch.setattr("quietshelf.service.queries.summary", broken)
         reply = client.get("/v1/shelves/teas")
-        monkeypatch.setattr("quietshelf.service.service.Desk.take", broken)
+        monkeypatch.setattr("quietshelf.service.service.OfferTransaction.take", broken)
         second = offered(client)
     for each in (reply, second):
         assert each.status_code == 500

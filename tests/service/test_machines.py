@@ -11,11 +11,22 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
-from tests.service.harness import FIRST, ITEMS, SHELF, WINDOW, FakeClock, Process, answered, inline, offered, stocked
+from tests.service.harness import (
+    FIRST,
+    ITEMS,
+    SHELF,
+    WINDOW,
+    FakeClock,
+    Process,
+    answered,
+    inline,
+    offered,
+    stocked,
+    visit,
+)  # fmt: skip
 
 from quietshelf.service import app, queries, schema, shelves, verify
-from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
-from quietshelf.service.offers import Visit
+from quietshelf.service.models import ItemBody, ShelfBody
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import SteadyClock, Store
@@ -29,9 +40,8 @@ def machine(database: str, folder: Path, clock: FakeClock, **options: Any) -> Se
 
 def visitors(service: Service, count: int, then: Exception | None = None) -> None:
     """So many, in one transaction, which ``then`` may spoil."""
-    body = OfferBody.model_validate({"features": [0.1, -0.2]})
     with service.store.write() as connection:
-        service.place(connection, [Visit("teas", body) for _ in range(count)])
+        service.place(connection, [visit("teas", service.store.local_now(0.0)) for _ in range(count)])
         if then is not None:
             raise then
 
@@ -102,12 +112,12 @@ def test_a_view_is_kept_only_of_what_was_committed(tmp_path: Path) -> None:
     shop(service)
     with pytest.raises(RuntimeError, match="cut off"):
         visitors(service, 1, then=RuntimeError("cut off"))
-    service._settled(False)
+    service._settled(False, [])
     assert not service._views
     visitors(service, 1)
     assert not service._views
-    service._settled(True)
-    assert service._views["teas"].state.learner is not None
+    service._settled(True, [])
+    assert service._views["teas"].learner is not None
     service.store.close()
 
 

@@ -12,18 +12,21 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from tests.service.conftest import fresh_postgres
-from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offered, stocked
+from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offered, stocked, visit
 
-from quietshelf.service import answers, schema, shelves, writer
-from quietshelf.service.answers import Answer
+from quietshelf.service import answers, learning, schema, shelves, writer
+from quietshelf.service.answers import Choice
+from quietshelf.service.inbox import Receipt
+from quietshelf.service.keys import Key
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
-from quietshelf.service.offers import Visit
 from quietshelf.service.problems import Frozen, OfferExpired, Unavailable
 from quietshelf.service.releaser import Outcome, release_one
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
+from quietshelf.service.views import shelf_row
 from quietshelf.service.writer import Writer
 
+ADMIN = Key("id", "test", "", frozenset({"admin"}), None)
 RHO = 1e3
 """Large, so that batches are small."""
 
@@ -46,75 +49,73 @@ def service(postgres: Any, tmp_path: Path, clock: FakeClock) -> Iterator[Service
     found.store.close()
 
 
-def visit(name: str) -> Visit:
-    return Visit(name, OfferBody.model_validate({"features": [0.1, -0.2]}))
-
-
-def fill(service: Service, name: str, batches: int) -> list[dict[str, Any]]:
+def fill(service: Service, name: str, batches: int, now: float) -> list[dict[str, Any]]:
     """Visitors until so many batches are full."""
     made = []
     while True:
         with service.store.write() as connection:
-            made += service.place(connection, [visit(name)])
+            made += service.place(connection, [visit(name, now)])
         with service.store.read() as connection:
-            row = connection.execute(sa.select(schema.shelves).where(schema.shelves.c.name == name)).one()
-        if row.opened == batches - 1 and not row.open:
-            return made
+            shelf = shelf_row(connection, name)["shelf"]
+            if sum(batch.full for batch in learning.batches(connection, shelf)) == batches:
+                return made
 
 
 def test_an_answer_in_flight_does_not_change_the_order_of_releases(service: Service, clock: FakeClock) -> None:
     """The releaser waits for it; the batch after it is not released in its place."""
-    fill(service, "zinc", 2)
+    fill(service, "zinc", 2, clock.time)
     clock.time += WINDOW
     found: list[Outcome | None] = []
-    thread = threading.Thread(target=lambda: found.append(_release(service)))
+    thread = threading.Thread(target=lambda: found.append(_release(service, clock)))
     with service.store.write() as connection:
         connection.execute(answers._BATCH_SHARED, {"of_shelf": 1, "of_batch": 0}).all()
         thread.start()
         _until_somebody_waits(service)
         assert found == []
     thread.join()
-    found.append(_release(service))
+    found.append(_release(service, clock))
     assert [(each.batch, each.released) for each in found if each is not None] == [(0, True), (1, True)]
 
 
 def test_a_late_answer_does_not_wait_and_is_not_waited_for(service: Service, clock: FakeClock) -> None:
     """It is refused without a lock: at once while a release is under way, and no release waits for it."""
-    offer = fill(service, "zinc", 1)[0]
+    offer = fill(service, "zinc", 1, clock.time)[0]
     ticket = service.vault.ticket(offer["offer"])
     assert ticket is not None
     clock.time += WINDOW
+    late = Choice(ticket, None, Receipt(clock.time))
     with service.store.write() as first:
         first.execute(answers._BATCH.with_for_update(), {"of_shelf": 1, "of_batch": 0}).all()
         with service.store.write() as second:
             second.exec_driver_sql("SET LOCAL lock_timeout = '5s'")  # an answer that waits is to fail, not to hang
-            assert isinstance(answers.take(second, service.store, [Answer(ticket, None)])[0], OfferExpired)
+            assert isinstance(answers.take(second, service.store, [late])[0], OfferExpired)
     with service.store.write() as connection:
-        answers.take(connection, service.store, [Answer(ticket, None)])
-        outcome = _release(service)
+        answers.take(connection, service.store, [late])
+        outcome = _release(service, clock)
     assert outcome is not None
     assert outcome.batch == 0
 
 
 def test_a_batch_is_never_released_before_an_older_one(service: Service, clock: FakeClock) -> None:
     """Even if the older one is not due."""
-    fill(service, "zinc", 2)
+    fill(service, "zinc", 2, clock.time)
     table = schema.batches
     with service.store.write() as connection:
         connection.execute(sa.update(table).where(table.c.batch == 0).values(window=2 * WINDOW))
     clock.time += WINDOW
-    assert _release(service) is None
+    assert _release(service, clock) is None
 
 
-def test_transactions_of_several_processes_touch_one_shelf_each(service: Service) -> None:
+def test_transactions_of_several_processes_touch_one_shelf_each(service: Service, clock: FakeClock) -> None:
     """Where others write too, jobs are grouped by operation and shelf, so that no two transactions can deadlock."""
-    ticket = service.vault.ticket(fill(service, "zinc", 1)[0]["offer"])
+    ticket = service.vault.ticket(fill(service, "zinc", 1, clock.time)[0]["offer"])
     assert ticket is not None
-    given = [Answer(ticket, None), Answer(ticket._replace(shelf=2), None)]
+    receipt = Receipt(clock.time)
+    given = [Choice(ticket, None, receipt), Choice(ticket._replace(shelf=2), None, receipt)]
     loop = asyncio.new_event_loop()
     payloads: list[tuple[writer.Operation, Any]] = [
-        *((service.place, visit(name)) for name in ("zinc", "acid", "zinc")),
-        *((service.take_answers, answer) for answer in (*given, given[0])),
+        *((service.place, visit(name, clock.time)) for name in ("zinc", "acid", "zinc")),
+        *((service.take_choices, answer) for answer in (*given, given[0])),
         *((service.each, step) for step in (lambda _: None, lambda _: None)),
     ]
     jobs = [writer.Job(operation, payload, loop, loop.create_future()) for operation, payload in payloads]
@@ -132,9 +133,7 @@ def test_two_processes_and_two_shelves_do_not_deadlock(postgres: Any, tmp_path: 
     async def visits(service: Service, name: str) -> None:
         for _ in range(12):
             made = await service.offer(name, OfferBody.model_validate({"features": [0.1, -0.2]}), None)
-            ticket = service.vault.ticket(made["offer"])
-            assert ticket is not None
-            await service.writer.submit(service.take_answers, Answer(ticket, None))
+            await service.choose(made["offer"], None, ADMIN)
 
     async def run() -> None:
         for name in ("zinc", "acid"):
@@ -212,8 +211,8 @@ def test_a_full_queue_refuses_at_once(service: Service, monkeypatch: pytest.Monk
     assert isinstance(found[2], Unavailable)
 
 
-def _release(service: Service) -> Outcome | None:
-    return release_one(service.store, service.source, forget_before=0.0)
+def _release(service: Service, clock: FakeClock) -> Outcome | None:
+    return release_one(service.store, service.source, upto=clock.time, forget_before=0.0, announced=lambda *_: None)
 
 
 def _until_somebody_waits(service: Service) -> None:

@@ -11,14 +11,20 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
-from tests.service.harness import FIRST, WINDOW, FakeClock, answered, inline, offered, stocked
+from tests.service.harness import FIRST, SHELF, WINDOW, FakeClock, answered, inline, offered, stocked
 
 from quietshelf.accounting import BudgetExceeded
 from quietshelf.release.quiet import Learner
 from quietshelf.service import schema, verify
 from quietshelf.service.releaser import release_one
+from quietshelf.service.restore import BURNT
 from quietshelf.service.store import SteadyClock
 from quietshelf.service.views import shelf_row
+
+
+def released_by(service: Any, now: float) -> Any:
+    """What one releaser finds to release by then."""
+    return release_one(service.store, service.source, upto=now, forget_before=1e9, announced=lambda *_: None)
 
 
 def figures(client: httpx.Client) -> tuple[int, int]:
@@ -136,10 +142,7 @@ def test_many_releasers_release_a_batch_once(database: str, tmp_path: Path) -> N
         service = client.service  # type: ignore[attr-defined]
         clock.time += WINDOW
         found: list[Any] = []
-        threads = [
-            threading.Thread(target=lambda: found.append(release_one(service.store, service.source, forget_before=1e9)))
-            for _ in range(8)
-        ]
+        threads = [threading.Thread(target=lambda: found.append(released_by(service, clock.time))) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -159,7 +162,7 @@ def test_a_refused_budget_releases_nothing(tmp_path: Path, monkeypatch: pytest.M
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=clock) as client:
         stocked(client)
         fill(client)
-        monkeypatch.setattr(Learner, "close", refuse)
+        monkeypatch.setattr(Learner, "charge", refuse)
         clock.time += WINDOW
         offered(client)
         assert figures(client) == (FIRST + 1, 0)
@@ -168,10 +171,10 @@ def test_a_refused_budget_releases_nothing(tmp_path: Path, monkeypatch: pytest.M
             assert connection.execute(sa.select(schema.offers.c.batch)).scalars().all() == [1]
 
 
-def test_a_failure_within_the_release_leaves_everything_as_it_was(
+def test_a_failure_after_the_noise_is_drawn_burns_the_batch(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Noise was drawn but not stored: nothing is published, and the next attempt releases the batch once."""
+    """R7: nothing is published, the cost is entered, and the batch is never drawn again; the next one is released."""
     clock = FakeClock()
     with inline(database, tmp_path, clock=clock) as client:
         stocked(client)
@@ -188,7 +191,23 @@ def test_a_failure_within_the_release_leaves_everything_as_it_was(
             assert tried.wait(30)
             assert figures(client) == (FIRST, 0)
             assert client.get("/v1/shelves/teas/releases").json() == {"releases": []}
+        draws = []
+        real = client.service.source.draw  # type: ignore[attr-defined]
+        monkeypatch.setattr(client.service.source, "draw", lambda *given: draws.append(given) or real(*given))  # type: ignore[attr-defined, func-returns-value]
+        for _ in range(100):
+            if client.get("/readyz").json()["visitors_left_out"]:
+                break
+            time.sleep(0.05)
+        assert client.get("/readyz").json()["visitors_left_out"] == FIRST
+        assert draws == []
+        burnt = client.get("/v1/shelves/teas/privacy").json()
+        assert [event["visitors"] for event in burnt["events"]] == [0, 0]
+        assert {event["detail"] for event in burnt["events"]} == {BURNT}
+        assert burnt["rho"] == pytest.approx(SHELF["rho"])
+        fill(client, 2 * FIRST)
+        clock.time += WINDOW
         wait_for(client, 1)
+        assert len(draws) == 2  # one score, one information
         with client.service.store.read() as connection:  # type: ignore[attr-defined]
             assert verify.verify(connection, shelf_row(connection, "teas")) == []
 
@@ -229,10 +248,10 @@ def test_a_releaser_who_comes_early_finds_nothing_to_release(tmp_path: Path) -> 
         fill(client, FIRST - 1)
         with service.store.write() as connection:
             connection.execute(sa.update(schema.batches).values(full_at=clock.time - 10 * WINDOW))
-        assert release_one(service.store, service.source, forget_before=1e9) is None
+        assert released_by(service, clock.time) is None
         fill(client, 1)
         clock.time += 0.99 * WINDOW
-        assert release_one(service.store, service.source, forget_before=1e9) is None
+        assert released_by(service, clock.time) is None
         assert figures(client) == (FIRST, 0)
 
 

@@ -1,4 +1,4 @@
-"""Small shops for the tests of `Shelf`: injected noise and tie-breaking, so that runs can be compared."""
+"""Small shops for the tests of `Shelf`: injected noise and coins, so that runs can be compared."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from quietshelf import Shelf
+from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import NoiseSource, Simulated
+from quietshelf.shelf.state import Slots
+from quietshelf.shelf.testing import copied, state_of
 
 N, D, K = 8, 2, 3
 
 
-def shop(*, seed: int = 0, source: NoiseSource | None = None, real: bool = False, **options: Any) -> Shelf:
-    """A shelf of 8 items, with injected noise and tie-breaking unless ``real``."""
+def shop(
+    *, seed: int = 0, source: NoiseSource | None = None, real: bool = False, keyed: bool = False, **options: Any
+) -> Shelf:
+    """A shelf of 8 items, with injected noise and coins unless ``real``; ``keyed`` leaves it its own coins."""
     settings: dict[str, Any] = {"items": N, "dim": D, "capacity": K, "rho": 4.0} | options
     if "catalogue" in settings:
         settings.pop("items"), settings.pop("dim")
@@ -22,13 +27,25 @@ def shop(*, seed: int = 0, source: NoiseSource | None = None, real: bool = False
     if real:
         return shelf
     noise = Simulated(np.random.default_rng(seed)) if source is None else source
-    shelf._start(shelf._state, noise, np.random.default_rng(seed + 1))
-    return shelf
+    return copied(shelf, source=noise, coins=None if keyed else Coins(b"coins of shop %d" % seed))
 
 
 def first_batch(shelf: Shelf, dim: int = D) -> int:
     """Visitors in the first batch."""
-    return shelf._state.settings.learning(declared=False).batch_size(dim, None)
+    return state_of(shelf).settings.learning(declared=False).batch_size(dim, None)
+
+
+def open_slots(shelf: Shelf) -> Slots:
+    """The batch that takes slots, with what is raw in it."""
+    slots = state_of(shelf).open
+    assert slots is not None
+    return slots
+
+
+def rows_of(shelf: Shelf, offer: str) -> Any:
+    """The features kept for an offer that is not released; None if there are none."""
+    (found,) = [slots.kept[offer].rows for slots in state_of(shelf).slots if offer in slots.kept]
+    return found
 
 
 def visit(shelf: Shelf, rng: np.random.Generator, **options: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.shelf.shops import K, N, shop
+from tests.shelf.shops import K, N, rows_of, shop
 
 from quietshelf.choice.maps import feature_map
 from quietshelf.release.geometry import catalogue_curvature
@@ -17,7 +17,7 @@ def test_catalogue_shelf_freezes_the_declared_geometry_at_the_first_offer() -> N
     shelf = shop(catalogue=CATALOGUE, feature_map="concat", visitor_scale=[1.0, 2.0])
     shelf.retire(0)
     shelf.offer([0.1, 0.2])
-    learner = shelf._state.learner
+    learner = shelf.learner
     assert learner is not None
     expected = catalogue_curvature(CATALOGUE[1:], feature_map("concat"), visitor_scale=[1.0, 2.0], capacity=K)
     assert learner.curvature.shape == (5, 5)
@@ -25,8 +25,9 @@ def test_catalogue_shelf_freezes_the_declared_geometry_at_the_first_offer() -> N
     before = learner.curvature
     shelf.add(np.full((3, 2), 50.0))
     shelf.offer([0.1, 0.2])
-    assert shelf._state.learner.curvature is before  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="features must have length 2, as before, got length=3"):
+    assert shelf.learner is learner
+    assert learner.curvature is before
+    with pytest.raises(ValueError, match="features must have length 2, got length=3"):
         shelf.offer([0.1, 0.2, 0.3])
 
 
@@ -34,10 +35,10 @@ def test_items_come_change_and_go_and_offers_keep_what_they_used() -> None:
     """New items can be shown, retired and unavailable ones cannot, and a change does not reach back."""
     shelf = shop(catalogue=CATALOGUE, feature_map="item")
     offer = shelf.offer()
-    used = shelf._state.open.slots[offer.id].rows.copy()  # type: ignore[union-attr]
+    used = rows_of(shelf, offer.id).copy()
     for item in offer.items:
         shelf.change(item, features=[9.0, 9.0], revenue=2.0)
-    np.testing.assert_array_equal(shelf._state.open.slots[offer.id].rows, used)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(rows_of(shelf, offer.id), used)
     (new,) = shelf.add([[0.0, 0.0]], revenue=3.0)
     assert new == N
     assert new in shelf.offer(required=[new]).items

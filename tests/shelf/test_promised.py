@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.shelf.shops import D, K, N, first_batch, run, shop
+from tests.shelf.shops import D, K, N, first_batch, open_slots, rows_of, run, shop
 
 from quietshelf import Shelf
-from quietshelf.accounting import Assumption, gaussian
-from quietshelf.curation.persons import Persons
 from quietshelf.release.geometry import coordinates, unknown_curvature
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
-from quietshelf.release.quiet import Quiet
-from quietshelf.shelf.state import addressed
+from quietshelf.shelf.testing import state_of
 from quietshelf.statistics import Shown, contribution, svec
 
 
@@ -27,13 +24,12 @@ def test_a_person_counts_as_often_as_allowed_and_once_a_batch() -> None:
     counted = []
     for t in range(4 * size):
         offer = shelf.offer(rng.normal(size=(N, D)), person="anna" if t % 3 == 0 else f"visitor {t}")
-        batch = shelf._state.batch_of(offer.id)
         if t % 3 == 0:
-            counted.append((batch.frozen.number, batch.slots[offer.id].rows is not None))
+            counted.append((int(offer.id.partition("-")[0]), rows_of(shelf, offer.id) is not None))
     assert sum(counts for _, counts in counted) == 2
     assert len({number for number, counts in counted if counts}) == 2
     assert shelf.privacy().rho == pytest.approx(8.0)
-    assert "anna" not in repr(shelf._state.persons.counted)
+    assert "anna" not in repr(state_of(shelf).persons.counted)
 
 
 def test_promise_is_to_persons_only_if_all_are_named() -> None:
@@ -133,7 +129,7 @@ def test_contributions_are_on_the_grid_of_the_noise() -> None:
     """Else the fraction of a grid step would leave without noise: every sum is a whole number of steps."""
     shelf = shop(real=True)
     run(shelf, 10)
-    total = shelf._state.open.finish("no-choice")  # type: ignore[union-attr]
+    total = open_slots(shelf).finished("no-choice")
     for part in (total.score / GRID, total.information / GRID):
         np.testing.assert_array_equal(part, np.rint(part))
         assert part.any()
@@ -144,19 +140,8 @@ def test_features_are_dropped_once_their_contribution_is_summed() -> None:
     shelf = shop()
     answered, waiting = shelf.offer(np.ones((N, D))), shelf.offer(np.ones((N, D)))
     shelf.choose(answered.id, None)
-    slots = shelf._state.open.slots  # type: ignore[union-attr]
-    assert slots[answered.id].rows is None
-    assert slots[waiting.id].rows is not None
-
-
-def test_hashes_of_persons_need_a_key_that_is_new_for_every_shelf() -> None:
-    """The same name is another hash elsewhere; with the key it is the same."""
-    one, other = Persons(), Persons()
-    again = Persons(one.key)
-    for each in (one, other, again):
-        assert each.admit("anna", batch=0, visits=1)
-    assert one.counted.keys().isdisjoint(other.counted)
-    assert one.counted == again.counted
+    assert rows_of(shelf, answered.id) is None
+    assert rows_of(shelf, waiting.id) is not None
 
 
 def test_offer_ids_cannot_be_foreseen() -> None:
@@ -170,21 +155,9 @@ def test_a_waiting_batch_is_released_in_the_coordinates_it_opened_with() -> None
     """Opened before the first release and released after it, the second batch keeps theta and coordinates."""
     shelf = shop(wait_arrivals=5)
     run(shelf, first_batch(shelf) + 1)
-    frozen = shelf._state.open.frozen  # type: ignore[union-attr]
+    frozen = open_slots(shelf).batch.frozen
     run(shelf, frozen.size + 10)
-    _, second, *_ = shelf._state.learner.records  # type: ignore[union-attr]
+    assert shelf.learner is not None
+    _, second, *_ = shelf.learner.records
     np.testing.assert_array_equal(second.theta, frozen.theta)
     np.testing.assert_array_equal(second.coordinates, frozen.coordinates)
-
-
-def test_an_estranged_ledger_promises_nothing_to_persons() -> None:
-    """Whatever the cap was: to a visit, at the cost of one release, as one more batch."""
-    known = Quiet(rho=3.0, visits=3, unit="person").ledger(Simulated(np.random.default_rng(0)))
-    spent = [
-        gaussian("score", sensitivity=2**0.5, noise=1.0, visitors=batch, assumption=Assumption.EXACT_GRID)
-        for batch in range(3)
-    ]
-    found = addressed(known.spend(*spent), arrivals=3, anonymous=0, estranged="why", rho_per_release=1.0)
-    assert (found.unit, found.visits) == ("visit", 1)
-    assert found.rho == pytest.approx(1.0)
-    assert found.events[-1].visitors == 3

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shelf.shops import D, N, first_batch, open_shop, shop, visit
+from tests.shelf.shops import D, N, first_batch, open_shop, open_slots, shop, visit
 
 from quietshelf import Shelf
 from quietshelf.shelf import AnswerConflict, OfferExpired, OpenBatchDropped
-from quietshelf.shelf.saved import Claim
+from quietshelf.shelf.saved import ResumeToken
 
 
 def resumed(path: Path, like: Shelf) -> Shelf:
-    """Load with the noise and tie-breaking that the saved shelf would have gone on with."""
-    return Shelf._loaded(path, copy.deepcopy(like._source), copy.deepcopy(like._rng))
+    """Load with the noise that the saved shelf would have gone on with; its coins are in the file's key."""
+    return Shelf._loaded(path, copy.deepcopy(like._source))
 
 
 @settings(max_examples=25)
@@ -40,7 +40,7 @@ def test_save_load_and_go_on_equals_go_on(
 ) -> None:
     """Wherever it is saved, the loaded shelf offers, learns and spends exactly as the one that was not."""
     path = tmp_path_factory.mktemp("shelf") / "shop.shelf"
-    one, rng = shop(seed=seed, wait_arrivals=wait_arrivals, **options), np.random.default_rng(seed)
+    one, rng = shop(seed=seed, keyed=True, wait_arrivals=wait_arrivals, **options), np.random.default_rng(seed)
 
     def who(t: int) -> dict[str, Any]:
         return {"person": f"p{t % 20}"} if options else {}
@@ -49,7 +49,7 @@ def test_save_load_and_go_on_equals_go_on(
         visit(one, rng, **who(t))
     one.save(path)
     other = resumed(path, one)
-    one._claim = None  # what happens if the first goes on as well is another test
+    one._token = None  # what happens if the first goes on as well is another test
     again = copy.deepcopy(rng)
     for t in range(before, before + after):
         a, b = visit(one, rng, **who(t)), visit(other, again, **who(t))
@@ -68,8 +68,7 @@ def test_pending_answers_survive_a_save(tmp_path: Path) -> None:
     loaded.choose(offer.id, offer.items[0])
     with pytest.raises(AnswerConflict):
         loaded.choose(offer.id, None)
-    assert loaded._state.open is not None
-    assert np.any(loaded._state.open.total.score)
+    assert np.any(open_slots(loaded).sum[:D])
 
 
 def test_a_second_load_drops_the_open_batch_and_says_so(tmp_path: Path) -> None:
@@ -81,20 +80,20 @@ def test_a_second_load_drops_the_open_batch_and_says_so(tmp_path: Path) -> None:
         first = Shelf.load(path)
     with pytest.warns(OpenBatchDropped, match="5 visitors who were not released yet are left out"):
         second = Shelf.load(path)
-    assert len(list(first._state.batches)) == 1
-    assert not list(second._state.batches)
+    assert len(first.batches) == 1
+    assert not second.batches
 
 
-@pytest.mark.parametrize("with_claim", [False, True])
-def test_a_copy_drops_the_open_batch(tmp_path: Path, with_claim: bool) -> None:
-    """A copied or restored file, with or without its claim, resumes nothing; the original still does."""
+@pytest.mark.parametrize("with_token", [False, True])
+def test_a_copy_drops_the_open_batch(tmp_path: Path, with_token: bool) -> None:
+    """A copied or restored file, with or without its token, resumes nothing; the original still does."""
     path, backup = tmp_path / "shop", tmp_path / "backup"
     open_shop(path)
     shutil.copy2(path, backup)
     shutil.copy2(str(path) + ".key", str(backup) + ".key")
-    if with_claim:
-        (claim,) = tmp_path.glob("shop.open-*")
-        shutil.copy2(claim, tmp_path / claim.name.replace("shop", "backup", 1))
+    if with_token:
+        (token,) = tmp_path.glob("shop.open-*")
+        shutil.copy2(token, tmp_path / token.name.replace("shop", "backup", 1))
     with pytest.warns(OpenBatchDropped):
         Shelf.load(backup)
     with warnings.catch_warnings():
@@ -130,9 +129,7 @@ def test_a_shelf_whose_save_was_resumed_elsewhere_gives_its_open_batch_up(tmp_pa
     """Whoever resumes first owns the visitors: the shelf that saved and goes on later starts a new batch."""
     path = tmp_path / "shop"
     shelf = open_shop(path)
-    offer = shelf._state.open
-    assert offer is not None
-    pending = next(iter(offer.slots))
+    pending = next(iter(open_slots(shelf).kept))
     Shelf.load(path)
     with pytest.warns(OpenBatchDropped, match="they were resumed from the last save"):
         shelf.offer(np.ones((N, D)))
@@ -149,9 +146,9 @@ def test_dropped_batches_do_not_make_the_next_one_larger(tmp_path: Path) -> None
     with pytest.warns(OpenBatchDropped):
         late = Shelf.load(path)
     late.offer(np.ones((N, D)))
-    assert late._state.open is not None
-    assert late._state.open.frozen.size == size
-    assert late._state.open.frozen.number == 1
+    (batch,) = late.batches
+    assert batch.frozen.size == size
+    assert batch.frozen.number == 1
 
 
 def test_a_stale_load_owns_up_to_what_it_cannot_know(tmp_path: Path) -> None:
@@ -173,8 +170,8 @@ def test_a_stale_load_owns_up_to_what_it_cannot_know(tmp_path: Path) -> None:
     assert Shelf.load(path).privacy().unit == "visit"
 
 
-def test_an_io_error_keeps_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the claim cannot be taken back for now, the offer fails and the next one tries again: nobody else resumes."""
+def test_an_io_error_keeps_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the token cannot be taken back for now, the offer fails and the next one tries again: nobody else resumes."""
     path = tmp_path / "shop"
     shelf = open_shop(path)
 
@@ -214,7 +211,7 @@ def test_a_forked_child_gives_the_open_batch_up() -> None:
     assert shelf.offer(np.ones((N, D))).release == 1
 
 
-def test_another_owner_keeps_its_claim(tmp_path: Path) -> None:
+def test_another_owner_keeps_its_token(tmp_path: Path) -> None:
     """A stale shelf that goes on does not cost the new owner its open batch."""
     path = tmp_path / "shop"
     first = open_shop(path)
@@ -226,7 +223,7 @@ def test_another_owner_keeps_its_claim(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         third = Shelf.load(path)
-    assert sum(len(batch.slots) for batch in third._state.batches) == 6
+    assert sum(batch.taken for batch in third.batches) == 6
 
 
 def test_batches_rounded_for_other_noise_are_dropped(tmp_path: Path) -> None:
@@ -240,19 +237,19 @@ def test_batches_rounded_for_other_noise_are_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("altered", ["inode", "changed"])
-def test_a_claim_is_known_by_inode_and_change_time(tmp_path: Path, altered: str) -> None:
+def test_a_token_is_known_by_inode_and_change_time(tmp_path: Path, altered: str) -> None:
     """Either one that differs makes it a copy; it is gone all the same."""
-    claim = Claim.leave(tmp_path / "claim")
-    assert not replace(claim, **{altered: getattr(claim, altered) + 1}).take()
-    assert not claim.take()
-    assert Claim.leave(tmp_path / "claim").take()
+    token = ResumeToken.leave(tmp_path / "token")
+    assert not replace(token, **{altered: getattr(token, altered) + 1}).take()
+    assert not token.take()
+    assert ResumeToken.leave(tmp_path / "token").take()
 
 
-def test_a_claim_is_gone_from_the_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a power cut it must not be there again: the folder is synced when the claim has left it."""
-    claim, synced = Claim.leave(tmp_path / "claim"), []
+def test_a_token_is_gone_from_the_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut it must not be there again: the folder is synced when the token has left it."""
+    token, synced = ResumeToken.leave(tmp_path / "token"), []
     monkeypatch.setattr("quietshelf.shelf.saved.sync_folder", lambda folder: synced.append(os.listdir(folder)))
-    assert claim.take()
+    assert token.take()
     assert synced == [[]]
 
 

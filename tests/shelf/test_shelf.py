@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from tests.shelf.shops import D, K, N, first_batch, run, shop
+from tests.shelf.shops import D, K, N, first_batch, open_slots, run, shop
 
 from quietshelf import Shelf
 from quietshelf.choice.features import Dense
@@ -16,6 +16,7 @@ from quietshelf.release.geometry import unknown_curvature
 from quietshelf.release.noise import Noiseless, Simulated
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.shelf import AnswerConflict, OfferExpired, ShelfError, UnknownOffer
+from quietshelf.shelf.testing import state_of
 from quietshelf.types import Context, Round
 
 
@@ -41,7 +42,7 @@ def test_release_comes_with_the_first_arrival_after_the_last_slot() -> None:
 
 
 @pytest.mark.parametrize("wait_arrivals", [1, 5, 40])
-def test_patience_waits_for_arrivals_and_never_for_answers(wait_arrivals: int) -> None:
+def test_wait_arrivals_waits_for_arrivals_and_never_for_answers(wait_arrivals: int) -> None:
     """The release comes so many arrivals later, whether everybody answered or nobody did."""
     for answers in (True, False):
         shelf = shop(wait_arrivals=wait_arrivals)
@@ -63,8 +64,9 @@ def test_late_answers_count_until_their_batch_is_released() -> None:
     rng = np.random.default_rng(1)
     late = offers[-1]
     shelf.offer(rng.normal(size=(N, D)))
-    answered = shelf._state.waiting[0].slots[late.id].answer
-    shelf.choose(late.id, None if answered < 0 else answered)
+    answered = state_of(shelf).waiting[0].kept[late.id].answer
+    assert answered is not None
+    shelf.choose(late.id, None if answered < 0 else late.items[answered])
     for _ in range(2):
         shelf.offer(rng.normal(size=(N, D)))
     for choice in (None, late.items[0], 999):
@@ -77,11 +79,11 @@ def test_the_same_answer_again_is_fine_and_another_is_refused() -> None:
     shelf = shop()
     offer = shelf.offer(np.ones((N, D)))
     shelf.choose(offer.id, offer.items[0])
-    total = shelf._state.open.total  # type: ignore[union-attr]
+    total = open_slots(shelf).sum
     shelf.choose(offer.id, offer.items[0])
     with pytest.raises(AnswerConflict, match="choice must be the one given before"):
         shelf.choose(offer.id, None)
-    assert shelf._state.open.total is total  # type: ignore[union-attr]
+    assert open_slots(shelf).sum is total
 
 
 def test_unknown_offers_and_items_not_shown_are_refused() -> None:
@@ -97,7 +99,7 @@ def test_unknown_offers_and_items_not_shown_are_refused() -> None:
     missing = next(i for i in range(N) if i not in offer.items)
     with pytest.raises(ValueError, match="choice must be None or one of the items shown"):
         shelf.choose(offer.id, missing)
-    with pytest.raises(ValueError, match="choice must be a whole number from 0 on, got choice=-1"):
+    with pytest.raises(ValueError, match="item must be a whole number from 0 on, got item=-1"):
         shelf.choose(offer.id, -1)
     shelf.choose(offer.id, offer.items[1])
 
@@ -122,16 +124,17 @@ def test_shelf_equals_the_curator_on_the_same_visitors() -> None:
     assert shelf.estimate().releases == len(curator.learner.records) >= 3
 
 
-def test_silence_is_a_choice_of_nothing_or_nothing_at_all() -> None:
+def test_no_answer_is_a_choice_of_nothing_or_nothing_at_all() -> None:
     """By rule: silent visitors count as choosing none, or contribute zero."""
     x = np.random.default_rng(0).normal(size=(40, N, D))
     scores = {}
-    for silence in ("no-choice", "zero"):
-        shelf = shop(on_no_answer=silence, source=Noiseless())
+    for on_no_answer in ("no-choice", "zero"):
+        shelf = shop(on_no_answer=on_no_answer, source=Noiseless())
         for t in range(first_batch(shelf) + 1):
             shelf.offer(x[t])
-        (record,) = shelf._state.learner.records  # type: ignore[union-attr]
-        scores[silence] = np.linalg.norm(record.score)
+        assert shelf.learner is not None
+        (record,) = shelf.learner.records
+        scores[on_no_answer] = np.linalg.norm(record.score)
     assert scores["zero"] == 0.0
     assert scores["no-choice"] > 0.0
 
@@ -140,7 +143,7 @@ def test_an_empty_offer_still_takes_a_slot() -> None:
     """Nothing to show is an arrival like any other."""
     shelf = shop()
     for _ in range(first_batch(shelf)):
-        offer = shelf.offer(np.ones((N, D)), available=[])
+        offer = shelf.offer(np.ones((N, D)), candidates=[])
         assert offer.items == ()
         shelf.choose(offer.id, None)
     assert shelf.offer(np.ones((N, D))).release == 1
@@ -204,8 +207,8 @@ def test_threads_neither_lose_nor_repeat_slots() -> None:
         thread.join()
     assert not failures
     assert len(set(offers)) == shelf.arrivals == 480
-    learner = shelf._state.learner
-    assert learner is not None
-    released = sum(record.size for record in learner.records)
-    assert released + sum(len(batch.slots) for batch in shelf._state.batches) == 480
+    assert shelf.learner is not None
+    released = sum(record.size for record in shelf.learner.records)
+    assert released + sum(len(slots.kept) for slots in state_of(shelf).slots) == 480
+    assert released + sum(batch.taken for batch in shelf.batches) == 480
     assert shelf.privacy().rho == pytest.approx(4.0)

@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     @property
     def due_at(self) -> float:
         """R5: when it is released, and the time its release is published with, whenever the work is done."""
-        return math.inf if self.full_at is None else self.full_at + self.window
+        return math.inf if self.full_at is None or not self.full else self.full_at + self.window
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,10 @@ class Service:
         transaction = OfferTransaction(connection, self.vault, self.source, coins, row, view, self._waits)
         replies = transaction.take(requests)
         self._fresh[name] = transaction.view
-        if transaction.opened_or_filled:  # the epoch file and the next release have to know
-            self._opened, self._look_at = True, 0.0
+        if transaction.opened_or_filled:  # the epoch file has to know
+            self._opened = True
+        if transaction.opened_or_filled or transaction.blocked:  # what is due next has changed, or was not known here
+            self._look_at = 0.0
         return replies
 
     def _waits(self, due: float) -> bool:
@@ -249,11 +251,13 @@ class Service:
 
         Whatever failed since the last time is settled first: a batch that was announced then is burnt (R7).
         """
-        if self._left_to_another():
+        if not self.settings.releaser:
             return False
         self._unclean = True
         with self.vault.locked():
             self._check_memory()
+            if self._left_to_another():
+                return False
             old, announced = self.settings.retry_hours * HOUR, partial(epochs.announce, self.store)
             upto = self.inbox.time()
             outcome = release_one(self.store, self.source, upto=upto, forget_before=old, announced=announced)

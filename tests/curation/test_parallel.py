@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.release.learners import simulated, started
+from tests.release.learners import opened, simulated, started
 
 from quietshelf.choice.features import Dense
 from quietshelf.curation.parallel import QuietCurator
@@ -37,11 +37,11 @@ def test_noiseless_learner_follows_the_statistic_and_reads_infinite() -> None:
     source = Noiseless()
     rounds = visitors(1, 21, (), 3, 3)
     curator = QuietCurator(started(Quiet(rho=1.0), 3, source), source)
-    opened = curator.batch
+    frozen = curator.batch.frozen
     for item in rounds:
         curator.observe(item)
     seen = [Shown(r.context.features.rows(r.assortment), r.assortment >= 0, r.choice) for r in rounds]
-    pairs = [contribution(s, opened.theta, opened.coordinates) for s in seen]
+    pairs = [contribution(s, frozen.theta, frozen.coordinates) for s in seen]
     (latest,) = curator.learner.records
     np.testing.assert_allclose(latest.score, sum(p.score for p in pairs), atol=1e-10)
     assert curator.ledger.rho == math.inf
@@ -52,20 +52,20 @@ def test_open_batch_is_frozen_until_it_is_full() -> None:
     """Nothing that offers or contributions use changes before the last slot is taken."""
     source = simulated()
     curator = QuietCurator(started(Quiet(rho=1.0), 2, source, (4,)), source)
-    opened, first = curator.batch, curator.release
-    for item in visitors(2, opened.size - 1, (4,), 2, 2):
+    frozen, first = curator.batch.frozen, curator.release
+    for item in visitors(2, frozen.size - 1, (4,), 2, 2):
         assert curator.observe(item) is first
-    assert curator.batch is opened
+    assert curator.batch.frozen is frozen
     after = curator.observe(visitors(3, 1, (4,), 2, 2)[0])
     assert after.count.tolist() == [1, 1, 1, 1]
-    assert curator.batch.size == math.ceil(1.5 * opened.size)
+    assert curator.batch.frozen.size == math.ceil(1.5 * frozen.size)
 
 
 def test_silent_and_over_cap_visitors_take_their_slot_and_add_nothing() -> None:
     """A batch of visitors who do not count closes on time and releases noise alone."""
     source = Noiseless()
     curator = QuietCurator(started(Quiet(rho=1.0), 2, source), source)
-    for item in visitors(4, curator.batch.size, (), 2, 2):
+    for item in visitors(4, curator.batch.frozen.size, (), 2, 2):
         curator.observe(Round(item.context, item.assortment, item.choice, counts=np.asarray(False)))
     (latest,) = curator.learner.records
     assert not latest.score.any()
@@ -95,7 +95,7 @@ def test_policies_see_the_same_when_a_visitor_is_replaced_and_the_release_is_not
     rounds = visitors(5, 40, (), 2, 2)
     replaced = list(rounds)
     replaced[3] = visitors(99, 1, (), 2, 2, size=3.0)[0]
-    frozen = started(Quiet(rho=1.0), 2, simulated()).open(None, simulated())
+    frozen = opened(started(Quiet(rho=1.0), 2, simulated()), simulated())
 
     def pair(item: Round) -> tuple[np.ndarray, np.ndarray]:
         shown = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
@@ -167,7 +167,7 @@ def test_rounds_of_another_shape_are_refused_or_summed_apart() -> None:
     curator.observe(visitors(1, 1, (), 3, 2)[0])
     with pytest.raises(ValueError, match="a round must have leading axes"):
         curator.observe(visitors(1, 1, (), 3, 5)[0])
-    for item in visitors(2, curator.batch.size - 1, (), 2, 2):
+    for item in visitors(2, curator.batch.frozen.size - 1, (), 2, 2):
         curator.observe(item)
     assert curator.release.count == 1
 
@@ -177,13 +177,13 @@ def test_those_who_do_not_count_add_nothing_beside_those_who_do() -> None:
     source = Noiseless()
     rounds = visitors(11, 21, (), 3, 3)
     curator = QuietCurator(started(Quiet(rho=1.0), 3, source), source)
-    opened, expected = curator.batch, np.zeros(3)
+    frozen, expected = curator.batch.frozen, np.zeros(3)
     for place, item in enumerate(rounds):
         counts = [np.asarray(False), np.asarray(True), None][place % 3]
         curator.observe(Round(item.context, item.assortment, item.choice, counts=counts))
         if place % 3:
             seen = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
-            expected += contribution(seen, opened.theta, opened.coordinates).score
+            expected += contribution(seen, frozen.theta, frozen.coordinates).score
     (latest,) = curator.learner.records
     np.testing.assert_allclose(latest.score, expected, atol=1e-12)
 
@@ -192,7 +192,7 @@ def test_contributions_are_rounded_to_the_grid_of_the_noise() -> None:
     """With discrete noise every released sum is a whole number of grid steps: no fraction leaves without noise."""
     source = DiscreteGaussian()
     curator = QuietCurator(started(Quiet(rho=1.0), 3, source), source)
-    for item in visitors(12, curator.batch.size, (), 3, 3):
+    for item in visitors(12, curator.batch.frozen.size, (), 3, 3):
         curator.observe(item)
     (latest,) = curator.learner.records
     steps = latest.score / source.grid

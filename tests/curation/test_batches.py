@@ -1,0 +1,150 @@
+"""R2, R5 and R7 by themselves: slots, due times, and one release, as pure functions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.curation.batches import DIM, Counting, filled, first_batch, learner
+
+from quietshelf.accounting import BudgetExceeded
+from quietshelf.curation.batches import Schedule, announce, arrive, close, due, open_batch, shelf_time
+from quietshelf.release.noise import GRID
+from quietshelf.statistics import nothing
+
+TIMES = st.lists(st.floats(0, 1e9), min_size=14, max_size=14)
+
+
+@given(TIMES, st.floats(0.001, 1e6))
+def test_the_last_arrival_alone_says_when_a_batch_is_due(times: list[float], window: float) -> None:
+    """Nothing is due before the last slot is taken; then it is due one window after that arrival's own stamp."""
+    batch = first_batch(window)
+    assert batch.frozen.size == len(times)
+    for taken, received in enumerate(times):
+        assert (batch.taken, batch.full, batch.full_at, batch.due_at) == (taken, False, None, math.inf)
+        assert not due(batch, 1e300)
+        batch = arrive(batch, received)
+    assert (batch.taken, batch.full, batch.full_at) == (len(times), True, times[-1])
+    assert batch.due_at == times[-1] + window
+    assert due(batch, batch.due_at)
+    assert due(batch, math.nextafter(batch.due_at, math.inf))
+    assert not due(batch, math.nextafter(batch.due_at, -math.inf))
+
+
+def test_nothing_is_due_where_no_batch_waits() -> None:
+    """A shelf without batches has nothing to release."""
+    assert not due(None, math.inf)
+
+
+def test_a_full_batch_refuses_a_slot() -> None:
+    """Nobody is added to a batch whose size was fixed before anybody came; the batch stays as it was."""
+    batch = filled(first_batch(), at=3.0)
+    with pytest.raises(ValueError, match="a full batch has no slot to take, got batch=0"):
+        arrive(batch, 4.0)
+    assert (batch.taken, batch.full_at) == (batch.frozen.size, 3.0)
+
+
+def test_an_arrival_changes_nothing_but_the_slots_taken() -> None:
+    """What was frozen when the batch opened is the very same object afterwards."""
+    batch = first_batch(window=3.0)
+    after = filled(batch, at=7.0)
+    assert after.frozen is batch.frozen
+    assert (after.grid, after.window) == (batch.grid, 3.0)
+    assert batch.taken == 0
+
+
+def test_time_of_a_shelf_never_goes_back() -> None:
+    """A request stamped by a clock that lags counts as having come with the latest arrival."""
+    assert shelf_time(5.0, last=3.0) == 5.0
+    assert shelf_time(2.0, last=3.0) == 3.0
+
+
+def test_batches_open_by_the_schedule_and_freeze_the_grid() -> None:
+    """14 visitors, then 21: each number follows the last, and contributions are rounded as the noise needs it."""
+    source = Counting()
+    schedule, first = open_batch(Schedule(), learner(source), source, window=2.0)
+    schedule, second = open_batch(schedule, learner(source), source, window=2.0)
+    assert [(each.frozen.number, each.frozen.size) for each in (first, second)] == [(0, 14), (1, 21)]
+    assert (first.grid, first.window) == (GRID, 2.0)
+    assert schedule == Schedule(opened=1, last_size=21)
+
+
+def test_the_batch_after_a_drop_is_as_large_as_the_first_that_was_dropped() -> None:
+    """However many are dropped and however often, sizes do not run away; afterwards the rule goes on from there."""
+    source = Counting()
+    known, sizes = Schedule(), []
+    for _ in range(3):
+        known, first = open_batch(known, learner(source), source, window=1.0)
+        known, second = open_batch(known, learner(source), source, window=1.0)
+        sizes.append((first.frozen.size, second.frozen.size))
+        known = known.dropped([first, second]).dropped([])
+    assert sizes == [(14, 21)] * 3
+    known, again = open_batch(known, learner(source), source, window=1.0)
+    _, after = open_batch(known, learner(source), source, window=1.0)
+    assert (again.frozen.size, after.frozen.size) == (14, 21)
+
+
+@given(st.lists(st.sampled_from(["drop", "go on"]), min_size=1, max_size=12))
+def test_numbers_of_batches_are_never_used_twice(steps: list[str]) -> None:
+    """Also after drops, so that a cost once entered can never be taken for another batch's."""
+    source, known, numbers = Counting(), Schedule(), []
+    for step in steps:
+        known, batch = open_batch(known, learner(source), source, window=1.0)
+        numbers.append(batch.frozen.number)
+        if step == "drop":
+            known = known.dropped([batch])
+    assert numbers == list(range(len(steps)))
+
+
+def test_only_a_full_batch_is_announced() -> None:
+    """One visitor fewer and the release is refused, with nothing drawn or spent."""
+    source = Counting()
+    start = learner(source)
+    _, batch = open_batch(Schedule(), start, source, window=1.0)
+    for taken in range(batch.frozen.size):
+        with pytest.raises(ValueError, match="only a full batch may be released, got batch=0"):
+            announce(start, batch._replace(taken=taken), source)
+    assert source.draws == 0
+    assert start.ledger.events == ()
+
+
+def test_announcing_spends_and_closing_draws() -> None:
+    """The cost is in the ledger before the noise is drawn; drawing adds nothing to it."""
+    source = Counting()
+    start = learner(source)
+    _, batch = open_batch(Schedule(), start, source, window=1.0)
+    announced = announce(start, filled(batch), source)
+    assert announced.ledger.rho == pytest.approx(1.0)
+    assert (source.draws, announced.records, announced.estimate) == (0, (), start.estimate)
+    after = close(announced, filled(batch), nothing((), DIM), source)
+    assert after.ledger == announced.ledger
+    assert (source.draws, len(after.records)) == (2, 1)  # score and information
+
+
+def test_a_batch_is_announced_once_and_closed_only_then() -> None:
+    """Announced or released, a second announcement is refused; without one nothing is drawn."""
+    source = Counting()
+    start = learner(source)
+    _, batch = open_batch(Schedule(), start, source, window=1.0)
+    batch = filled(batch)
+    with pytest.raises(ValueError, match="a batch must be charged before it is released, got batch=0"):
+        close(start, batch, nothing((), DIM), source)
+    assert source.draws == 0
+    announced = announce(start, batch, source)
+    for known in (announced, close(announced, batch, nothing((), DIM), source)):
+        with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
+            announce(known, batch, source)
+    assert source.draws == 2
+
+
+def test_a_refused_budget_draws_nothing() -> None:
+    """Noise that is too small for the budget is refused when announced; neither ledger nor source is touched."""
+    rich, source = learner(Counting(), rho=2.0), Counting()
+    poor = learner(source, rho=1.0)
+    _, batch = open_batch(Schedule(), rich, source, window=1.0)
+    with pytest.raises(BudgetExceeded):
+        announce(poor, filled(batch), source)
+    assert source.draws == 0
+    assert poor.ledger.events == ()

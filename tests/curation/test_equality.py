@@ -1,0 +1,71 @@
+"""The same visitors through both users of the protocol in memory: the same releases, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.curation.batches import Counting
+from tests.shelf.shops import D, K, N, shop
+
+from quietshelf.choice.features import Dense
+from quietshelf.curation.parallel import QuietCurator
+from quietshelf.release.geometry import unknown_curvature
+from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.types import Context, Round
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1e200, 1e-310]), st.sampled_from([None, 5]))
+def test_shelf_and_curator_release_the_same_bits(seed: int, extreme: float, max_batch: int | None) -> None:
+    """On a grid sums are exact, so that answers may come late and in any order: records and ledger are equal."""
+    rng = np.random.default_rng(seed)
+    shelf = shop(source=Counting(seed), max_batch=max_batch)
+    source = Counting(seed)
+    config = Quiet(rho=4.0, declared=False, max_batch=max_batch)
+    curator = QuietCurator(Learner.start(config, unknown_curvature(D), source=source), source)
+    late: list[tuple[str, int | None]] = []
+    for t in range(60):
+        x = rng.normal(size=(N, D)) * (extreme if t % 7 == 3 else 1.0)
+        if shelf.batches and shelf.batches[0].full:  # before they are too late, last come first
+            for offer, choice in late[::-1]:
+                shelf.choose(offer, choice)
+            late.clear()
+        made = shelf.offer(x)
+        choice = None if rng.random() < 0.3 else made.items[int(rng.integers(len(made.items)))]
+        late.append((made.id, choice))
+        picked = np.asarray(-1 if choice is None else choice)
+        curator.observe(Round(Context(Dense(x), np.ones(N), K), np.array(made.items), picked))
+    assert shelf.learner is not None
+    assert len(shelf.learner.records) >= 2
+    for mine, other in zip(shelf.learner.records, curator.learner.records, strict=False):
+        for name, value in mine._asdict().items():
+            np.testing.assert_array_equal(value, getattr(other, name), err_msg=name)
+    events = shelf.learner.ledger.events
+    assert events == curator.ledger.events[: len(events)]
+
+
+def test_a_merged_curator_releases_what_each_would_alone() -> None:
+    """Side by side or alone, on a grid or not: the same bits."""
+    rng = np.random.default_rng(0)
+
+    def made(seed: int) -> QuietCurator:
+        source = Counting(seed)
+        start = Learner.start(Quiet(rho=1.0 + seed), unknown_curvature(D), source=source, lead=(1,))
+        return QuietCurator(start, source)
+
+    merged, alone = QuietCurator.merge([made(0), made(1)]), [made(0), made(1)]
+    for _ in range(80):
+        x, choice = rng.normal(size=(1, N, D)), rng.integers(-1, K, size=1)
+        items, revenue = np.arange(K)[None], np.ones((1, N))
+        for each in alone:
+            each.observe(Round(Context(Dense(x), revenue, K), items, choice))
+        wide, earned = np.stack([x, x]), np.stack([revenue, revenue])
+        shown, picked = np.stack([items, items]), np.stack([choice, choice])
+        merged.observe(Round(Context(Dense(wide), earned, K), shown, picked))
+    for place, each in enumerate(alone):
+        assert each.ledger.rho == pytest.approx(1.0 + place)
+        assert merged.ledgers[place] == each.ledger
+        np.testing.assert_array_equal(merged.release.theta[place], each.release.theta)
+        np.testing.assert_array_equal(merged.release.precision[place], each.release.precision)

@@ -1,0 +1,59 @@
+"""What is frozen and learned, as named fields and back: to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.curation.batches import DIM, Counting, filled, learner
+
+from quietshelf.curation.batches import Schedule, announce, close, open_batch
+from quietshelf.curation.fields import batch_fields, batch_from, learner_from, record_fields, record_from, start_fields
+from quietshelf.statistics import nothing
+
+
+def flat(fields: dict[str, Any]) -> dict[str, Any]:
+    """As a table holds them: matrices without their shape."""
+    return {name: value.ravel() if isinstance(value, np.ndarray) else value for name, value in fields.items()}
+
+
+def same(one: Any, other: Any) -> None:
+    """Equal in every part, arrays bit for bit."""
+    if isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one, other)
+        assert one.shape == other.shape
+    elif isinstance(one, tuple):
+        assert type(one) is type(other)
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            same(left, right)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("shape", [dict, flat])
+def test_batches_and_learners_come_back_as_they_were(shape: Any) -> None:
+    """An open batch, a full one, and a learner after two releases; from arrays as they are, or flat."""
+    source, schedule = Counting(), Schedule()
+    known = learner(source)
+    for _ in range(2):
+        schedule, batch = open_batch(schedule, known, source, window=2.5)
+        same(batch_from(shape(batch_fields(batch))), batch)
+        full = filled(batch, at=1234.5)
+        same(batch_from(shape(batch_fields(full))), full)
+        known = close(announce(known, full, source), full, nothing((), DIM), source)
+    records = [record_from(shape(record_fields(each))) for each in known.records]
+    same(tuple(records), known.records)
+    found = learner_from(
+        known.config, shape(start_fields(known)), records, shape(known.estimate._asdict()), known.ledger
+    )
+    for name in ("config", "ledger", "curvature", "prior", "estimate", "records"):
+        same(getattr(found, name), getattr(known, name))
+
+
+def test_a_learner_without_releases_starts_from_its_prior() -> None:
+    """No estimate is kept where there is none."""
+    known = learner()
+    found = learner_from(known.config, start_fields(known), [], None, known.ledger)
+    same(found.estimate, known.prior)
