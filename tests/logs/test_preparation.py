@@ -110,6 +110,21 @@ def test_one_search_changes_no_other_in_the_public_preparation(
         np.testing.assert_array_equal(before.item_ids, after.item_ids)
 
 
+def test_no_cell_of_one_search_changes_another_however_it_is_spoilt(tmp_path: Path) -> None:
+    """Cells that parsers trip over: each as a hotel's number, and 80 draws in any column but the search's number."""
+    sample, rng = write_sample(tmp_path / "train.csv", searches=160, seed=5), np.random.default_rng(8)
+    cells = ["", "NULL", "nan", "inf", "-inf", "1e400", "-0", "1e-320", "9" * 30, "0x10", "5.", " 5", "True", "\u0665"]
+    cells += ['"', '"5"', "'", "#", "\r", "\0", "\\", ";", "1e5", "0.1"]
+    spoilt = [{"prop_id": cell} for cell in cells]
+    for _ in range(80):
+        chosen = rng.choice(COLUMNS[1:], size=int(rng.integers(1, 4)), replace=False)
+        spoilt.append(dict(zip(chosen.tolist(), rng.choice(cells, size=chosen.size).tolist(), strict=True)))
+    before = everybody_else(public(sample))
+    for new in spoilt:
+        other = with_other(sample, tmp_path, lambda rows, new=new: [*rows[:-1], rows[-1] | new])  # type: ignore[misc]
+        assert everybody_else(public(other)) == before, new
+
+
 @pytest.mark.parametrize("change", REPLACED)
 def test_one_search_changes_all_others_in_the_papers_preparation(
     sample: Path, tmp_path: Path, change: Callable[[list[Row]], list[Row]]
@@ -183,16 +198,16 @@ def test_files_without_a_record_that_can_be_read_are_unknown(tmp_path: Path, rec
 def test_averages_of_what_was_shown_are_the_catalogue_of_a_study(sample: Path) -> None:
     """A public file has no catalogue; studies, which promise nothing, average what searches were shown."""
     searches = public(sample)
-    assert searches.offered is not None
+    assert searches.shown_features is not None
     number = int(np.flatnonzero(searches.shown[:, 3])[0])
     hotel = np.flatnonzero(searches.shown.ravel()) % searches.items
-    np.testing.assert_allclose(searches.item_features()[3], searches.offered[hotel == 3].mean(axis=0))
+    np.testing.assert_allclose(searches.item_features()[3], searches.shown_features[hotel == 3].mean(axis=0))
     place = int(searches.shown[number, :3].sum())
     first = searches.rounds(feature_map("item")).features[number, place, 1:]
-    np.testing.assert_array_equal(first, searches.offered[hotel == 3][0])
+    np.testing.assert_array_equal(first, searches.shown_features[hotel == 3][0])
     kept = searches.frequent(160)
-    assert kept.offered is not None
-    assert len(kept.offered) == kept.shown.sum()
+    assert kept.shown_features is not None
+    assert len(kept.shown_features) == kept.shown.sum()
 
 
 @needs_data

@@ -119,12 +119,9 @@ def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: flo
         data_dependent=data_dependent(log),
     )
     promise = found.ledger.promise(delta=delta)
-    whom, assumed = PER_ROW if ready.person is None else PER_PERSON, [OWN_LOG] if isinstance(log, Log) else []
-    private = math.isfinite(promise.rho)
-    why = [event.detail for event in promise.events if math.isinf(event.rho)]
     return {
-        "private": private,
-        "statement": " ".join([whom, promise.words, *assumed] if private else [promise.words, *why]),
+        "private": math.isfinite(promise.rho),
+        "statement": _statement(promise, own_log=isinstance(log, Log)),
         "coefficients": _lines(ready.names, found.theta, found.standard_errors),
         "rho": promise.rho,
         "epsilon": promise.epsilon,
@@ -133,6 +130,14 @@ def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: flo
         "directions_below_noise": found.drowned,
         "scales_declared": declared,
     }
+
+
+def _statement(promise: Any, *, own_log: bool) -> str:
+    """To whom what is promised, and on what assumption; or that nothing is, and why."""
+    if math.isinf(promise.rho):
+        return " ".join([promise.words, *(event.detail for event in promise.events if math.isinf(event.rho))])
+    whom = PER_PERSON if promise.unit == "person" else PER_ROW
+    return " ".join([whom, promise.words, *([OWN_LOG] if own_log else [])])
 
 
 def _lines(names: list[str], theta: Any, errors: Any) -> list[dict[str, Any]]:

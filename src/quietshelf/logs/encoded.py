@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,10 +74,11 @@ def scaled(log: Log | Searches, scales: Mapping[str, Scale]) -> Log | Searches:
     require(not missing and not unknown, "every feature must have a declared scale", missing=missing, unknown=unknown)
     visitor = _standard(log.visitor, log.visitor_names, scales)
     if isinstance(log, Searches):
-        catalogue, offered = (
-            None if part is None else _standard(part, log.item_names, scales) for part in (log.catalogue, log.offered)
-        )
-        return replace(log, visitor=visitor, catalogue=catalogue, offered=offered)
+        items = {"catalogue": log.catalogue, "shown_features": log.shown_features}
+        there: dict[str, Any] = {
+            name: _standard(part, log.item_names, scales) for name, part in items.items() if part is not None
+        }
+        return replace(log, visitor=visitor, **there)
     return replace(log, visitor=visitor, features=_standard(log.features, log.item_names, scales))
 
 

@@ -17,7 +17,7 @@ from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, check_sha
 FORMAT = "quietshelf searches 2"
 READ = ("quietshelf searches 1", FORMAT)
 """The first format had no record of the preparation."""
-NUMBERS = ("visitor", "catalogue", "offered", "shown", "choice", "ids", "item_ids")
+NUMBERS = ("visitor", "catalogue", "shown_features", "shown", "choice", "ids", "item_ids")
 TEXTS = ("visitor_names", "item_names", "notes")
 
 
@@ -35,7 +35,7 @@ class Searches:
 
     Attributes:
         visitor: u of each search, (n, d1).
-        catalogue: v of each item, (N, d2); None if ``offered`` is given.
+        catalogue: v of each item, (N, d2); None if ``shown_features`` is given.
         shown: Which items each search showed, (n, N).
         choice: The item taken, (n,), or -1.
         visitor_names: Names of the d1 visitor features.
@@ -43,7 +43,7 @@ class Searches:
         ids: The number of each search in its source, (n,).
         item_ids: The number of each item in its source, (N,).
         notes: How the data were made, choice by choice.
-        offered: v of each item shown, search by search, items in their order, (number of True in ``shown``, d2).
+        shown_features: v of each item shown, search by search in the order of items, (sum of ``shown``, d2), or None.
         preparation: Which steps looked at more than one search.
     """
 
@@ -56,16 +56,19 @@ class Searches:
     ids: IntArray
     item_ids: IntArray
     notes: tuple[str, ...] = ()
-    offered: FloatArray | None = None
+    shown_features: FloatArray | None = None
     preparation: Preparation = UNKNOWN
 
     def __post_init__(self) -> None:
         count, items = self.shown.shape
         require(self.shown.dtype == np.bool_, "shown must be boolean", dtype=self.shown.dtype)
         finite("visitor features", self.visitor, shape=(count, len(self.visitor_names)))
-        require((self.catalogue is None) != (self.offered is None), "either a catalogue or offered must be given")
-        described, features = (items, self.catalogue) if self.offered is None else (self.shown.sum(), self.offered)
-        finite("item features", np.asarray(features), shape=(int(described), len(self.item_names)))
+        width = len(self.item_names)
+        require((self.catalogue is None) != (self.shown_features is None), "catalogue or shown_features must be given")
+        if self.catalogue is not None:
+            finite("item features", self.catalogue, shape=(items, width))
+        if self.shown_features is not None:
+            finite("item features", self.shown_features, shape=(int(self.shown.sum()), width))
         for name, array, length in (
             ("choice", self.choice, count),
             ("ids", self.ids, count),
@@ -87,10 +90,10 @@ class Searches:
 
     def item_features(self) -> FloatArray:
         """One v per item, (N, d2): the catalogue, or else averages over the searches that showed it."""
-        if self.offered is None:
+        if self.shown_features is None:
             return np.asarray(self.catalogue)
         sums = np.zeros((self.items, len(self.item_names)))
-        np.add.at(sums, np.nonzero(self.shown)[1], self.offered)
+        np.add.at(sums, np.nonzero(self.shown)[1], self.shown_features)
         return np.asarray(sums / np.maximum(self.shown.sum(axis=0), 1)[:, None])
 
     def frequent(self, impressions: int) -> Searches:
@@ -98,12 +101,13 @@ class Searches:
         whole("impressions", impressions, low=0)
         kept = np.flatnonzero(self.shown.sum(axis=0) >= impressions)
         require(kept.size > 0, "some item must have been shown so often", impressions=impressions)
+        stays = np.isin(np.nonzero(self.shown)[1], kept)
         renamed = np.full(self.items + 1, NOTHING)
         renamed[kept] = np.arange(kept.size)
         return replace(
             self,
             catalogue=None if self.catalogue is None else self.catalogue[kept],
-            offered=None if self.offered is None else self.offered[np.isin(np.nonzero(self.shown)[1], kept)],
+            shown_features=None if self.shown_features is None else self.shown_features[stays],
             shown=self.shown[:, kept],
             choice=renamed[self.choice],  # -1 reads the last place, which stays -1
             item_ids=self.item_ids[kept],
@@ -122,10 +126,10 @@ class Searches:
 
     def _described(self, items: IntArray) -> FloatArray:
         """Features of the items in these places, (n, J) -> (n, J, d2); anything in places that were not shown."""
-        if self.offered is None:
+        if self.shown_features is None:
             return np.asarray(np.asarray(self.catalogue)[items])
         row = np.cumsum(self.shown).reshape(self.shown.shape) - 1
-        return np.asarray(self.offered[np.take_along_axis(row, items, axis=1)])
+        return np.asarray(self.shown_features[np.take_along_axis(row, items, axis=1)])
 
     def save(self, path: str | Path) -> Path:
         """Write one ``.npz`` file, complete or not at all."""

@@ -151,7 +151,7 @@ def _opened(rho: float, unit: Literal["visit", "person"], source: NoiseSource, s
         noise=0.0,
         rho=math.inf,
         assumption=source.assumption,
-        detail=f"The preparation of the log looked at visitors' data: {'; '.join(steps)}.",
+        detail=f"The preparation of the log looked at visitors' data, or may have: {'; '.join(steps)}.",
     )
     return Ledger(unit=unit).spend(event)
 

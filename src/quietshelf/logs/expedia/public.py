@@ -62,7 +62,7 @@ def encode_publicly(raw: Raw, *, outcome: Outcome = "booking") -> Searches:
     return Searches(
         visitor=visitor,
         catalogue=None,
-        offered=item,
+        shown_features=item,
         shown=found.shown,
         choice=found.choice,
         visitor_names=visitor_names,
