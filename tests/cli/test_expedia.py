@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tests.cli.command import command
 
+from quietshelf.logs.expedia import write_sample
+from quietshelf.logs.preparation import PUBLIC
 from quietshelf.logs.searches import load
 
 
@@ -25,6 +27,23 @@ def test_sample_then_prepare_writes_searches_and_says_what_it_chose(tmp_path: Pa
     table = command("expedia", "prepare", str(raw), "-o", str(made)).stdout
     assert "4,465" in table
     assert "regression tree" in table
+    assert "no private fit can stand on this file" in table
+    assert len(answer["preparation"]["data_dependent"]) == 6
+
+
+def test_public_preparation_is_one_choice_and_needs_a_declared_destination(tmp_path: Path) -> None:
+    """What would look at the data is refused before the file is read; the record says that nothing did."""
+    raw, made = tmp_path / "made-up.csv", tmp_path / "hotels.npz"
+    write_sample(raw, searches=60)
+    call = ["expedia", "prepare", str(raw), "--public", "-o", str(made), "--json"]
+    for options in ([], ["--destination", "8192", "--impressions", "5"]):
+        refused = command(*call, *options)
+        assert refused.returncode == 2
+        assert "--public needs a --destination" in refused.stderr
+        assert not made.exists()
+    answer = json.loads(command(*call, "--destination", "8192").stdout)
+    assert answer["preparation"] == {"scaling": PUBLIC, "imputation": PUBLIC, "data_dependent": []}
+    assert load(made).preparation.data_dependent == ()
 
 
 def test_prepare_leaves_nothing_behind_when_it_fails(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 from tests.cli.command import command
 from tests.environments.test_replay import random_log
-from tests.logs.hotels import ARRAYS, needs_data
+from tests.logs.hotels import ARRAYS, TABLES, needs_data
 
 from quietshelf.cli import main
+from quietshelf.logs.expedia import clean, encode, encode_publicly, read, write_sample
+from quietshelf.logs.preparation import UNKNOWN
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,7 @@ def test_private_fit_prints_no_likelihood_and_no_count(log: Path) -> None:
     assert found["rho"] == pytest.approx(1.0)
     assert found["unit"] == "row"
     assert "not to each person" in found["statement"]
+    assert "assumed that each round's features were made from that round" in found["statement"]
     assert not {"log_likelihood", "rounds", "converged", "gradient_norm", "ridge"} & set(found)
     price = found["coefficients"][1]
     assert price["estimate"] == pytest.approx(-1.0, abs=5 * price["standard_error"])
@@ -88,6 +92,62 @@ def test_mistakes_end_in_one_message(
             main()
         assert ended.value.code == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One made-up raw file, prepared publicly and as the paper does; and arrays of which nothing is known."""
+    folder = tmp_path_factory.mktemp("hotels")
+    raw = write_sample(folder / "raw.csv", searches=200)
+    files = {name: folder / f"{name}.npz" for name in ("public", "paper", "others")}
+    encode_publicly(read(raw, destination=8192)).save(files["public"])
+    searches = encode(clean(read(raw)))
+    searches.save(files["paper"])
+    replace(searches, preparation=UNKNOWN).save(files["others"])
+    return files
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("paper", "were standardised by the moments"), ("others", "nothing is recorded")]
+)
+def test_a_private_fit_of_a_file_that_looked_at_the_data_is_refused_or_costs_infinitely(
+    prepared: dict[str, Path], name: str, why: str
+) -> None:
+    """Refused with what to do; with the flag no promise is printed, in strict JSON and in words that say why."""
+    call = ["fit", str(prepared[name]), "--map", "item", "--rho", "1"]
+    refused = command(*call)
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    for words in (why, "expedia prepare --public", "--allow-data-dependent"):
+        assert words in refused.stderr
+    found = json.loads(command(*call, "--allow-data-dependent", "--json").stdout, parse_constant=pytest.fail)
+    assert not found["private"]
+    assert (found["rho"], found["epsilon"]) == ("infinity", "infinity")
+    assert "No privacy is promised" in found["statement"]
+    assert why in found["statement"]
+    assert "is promised with" not in found["statement"]
+    assert "not private" in command(*call, "--allow-data-dependent").stdout
+    assert command("fit", str(prepared[name]), "--map", "item", "--ridge", "1").returncode == 0
+
+
+def test_a_private_fit_of_a_public_file_promises_rho_in_declared_units(prepared: dict[str, Path]) -> None:
+    """The promise is to each search; the file's own scales count as declared."""
+    call = ["fit", str(prepared["public"]), "--map", "item", "--rho", "1", "--capacity", "30", "--json"]
+    for flags in ([], ["--allow-data-dependent"]):
+        found = json.loads(command(*call, *flags).stdout)
+        assert found["private"]
+        assert found["rho"] == pytest.approx(1.0)
+        assert found["scales_declared"]
+        assert "assumed that each round's features" not in found["statement"]
+
+
+@needs_data
+@pytest.mark.parametrize("path", [ARRAYS, TABLES[30]])
+def test_real_hotels_prepared_by_others_are_refused_in_private(path: Path) -> None:
+    """Arrays and tables without a record."""
+    refused = command("fit", str(path), "--rho", "1")
+    assert refused.returncode == 2
+    assert "nothing is recorded" in refused.stderr
 
 
 @needs_data

@@ -82,7 +82,7 @@ def test_fitted_world_is_the_ridge_fit_rescaled() -> None:
     searches = made_up(300)
     world = fitted(searches, feature_map_name="full", ridge=5.0, impressions=1, capacity=4)
     plain = fit(*searches.rounds(feature_map("full")), ridge=5.0)
-    x = feature_map("full").dense(searches.visitor, searches.catalogue)
+    x = feature_map("full").dense(searches.visitor, searches.item_features())
     assert world.feature_scale == pytest.approx(np.quantile(np.linalg.norm(x, axis=-1), 0.999))
     np.testing.assert_allclose(world.features(np.arange(300)).utility(world.theta), x @ plain.theta, atol=1e-9)
 

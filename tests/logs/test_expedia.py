@@ -42,7 +42,7 @@ def test_prepared_searches_have_the_papers_features(sample: Path) -> None:
         ("hotel features", 10, 10),
         ("visitor features", 18, 18),
     ]
-    for features in (searches.visitor, searches.catalogue):
+    for features in (searches.visitor, searches.item_features()):
         np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-12)
         np.testing.assert_allclose(features.std(axis=0), 1)
 
@@ -129,18 +129,6 @@ def test_a_destination_without_bookings_or_rows_is_refused(sample: Path, tmp_pat
     none.write_text("\n".join([lines[0], *(line[:-1] + "0" for line in lines[1:])]) + "\n")
     with pytest.raises(ValueError, match="must have bookings, got bookings=0"):
         read(none)
-
-
-def test_public_constants_make_features_a_function_of_ones_own_search(sample: Path, tmp_path: Path) -> None:
-    """With ``constant`` and ``public`` nobody's visitor features change when another search does; by data they do."""
-    other = changed(sample, tmp_path, "8192,1,", "8192,9,")
-    moved = {}
-    for impute, scaling in (("constant", "public"), ("tree", "data")):
-        before, after = (encode(clean(read(path), impute=impute), scaling=scaling) for path in (sample, other))  # type: ignore[arg-type]
-        assert before.visitor_names == after.visitor_names
-        moved[scaling] = (before.visitor != after.visitor).any(axis=1).sum()
-    assert moved["public"] <= 1
-    assert moved["data"] > 100
 
 
 def test_clicks_are_an_outcome_too(sample: Path) -> None:

@@ -211,3 +211,21 @@ def test_ids_that_were_rounded_are_refused(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "log.parquet")
     with pytest.raises(ValueError, match="person must be text or whole numbers"):
         read_log(tmp_path / "log.parquet")
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("value", ["1e300", "-1e-320", "9007199254740993", "1" * 30, "5.", " 7 "])
+def test_one_round_changes_no_other_however_it_is_written(tmp_path: Path, value: str, *, wide: bool) -> None:
+    """A figure of another kind or size in one round leaves what all others become as it was, to the last bit."""
+    rng, found = np.random.default_rng(0), []
+    figures = [[str(cell) for cell in row] for row in zip(rng.normal(size=50), range(50), strict=True)]
+    for cell in ("3", value):
+        rows = [["cost,size", *map(",".join, figures)], ["cost:a,size:a", *map(",".join, figures)]][wide]
+        before = [["round,item,chosen", *(f"{k},a,{k % 2}" for k in range(50))], ["chosen", *"a" * 50]][wide]
+        rows[8] = f"{cell},{cell}"
+        path = tmp_path / "log.csv"
+        path.write_text("\n".join(f"{left},{right}" for left, right in zip(before, rows, strict=True)))
+        found.append(read_log(path, wide=wide).offered(feature_map("item")))
+    others = np.arange(50) != 7
+    for before, after in zip(*found, strict=True):
+        assert before[others].tobytes() == after[others].tobytes()

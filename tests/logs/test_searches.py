@@ -32,7 +32,7 @@ def test_rounds_are_the_items_shown_padded() -> None:
     for n in range(40):
         items = np.flatnonzero(searches.shown[n])
         assert available[n].sum() == items.size
-        x = feature_map("full").dense(searches.visitor[n], searches.catalogue[items])
+        x = feature_map("full").dense(searches.visitor[n], searches.item_features()[items])
         np.testing.assert_array_equal(features[n, : items.size], x)
         taken = -1 if choice[n] < 0 else items[choice[n]]
         assert taken == searches.choice[n]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quietshelf.accounting import Assumption, BudgetExceeded
+from quietshelf.accounting import Assumption, BudgetExceeded, Ledger
 from quietshelf.choice import fit
 from quietshelf.choice.maps import feature_map
 from quietshelf.release import private_newton as module
@@ -15,7 +15,7 @@ from quietshelf.release.batch_pair import Noisy, scales
 from quietshelf.release.geometry import catalogue_curvature, scaled_curvature, unknown_curvature
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.private_newton import LAST, SQUARES, STEPS, PrivateTastes, first_rounds, private_newton
-from quietshelf.statistics import Shown
+from quietshelf.statistics import Shown, contribution
 from quietshelf.types import FloatArray
 
 THETA = np.array([-2.0, 1.5, -1.0, 0.5])
@@ -166,3 +166,42 @@ def test_a_budget_that_does_not_suffice_is_refused_before_noise_is_drawn(monkeyp
             curvature=CURVATURE,
             source=Untouched(np.random.default_rng(2)),
         )
+
+
+def test_rows_that_looked_at_others_cost_without_bound() -> None:
+    """The fit runs, its ledger reads infinite from the first entry on, and that entry says why."""
+    looked = ("features were standardised by the log", "a column was dropped")
+    found = private_newton(
+        log(50, np.random.default_rng(3)),
+        rho=1.0,
+        curvature=CURVATURE,
+        source=DiscreteGaussian(),
+        data_dependent=looked,
+    )
+    promise = found.ledger.promise(delta=1e-6)
+    assert promise.rho == promise.epsilon == promise.nominal_rho == np.inf
+    assert all(step in found.ledger.events[0].detail for step in looked)
+    assert "No privacy is promised" in promise.words
+    assert Ledger.from_json(found.ledger.to_json()) == found.ledger
+
+
+def test_the_longest_round_changes_no_bit_of_others() -> None:
+    """A round of 200 items that say nothing adds nothing, though padding all rounds to it would move last bits."""
+    rng, dim = np.random.default_rng(6), 29
+    rows, theta, frame = (
+        rng.normal(size=(100, 7, dim)),
+        rng.normal(size=dim) / dim,
+        np.tril(rng.normal(size=(dim, dim))),
+    )
+    rows[0] = 0.0
+    sums, padded = [], []
+    for places in (7, 200):
+        wide, offered = np.zeros((100, places, dim)), np.zeros((100, places), dtype=bool)
+        wide[:, :7], offered[:, :7], offered[0] = rows, True, True
+        shown = Shown(wide, offered, np.full(100, -1))
+        sums.append(module._total(shown, theta, frame, 0.0))
+        padded.append(contribution(shown, theta, frame).score)
+    np.testing.assert_array_equal(sums[0][0].score, sums[1][0].score)
+    np.testing.assert_array_equal(sums[0][0].information, sums[1][0].information)
+    assert sums[0][1] == sums[1][1]
+    assert (padded[0] != padded[1]).any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -9,7 +10,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import Json, out, progress, say, strict_json
-from quietshelf.types import one_of
+from quietshelf.types import one_of, require
 
 expedia = typer.Typer(
     help="Prepare the hotel searches of the Kaggle file 'Expedia Personalized Sort'.", no_args_is_help=True
@@ -24,40 +25,53 @@ def prepare(
         int | None, typer.Option(help="srch_destination_id; the one searched most if not given.")
     ] = None,
     outcome: Annotated[str, typer.Option(help="booking or click: what counts as taking a hotel.")] = "booking",
-    impute: Annotated[
-        str, typer.Option(help="tree (as the paper) or constant (public) for a visitor's past.")
-    ] = "tree",
-    scaling: Annotated[str, typer.Option(help="data (as the paper) or public constants.")] = "data",
-    impressions: Annotated[int, typer.Option(help="Drop hotels shown less often.")] = 1,
+    impressions: Annotated[int, typer.Option(help="Drop hotels shown less often; not with --public.")] = 1,
+    public: Annotated[
+        bool,
+        typer.Option(
+            "--public",
+            help="Each search from its own rows and constants alone, as a private fit needs it; needs --destination.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Turn the raw file into searches of its top destination, in bounded memory.
+    """Turn the raw file into searches of one destination, in bounded memory.
 
-    Example: quietshelf expedia prepare train.csv -o hotels.npz
+    Without --public as the paper does it: averages, moments and trees over all searches, on which no promise can stand.
+
+    Example: quietshelf expedia prepare train.csv --public --destination 8192 -o hotels.npz
     """
-    from quietshelf.logs.expedia import clean, encode, read
-    from quietshelf.logs.expedia.cleaning import Impute, Outcome
-    from quietshelf.logs.expedia.encoding import Scaling, beside_the_paper
+    from quietshelf.logs.expedia import clean, encode, encode_publicly, read
+    from quietshelf.logs.expedia.cleaning import Outcome
+    from quietshelf.logs.expedia.encoding import beside_the_paper
 
     if output.suffix != ".npz" or not output.parent.is_dir():
         raise ValueError(f"the output must be an .npz file in a folder that exists, got output={str(output)!r}")
     one_of("outcome", outcome, get_args(Outcome))  # before a long file is read
-    one_of("impute", impute, get_args(Impute))
-    one_of("scaling", scaling, get_args(Scaling))
+    declared = not public or (destination is not None and impressions == 1)
+    rule = "--public needs a --destination, declared rather than counted, and drops no hotels by --impressions"
+    require(declared, rule, destination=destination, impressions=impressions)
     with progress("reading", unit="bytes") as moved:
         raw = read(train, destination=destination, progress=moved)
-    cleaned = clean(raw, impute=impute, outcome=outcome, impressions=impressions)  # type: ignore[arg-type]  # checked
-    searches = encode(cleaned, scaling=scaling)  # type: ignore[arg-type]  # checked inside
+    if public:
+        searches = encode_publicly(raw, outcome=outcome)  # type: ignore[arg-type]  # checked
+    else:
+        searches = encode(clean(raw, outcome=outcome, impressions=impressions))  # type: ignore[arg-type]  # checked
     searches.save(output)
     found = beside_the_paper(searches)
     if as_json:
         figures = {name: {"found": here, "paper": there} for name, here, there in found}
-        typer.echo(strict_json({"output": str(output), "figures": figures, "choices": list(searches.notes)}))
+        answer = {"output": str(output), "figures": figures, "choices": list(searches.notes)}
+        typer.echo(strict_json(answer | {"preparation": asdict(searches.preparation)}))
         return
     out.print(_table(found))
     out.print("\nChoices made, where the paper is silent or the file needs one:")
     for note in searches.notes:
         out.print(f"  - {note}", markup=False, highlight=False)
+    if steps := searches.preparation.data_dependent:
+        out.print("\nLooked at all searches, so that no private fit can stand on this file (--public makes one):")
+        for step in steps:
+            out.print(f"  - {step}", markup=False, highlight=False)
     say(f"written: {output}")
 
 

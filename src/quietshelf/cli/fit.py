@@ -16,6 +16,15 @@ from quietshelf.types import require
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
 PER_ROW = "The log tells no persons apart: the guarantee is to each row (round) of it, not to each person."
 PER_PERSON = "The first round of every person counts, further ones do not."
+OWN_LOG = (
+    "It is assumed that each round's features were made from that round and public facts alone; nothing is promised "
+    "for a log that was standardised, imputed or averaged by its own data."
+)
+REFUSED = (
+    "a private fit must not rest on a preparation that looked at visitors' data, and this file's did, or may have: "
+    "{steps}. Prepare it again from its source with `quietshelf expedia prepare --public`, or fit with "
+    "--allow-data-dependent, which promises nothing (rho is infinite)"
+)
 
 
 def fit(
@@ -30,6 +39,12 @@ def fit(
     capacity: Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")] = 10,
     delta: Annotated[float, typer.Option(help="For the statement in epsilon and delta.")] = 1e-6,
     ridge: Annotated[float, typer.Option(help="Pull towards zero; fits without privacy only.")] = 0.0,
+    allow_data_dependent: Annotated[
+        bool,
+        typer.Option(
+            "--allow-data-dependent", help="Fit a file whose preparation looked at the data; rho is infinite."
+        ),
+    ] = False,
     wide: Annotated[bool, typer.Option(help="The log is in wide format: one row a round.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -38,7 +53,7 @@ def fit(
     Example: quietshelf fit log.csv --rho 1 --map concat --scales "price=120:40,visitor_age=40:15" --capacity 5
     """
     from quietshelf.choice.maps import feature_map as named
-    from quietshelf.logs.encoded import parse_scales, read_any, scaled
+    from quietshelf.logs.encoded import data_dependent, in_public_units, parse_scales, read_any, scaled
 
     require(0 < delta < 1, "delta must be in (0, 1)", delta=delta)
     require(rho is None or ridge == 0, "ridge is for fits without privacy: leave it out, or rho", ridge=ridge, rho=rho)
@@ -48,7 +63,10 @@ def fit(
     if rho is None:
         answer = _exact(given, chosen_map, ridge)
     else:
-        answer = _private(given, chosen_map, rho=rho, capacity=capacity, delta=delta, declared=bool(declared))
+        if steps := () if allow_data_dependent else data_dependent(given):
+            raise ValueError(REFUSED.format(steps="; ".join(steps)))
+        in_units = bool(declared) or in_public_units(given)
+        answer = _private(given, chosen_map, rho=rho, capacity=capacity, delta=delta, declared=in_units)
     if as_json:
         typer.echo(strict_json(answer))
     else:
@@ -75,7 +93,8 @@ def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
 def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: float, declared: bool) -> dict[str, Any]:
     import numpy as np
 
-    from quietshelf.logs.encoded import encoded
+    from quietshelf.logs.encoded import data_dependent, encoded
+    from quietshelf.logs.log import Log
     from quietshelf.release.geometry import scaled_curvature, unknown_curvature
     from quietshelf.release.noise import DiscreteGaussian
     from quietshelf.release.private_newton import first_rounds, private_newton
@@ -97,11 +116,12 @@ def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: flo
         source=DiscreteGaussian(),
         unit="visit" if ready.person is None else "person",
         declared=declared,
+        data_dependent=data_dependent(log),
     )
     promise = found.ledger.promise(delta=delta)
     return {
-        "private": True,
-        "statement": " ".join([PER_ROW if ready.person is None else PER_PERSON, promise.words]),
+        "private": math.isfinite(promise.rho),
+        "statement": _statement(promise, own_log=isinstance(log, Log)),
         "coefficients": _lines(ready.names, found.theta, found.standard_errors),
         "rho": promise.rho,
         "epsilon": promise.epsilon,
@@ -112,6 +132,14 @@ def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: flo
     }
 
 
+def _statement(promise: Any, *, own_log: bool) -> str:
+    """To whom what is promised, and on what assumption; or that nothing is, and why."""
+    if math.isinf(promise.rho):
+        return " ".join([promise.words, *(event.detail for event in promise.events if math.isinf(event.rho))])
+    whom = PER_PERSON if promise.unit == "person" else PER_ROW
+    return " ".join([whom, promise.words, *([OWN_LOG] if own_log else [])])
+
+
 def _lines(names: list[str], theta: Any, errors: Any) -> list[dict[str, Any]]:
     return [
         {"name": name, "estimate": float(value), "standard_error": float(error) if math.isfinite(error) else None}
@@ -120,7 +148,8 @@ def _lines(names: list[str], theta: Any, errors: Any) -> list[dict[str, Any]]:
 
 
 def _print(answer: dict[str, Any]) -> None:
-    title = "tastes, private" if answer["private"] else "tastes, not private"
+    exact = "log_likelihood" in answer
+    title = "tastes, private" if answer["private"] else f"tastes, {'' if exact else 'noisy but '}not private"
     drawn = Table(title=title)
     drawn.add_column("feature", no_wrap=True)
     drawn.add_column("estimate", justify="right")
@@ -132,7 +161,7 @@ def _print(answer: dict[str, Any]) -> None:
             "∞" if line["standard_error"] is None else number(line["standard_error"]),
         )
     out.print(drawn)
-    if not answer["private"]:
+    if exact:
         state = "converged" if answer["converged"] else "NOT converged: the data may be separable, try --ridge"
         out.print(f"log-likelihood {answer['log_likelihood']:.5f} over {answer['rounds']:,} rounds, {state}")
     else:

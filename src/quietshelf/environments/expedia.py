@@ -116,14 +116,14 @@ def fitted(
     """
     require(0 < quantile <= 1, "quantile must be in (0, 1]", quantile=quantile)
     kept, chosen_map = searches.frequent(impressions), feature_map(feature_map_name)
-    rounds = kept.rounds(chosen_map)
+    rounds, catalogue = kept.rounds(chosen_map), kept.item_features()
     strength = best_ridge(rounds) if ridge is None else positive("ridge", ridge, zero=True)
     found = fit(*rounds, ridge=strength)
     require(bool(found.converged), "the fit must converge: more ridge", gradient_norm=float(found.gradient_norm))
-    scale = float(np.quantile(Table(kept.visitor, kept.catalogue, chosen_map).lengths, quantile))
+    scale = float(np.quantile(Table(kept.visitor, catalogue, chosen_map).lengths, quantile))
     return Hotels(
         visitors=kept.visitor,
-        catalogue=np.asfortranarray(kept.catalogue),
+        catalogue=np.asfortranarray(catalogue),
         feature_map=chosen_map,
         theta=found.theta * scale,
         feature_scale=scale,

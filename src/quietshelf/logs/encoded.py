@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from quietshelf.choice.maps import FeatureMap
 from quietshelf.logs.cleaned import read_searches
 from quietshelf.logs.log import Log
+from quietshelf.logs.preparation import PUBLIC
 from quietshelf.logs.reading import read_log
 from quietshelf.logs.searches import Rounds, Searches
 from quietshelf.types import FloatArray, IntArray, positive, require
@@ -53,6 +54,19 @@ def encoded(log: Log | Searches, feature_map: FeatureMap) -> Encoded:
     return Encoded(log.offered(feature_map), names, log.person)
 
 
+def data_dependent(log: Log | Searches) -> tuple[str, ...]:
+    """The steps of its preparation in which one visitor can have changed others' features; unknown counts as one.
+
+    A shop's own log comes without a record: that its features are each round's own is for the shop to see to.
+    """
+    return log.preparation.data_dependent if isinstance(log, Searches) else ()
+
+
+def in_public_units(log: Log | Searches) -> bool:
+    """Whether the features were scaled by public constants before they came here."""
+    return isinstance(log, Searches) and log.preparation.scaling == PUBLIC
+
+
 def scaled(log: Log | Searches, scales: Mapping[str, Scale]) -> Log | Searches:
     """The log with features centred and divided as declared; each feature must be declared, and nothing else."""
     expected, declared = {*log.visitor_names, *log.item_names}, set(scales)
@@ -60,7 +74,11 @@ def scaled(log: Log | Searches, scales: Mapping[str, Scale]) -> Log | Searches:
     require(not missing and not unknown, "every feature must have a declared scale", missing=missing, unknown=unknown)
     visitor = _standard(log.visitor, log.visitor_names, scales)
     if isinstance(log, Searches):
-        return replace(log, visitor=visitor, catalogue=_standard(log.catalogue, log.item_names, scales))
+        items = {"catalogue": log.catalogue, "shown_features": log.shown_features}
+        there: dict[str, Any] = {
+            name: _standard(part, log.item_names, scales) for name, part in items.items() if part is not None
+        }
+        return replace(log, visitor=visitor, **there)
     return replace(log, visitor=visitor, features=_standard(log.features, log.item_names, scales))
 
 

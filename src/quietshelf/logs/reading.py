@@ -89,7 +89,7 @@ def from_wide(table: Any) -> Any:
     long = parts.stack(level=1, future_stack=True).dropna(how="all").rename_axis(["row", "item"]).reset_index()
     of_rounds = table.drop(columns=of_items).reset_index(drop=True)
     taken = of_rounds["chosen"].reindex(long["row"]).reset_index(drop=True)
-    known = set(long["item"].astype(str))
+    known = {name.split(SEPARATOR, 1)[1] for name in of_items}  # of the header: nobody's rows decide who is refused
     strange = of_rounds["chosen"].notna() & ~of_rounds["chosen"].astype(str).isin(known)
     if strange.any():
         row = int(np.flatnonzero(strange)[0])

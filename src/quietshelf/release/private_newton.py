@@ -8,7 +8,10 @@ Neighbours: one contributor replaced; their number and order stay.
 Sensitivity, noise: those of `quietshelf.release.batch_pair`, at each release's share of rho; the squared length of a
     weighted score is between 0 and 1, so its sum moves by 1 at most.
 Privacy: the shares add up to rho, everybody being in every release; one batch in the ledger, so it adds them up.
-Assumes: theta, coordinates and steps are computed from releases and public numbers alone.
+Assumes: theta, coordinates and steps are computed from releases and public numbers alone. Each contributor's rows are
+    computed from that contributor and public constants: features standardised, imputed or averaged over the log, or
+    items and columns chosen by it, let one contributor move all rows. Such steps go into ``data_dependent``, and the
+    ledger then reads infinite. How many contributors there are is public.
 Reference: docs/proofs.md, section 18.
 
 `quiet` itself would let every visitor count once, in one of many batches, which suits visitors who come one by one. A
@@ -18,12 +21,14 @@ are held within a radius: far from the answer the information is too small to st
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from quietshelf.accounting import Ledger, noise_for
+from quietshelf.accounting import Event, Ledger, noise_for
 from quietshelf.release import batch_pair, records
 from quietshelf.release.geometry import coordinates, floored
 from quietshelf.release.noise import NoiseSource, entry
@@ -89,6 +94,7 @@ def private_newton(
     source: NoiseSource,
     unit: Literal["visit", "person"] = "visit",
     declared: bool = True,
+    data_dependent: Sequence[str] = (),
 ) -> PrivateTastes:
     """Fit the choice model to everybody in a log, each of whom contributes once.
 
@@ -99,9 +105,10 @@ def private_newton(
         source: Where the noise comes from.
         unit: Whether the contributors are persons, or only visits.
         declared: Whether Γ0 was declared, and is trusted longer, or is the blind guess I/d.
+        data_dependent: Steps, in words, by which one contributor may have changed others' rows: no bound is known.
     """
     dim, first = shown.rows.shape[-1], floored(finite("curvature", curvature))
-    ledger = Ledger(budget=None if source.noiseless else positive("rho", rho), unit=unit)
+    ledger = _opened(positive("rho", rho), unit, source, data_dependent)
     prior = Estimate(np.zeros(dim), PRIOR_VISITORS * first)
     full, shape, theta, released = prior, first, prior.theta, list[Sums]()
     for share in _shares():
@@ -133,6 +140,22 @@ def first_rounds(person: IntArray) -> IntArray:
     return np.asarray(np.unique(person, return_index=True)[1])
 
 
+def _opened(rho: float, unit: Literal["visit", "person"], source: NoiseSource, steps: Sequence[str]) -> Ledger:
+    """A ledger that admits rho; with data-dependent steps in it, one that reads infinite whatever is released."""
+    if not steps:
+        return Ledger(budget=None if source.noiseless else rho, unit=unit)
+    event = Event(
+        name="preparation of the log",
+        visitors=0,
+        sensitivity=math.inf,
+        noise=0.0,
+        rho=math.inf,
+        assumption=source.assumption,
+        detail=f"The preparation of the log looked at visitors' data, or may have: {'; '.join(steps)}.",
+    )
+    return Ledger(unit=unit).spend(event)
+
+
 def _shares() -> list[float]:
     """What each pair may spend; rounded down, so that all releases never add up to more than one."""
     rest = (1 - LAST - SQUARES) / (STEPS - 1)
@@ -142,13 +165,27 @@ def _shares() -> list[float]:
 def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[Total, float]:
     """The sums of the pair and of the squared lengths of its score, each term on the grid."""
     total, squares = nothing((), theta.size), 0.0
-    for begin in range(0, len(shown.position), CHUNK):
-        part = slice(begin, begin + CHUNK)
-        pair = contribution(Shown(shown.rows[part], shown.offered[part], shown.position[part]), theta, frame)
+    for part in _equally_wide(shown):
+        pair = contribution(part, theta, frame)
         total = total + summed(pair, grid)
         square = np.minimum((pair.score**2).sum(-1), 1.0)
         squares += float((on_grid(square, grid) if grid else square).sum())
     return total, squares
+
+
+def _equally_wide(shown: Shown) -> Iterator[Shown]:
+    """The contributors in parts, without the places that are empty for all of a part.
+
+    Padding to the longest round of the log would let that one round choose how everybody's products are blocked, and so
+    their last bits, which rounding to the grid can turn into a step.
+    """
+    places = shown.offered.shape[1]
+    width = np.where(shown.offered.any(axis=1), places - shown.offered[:, ::-1].argmax(axis=1), 0)
+    for wide in np.unique(width).tolist():
+        numbers = np.flatnonzero(width == wide)
+        for begin in range(0, numbers.size, CHUNK):
+            part = numbers[begin : begin + CHUNK]
+            yield Shown(shown.rows[part, : max(wide, 1)], shown.offered[part, : max(wide, 1)], shown.position[part])
 
 
 def _within_radius(before: FloatArray, after: FloatArray, curvature: FloatArray) -> FloatArray:

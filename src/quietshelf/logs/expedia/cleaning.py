@@ -1,14 +1,14 @@
-"""The rows of a destination -> one line a hotel and one a search, without gaps.
+"""The rows of a destination -> one line per hotel and one per search, without gaps, as the paper has them.
 
 Hotel features are averaged over searches. What visitors rated and paid in the past is missing for most searches, and
-imputed: by a regression tree on the other searches, as the paper does, or by a public constant. The tree looks at other
-people's searches, so it is outside any privacy guarantee; the constant is inside.
+imputed by a regression tree on the other searches. Both look at other people's searches: what comes out is outside any
+privacy guarantee. `quietshelf.logs.expedia.public` has a preparation that is inside.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -17,19 +17,21 @@ from quietshelf.logs.expedia.reading import Raw
 from quietshelf.logs.files import EXTRA
 from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, one_of, require, whole
 
-Impute = Literal["tree", "constant"]
 Outcome = Literal["booking", "click"]
 MOST_MISSING = 0.9
 """A column missing in a larger share of searches is dropped, unless Table 1 lists it."""
 CONSTANTS = {"visitor_hist_starrating": 3.5, "visitor_hist_adr_usd": 150.0}
 """Public guesses for what is not known of a visitor's past."""
-MAIN_SITE = 5
-"""Table 1 makes one feature of all sites: this one, expedia's largest, or (with the tree) the most frequent here."""
 PRICES = (10.0, 1000.0)
 """Dollars a night; the file has prices beyond, of a whole stay or by mistake, which would rule an average."""
 TREE = {"max_depth": 4, "min_samples_leaf": 10, "random_state": 0}
 FEWEST = 50
 """Searches with a known past that a tree needs; with fewer the constant stands in."""
+LOOKED = (
+    "hotel features were averaged over searches, and gaps filled with the median hotel's",
+    "the site of most searches became a feature",
+    "visitors' past ratings and prices were imputed from other searches",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,7 @@ class Clean:
         ids: ``srch_id``, (n,).
         hotel_ids: ``prop_id``, (N,).
         notes: What was found and decided.
+        data_dependent: The steps so far in which one search can change what becomes of others.
     """
 
     hotels: FloatArray
@@ -53,32 +56,60 @@ class Clean:
     ids: IntArray
     hotel_ids: IntArray
     notes: tuple[str, ...]
+    data_dependent: tuple[str, ...]
 
 
-def clean(raw: Raw, *, impute: Impute = "tree", outcome: Outcome = "booking", impressions: int = 1) -> Clean:
-    """Average, impute, and drop what is missing too often.
+class Gathered(NamedTuple):
+    """Rows by search and hotel.
 
-    Args:
-        raw: The rows of one destination.
-        impute: ``tree`` or ``constant``.
-        outcome: What counts as taking a hotel: the ``booking``, or a ``click``.
-        impressions: Hotels shown less often are dropped, and with them searches that showed no other.
+    Attributes:
+        ids: ``srch_id`` of the searches, in ascending order, (n,).
+        hotel_ids: ``prop_id`` of the hotels, in ascending order, (N,).
+        search: The search of each row, a place in ``ids``, (rows,).
+        hotel: The hotel of each row, a place in ``hotel_ids``, (rows,).
+        shown: Which hotels each search showed, (n, N).
+        choice: The hotel taken, (n,), or -1.
+        note: What counts as taken.
     """
-    one_of("impute", impute, get_args(Impute))
+
+    ids: IntArray
+    hotel_ids: IntArray
+    search: IntArray
+    hotel: IntArray
+    shown: BoolArray
+    choice: IntArray
+    note: str
+
+
+def gather(rows: Any, outcome: Outcome) -> Gathered:
+    """What each search showed and took: its own rows decide."""
     one_of("outcome", outcome, get_args(Outcome))
-    rows, notes = _frequent(raw.rows, whole("impressions", impressions))
-    notes = [*raw.notes, *notes, *_dropped(rows)]
     ids, search = np.unique(rows["srch_id"].to_numpy(dtype=np.int64), return_inverse=True)
     hotel_ids, hotel = np.unique(rows["prop_id"].to_numpy(dtype=np.int64), return_inverse=True)
     shown = np.zeros((ids.size, hotel_ids.size), dtype=bool)
     shown[search, hotel] = True
     choice, taken = np.full(ids.size, NOTHING), _taken(rows, outcome)
     choice[search[taken]] = hotel[taken]
-    hotels, of_hotels = _hotels(rows)
-    visitors, of_visitors = _visitors(rows, impute)
     taken_by = "the booking" if outcome == "booking" else "the booking, or else the best placed click"
-    notes += [f"outcome: {taken_by} of each search", *of_hotels, *of_visitors]
-    return Clean(hotels, visitors, shown, choice, ids, hotel_ids, tuple(notes))
+    return Gathered(ids, hotel_ids, search, hotel, shown, choice, f"outcome: {taken_by} of each search")
+
+
+def clean(raw: Raw, *, outcome: Outcome = "booking", impressions: int = 1) -> Clean:
+    """Average, impute, and drop what is missing too often.
+
+    Args:
+        raw: The rows of one destination.
+        outcome: What counts as taking a hotel: the ``booking``, or a ``click``.
+        impressions: Hotels shown less often are dropped, and with them searches that showed no other.
+    """
+    rows, dropped = _frequent(raw.rows, whole("impressions", impressions))
+    found = gather(rows, outcome)
+    hotels, of_hotels = _hotels(rows)
+    visitors, of_visitors = _visitors(rows)
+    notes = [*raw.notes, *dropped, *_dropped(rows), found.note, *of_hotels, *of_visitors]
+    rare = (f"hotels shown fewer than {impressions} times were dropped",) if impressions > 1 else ()
+    looked = (*raw.data_dependent, *rare, *LOOKED)
+    return Clean(hotels, visitors, found.shown, found.choice, found.ids, found.hotel_ids, tuple(notes), looked)
 
 
 def _taken(rows: Any, outcome: Outcome) -> IntArray:
@@ -133,27 +164,26 @@ def _hotels(rows: Any) -> tuple[FloatArray, list[str]]:
     return filled.to_numpy(dtype=np.float64), notes
 
 
-def _visitors(rows: Any, impute: Impute) -> tuple[FloatArray, list[str]]:
+def _visitors(rows: Any) -> tuple[FloatArray, list[str]]:
     columns = [feature.column for feature in VISITOR]
     first = rows.groupby("srch_id")[columns].first()
     values = {name: first[name].to_numpy(dtype=np.float64) for name in columns}
-    notes = []
-    main = MAIN_SITE if impute == "constant" else int(np.bincount(values["site_id"].astype(np.int64)).argmax())
+    main = int(np.bincount(values["site_id"].astype(np.int64)).argmax())
     values["site_id"] = (values["site_id"] == main).astype(np.float64)
-    notes.append(f"site: {main}{'' if impute == 'constant' else ', the most frequent,'} against all others")
+    notes = [f"site: {main}, the most frequent, against all others"]
     known = np.column_stack([values[name] for name in columns if name not in HISTORY])
     for name in HISTORY:
-        values[name], note = _imputed(name, values[name], known, impute)
+        values[name], note = _imputed(name, values[name], known)
         notes.append(note)
     return np.column_stack([values[name] for name in columns]), notes
 
 
-def _imputed(name: str, values: FloatArray, known: FloatArray, impute: Impute) -> tuple[FloatArray, str]:
+def _imputed(name: str, values: FloatArray, known: FloatArray) -> tuple[FloatArray, str]:
     missing = np.isnan(values)
     there = int((~missing).sum())
     what = f"{name}: missing in {missing.mean():.1%} of searches"
-    if impute == "constant" or there < FEWEST:
-        why = "" if impute == "constant" else f" (a tree needs {FEWEST} searches that have it, got {there})"
+    if there < FEWEST:
+        why = f" (a tree needs {FEWEST} searches that have it, got {there})"
         return np.where(missing, CONSTANTS[name], values), f"{what}, set to the constant {CONSTANTS[name]:g}{why}"
     filled = values.copy()
     if missing.any():

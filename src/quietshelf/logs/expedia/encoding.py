@@ -1,22 +1,26 @@
 """Clean hotels and searches -> features: levels as drop-first dummies, then mean zero and variance one.
 
-``scaling="data"`` standardises visitor features with the moments of these very searches, as the paper does: replacing
-one search moves everybody's features, which no guarantee covers. ``"public"`` uses the moments that the levels would
-have if each were equally likely: constants. Hotel features are a catalogue's, public either way.
+As in the paper, features are standardised with the moments of these very searches and hotels: replacing one search
+moves everybody's features, which no guarantee covers. `quietshelf.logs.expedia.public` uses constants.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
 from quietshelf.logs.expedia.cleaning import Clean
 from quietshelf.logs.expedia.columns import HOTEL, PAPER, VISITOR, Feature
+from quietshelf.logs.preparation import Preparation
 from quietshelf.logs.searches import Searches
-from quietshelf.types import BoolArray, FloatArray, one_of
+from quietshelf.types import BoolArray, FloatArray
 
-Scaling = Literal["data", "public"]
+SCALED = "features standardised by the moments of these very searches and hotels, as in the paper: not private"
+LOOKED = (
+    "features were standardised by the moments of these searches and hotels",
+    "columns that are the same for everybody here were dropped",
+)
 
 
 class Columns(NamedTuple):
@@ -27,19 +31,14 @@ class Columns(NamedTuple):
     share: FloatArray
 
 
-def encode(cleaned: Clean, *, scaling: Scaling = "data") -> Searches:
+def encode(cleaned: Clean) -> Searches:
     """The searches as features; columns that are the same for everybody are dropped."""
-    one_of("scaling", scaling, get_args(Scaling))
-    visitor, item = _dummies(VISITOR, cleaned.visitors), _dummies(HOTEL, cleaned.hotels)
-    u = _by_constants(visitor) if scaling == "public" else _by_moments(visitor.values)
-    v = _by_moments(item.values)
-    # with public constants a column stays even if this destination never varies it: dropping it would be data-driven
-    kept_u = np.ones(u.shape[1], dtype=bool) if scaling == "public" else _varies(visitor.values)
-    kept_v = _varies(item.values)
-    notes = [*cleaned.notes, _cuts(), _scaled(scaling), *_constant(visitor, kept_u), *_constant(item, kept_v)]
+    visitor, item = dummies(VISITOR, cleaned.visitors), dummies(HOTEL, cleaned.hotels)
+    kept_u, kept_v = _varies(visitor.values), _varies(item.values)
+    notes = [*cleaned.notes, cuts(), SCALED, *_constant(visitor, kept_u), *_constant(item, kept_v)]
     return Searches(
-        visitor=u[:, kept_u],
-        catalogue=v[:, kept_v],
+        visitor=_by_moments(visitor.values)[:, kept_u],
+        catalogue=_by_moments(item.values)[:, kept_v],
         shown=cleaned.shown,
         choice=cleaned.choice,
         visitor_names=_kept(visitor.names, kept_u),
@@ -47,6 +46,11 @@ def encode(cleaned: Clean, *, scaling: Scaling = "data") -> Searches:
         ids=cleaned.ids,
         item_ids=cleaned.hotel_ids,
         notes=tuple(notes),
+        preparation=Preparation(
+            scaling="moments of the data",
+            imputation="regression tree, median hotel",
+            data_dependent=(*cleaned.data_dependent, *LOOKED),
+        ),
     )
 
 
@@ -56,14 +60,15 @@ def beside_the_paper(searches: Searches) -> list[tuple[str, int, int]]:
     return [(name, here, there) for (name, there), here in zip(PAPER.items(), found, strict=True)]
 
 
-def _dummies(features: tuple[Feature, ...], values: FloatArray) -> Columns:
+def dummies(features: tuple[Feature, ...], values: FloatArray) -> Columns:
+    """Levels as columns of 0 and 1, the first left out; numbers as they are."""
     parts, names, share = [], [], []
     for place, feature in enumerate(features):
         column = values[:, place]
         if not feature.cuts:
             parts.append(column[:, None])
             names.append(feature.name)
-            share.append(np.nan if feature in HOTEL else 0.5)
+            share.append(np.nan)
             continue
         level = np.searchsorted(feature.cuts, column, side="right")
         for number in range(1, len(feature.cuts) + 1):
@@ -76,11 +81,6 @@ def _dummies(features: tuple[Feature, ...], values: FloatArray) -> Columns:
 def _by_moments(values: FloatArray) -> FloatArray:
     spread = values.std(axis=0)
     return np.asarray((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
-
-
-def _by_constants(columns: Columns) -> FloatArray:
-    """Every visitor feature is 0 or 1: centre and scale it as if each level were equally likely."""
-    return np.asarray((columns.values - columns.share) / np.sqrt(columns.share * (1 - columns.share)))
 
 
 def _varies(values: FloatArray) -> BoolArray:
@@ -96,12 +96,7 @@ def _constant(columns: Columns, kept: BoolArray) -> list[str]:
     return [f"the same for everybody here, dropped: {', '.join(gone)}"] if gone else []
 
 
-def _cuts() -> str:
-    cuts = "; ".join(f"{f.name} at {', '.join(f'{c:g}' for c in f.cuts)}" for f in (*HOTEL, *VISITOR) if f.cuts)
-    return f"levels, fixed in advance (the paper gives their number only): {cuts}"
-
-
-def _scaled(scaling: Scaling) -> str:
-    if scaling == "public":
-        return "visitor features standardised by public constants; hotel features by the catalogue's own moments"
-    return "features standardised by the moments of these very searches and hotels, as in the paper: not private"
+def cuts() -> str:
+    """Where levels begin, in words."""
+    found = "; ".join(f"{f.name} at {', '.join(f'{c:g}' for c in f.cuts)}" for f in (*HOTEL, *VISITOR) if f.cuts)
+    return f"levels, fixed in advance (the paper gives their number only): {found}"

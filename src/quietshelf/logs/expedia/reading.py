@@ -1,7 +1,8 @@
 """The raw file -> the rows of one destination, in bounded memory.
 
 Two passes in chunks: the first counts searches by destination, the second keeps the rows of the one chosen. A bad row
-(cut, or with text for a number) takes its whole search with it, because what the search showed is then unknown.
+(cut, or with text for a number) takes its whole search with it, because what the search showed is then unknown, and no
+other: lines with a quote or a carriage return, at which a parser would join or split lines, are bad rows too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ CHUNK_ROWS = 100_000
 """43 MB of numbers a chunk, a few times that while it is parsed."""
 MOST_BAD = 0.01
 """A file with a larger share of bad rows is taken for a wrong file."""
+BREAKING = (b'"', b"\r", b"\0")
+"""What no line of the file holds, and what would make a parser read on into other searches' lines, or stop."""
+IDS = ("srch_id", "prop_id", "srch_destination_id")
+LARGEST_ID = 2.0**53
+BY_SEARCHES = "the destination was chosen by how often it was searched"
 Progress = Callable[[int, int], None]
 
 
@@ -36,12 +42,14 @@ class Raw:
         destination: Which.
         searches_in_file: How many searches the whole file has; None if it was not counted.
         notes: What was found and decided.
+        data_dependent: The steps so far in which one search can change what becomes of others.
     """
 
     rows: Any
     destination: int
     searches_in_file: int | None
     notes: tuple[str, ...]
+    data_dependent: tuple[str, ...]
 
 
 def read(path: str | Path, *, destination: int | None = None, progress: Progress | None = None) -> Raw:
@@ -63,7 +71,7 @@ def read(path: str | Path, *, destination: int | None = None, progress: Progress
     rows, bad = _keep(path, destination, _part(progress, passes - 1, passes))
     require(len(rows) > 0, f"{path} must hold rows of the destination", destination=destination)
     require(bool((rows["booking_bool"] == 1).any()), f"destination {destination} must have bookings", bookings=0)
-    return Raw(rows, destination, searches, (*notes, *bad))
+    return Raw(rows, destination, searches, (*notes, *bad), () if searches is None else (BY_SEARCHES,))
 
 
 class Chunk(NamedTuple):
@@ -95,19 +103,28 @@ def chunks(path: str | Path, columns: tuple[str, ...], progress: Progress | None
 
 
 def _parsed(lines: list[bytes], start: int, columns: tuple[str, ...]) -> Chunk:
-    commas = np.fromiter((line.count(b",") for line in lines), dtype=np.int64, count=len(lines))
-    odd = np.flatnonzero(commas != len(COLUMNS) - 1)
-    fitting = np.flatnonzero(commas == len(COLUMNS) - 1)
+    lines = [line[:-2] + b"\n" if line.endswith(b"\r\n") else line for line in lines]
+    fits = np.fromiter(map(_fits, lines), dtype=bool, count=len(lines))
+    odd, fitting = np.flatnonzero(~fits), np.flatnonzero(fits)
     options = {"na_values": ["NULL", ""], "keep_default_na": False, "encoding": "latin-1", "low_memory": False}
     text = BytesIO(b"".join(lines[place] for place in fitting.tolist()))
     names, used = list(COLUMNS), list(columns)
     rows = pandas().read_csv(text, header=None, names=names, usecols=used, **options) if fitting.size else _none(used)
     rows, wrong = _numbers(rows)
     heads = [lines[place].split(b",", 1)[0].strip() for place in odd.tolist()]
-    broken = {int(head) for head in heads if head.isdigit()} | set(rows["srch_id"][wrong].dropna().astype(int))
+    broken = {int(head) for head in heads if head.isdigit() and int(head) <= LARGEST_ID}
+    broken |= _numbered(rows["srch_id"][wrong])
     numbers = start + fitting
     bad = sorted([*(start + odd).tolist(), *numbers[wrong].tolist()])
     return Chunk(numbers[~wrong], rows[~wrong], bad, broken)
+
+
+def _numbered(ids: Any) -> set[int]:
+    return set(ids[ids.abs() <= LARGEST_ID].astype(int))
+
+
+def _fits(line: bytes) -> bool:
+    return line.count(b",") == len(COLUMNS) - 1 and not any(byte in line for byte in BREAKING)
 
 
 def _none(columns: list[str]) -> Any:
@@ -162,6 +179,8 @@ def _numbers(piece: Any) -> tuple[Any, BoolArray]:
             piece = piece.assign(**{name: number})
         if name not in OPTIONAL:
             bad |= piece[name].isna().to_numpy()
+        if name in IDS:
+            bad |= ~(piece[name].abs() <= LARGEST_ID).to_numpy() | (piece[name] % 1 != 0).to_numpy()
     return piece, bad
 
 
