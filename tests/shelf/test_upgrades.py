@@ -37,10 +37,10 @@ def copy_of(name: str, folder: Path) -> Path:
     return folder / name
 
 
-def with_token(path: Path, **settings: Any) -> dict[str, Any]:
+def with_token(path: Path, settings: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     """Put a token beside a file and name it there, as the version that wrote the file did; the file's arrays.
 
-    Some of the shelf's settings may be made others than those in the file.
+    Some of the shelf's settings, and of what else it remembers, may be made others than those in the file.
     """
     token = ResumeToken.leave(path.with_name(f"{path.name}.open-0"))
     with np.load(path, allow_pickle=False) as file:
@@ -48,16 +48,18 @@ def with_token(path: Path, **settings: Any) -> dict[str, Any]:
     header = json.loads(str(arrays["header"]))
     assert header["schema"] == 1
     header["claim"] = [".open-0", token.inode, token.changed]
-    header["settings"] |= settings
+    header |= others | {"settings": header["settings"] | settings}
     with path.open("wb") as file:
         np.savez_compressed(file, **{**arrays, "header": np.array(json.dumps(header))})
     return arrays
 
 
-def resumed(name: str, folder: Path, **settings: Any) -> tuple[Shelf, dict[str, Any]]:
+def resumed(
+    name: str, folder: Path, settings: dict[str, Any] | None = None, **others: Any
+) -> tuple[Shelf, dict[str, Any]]:
     """The shelf of a file that still has its token, and the arrays of that file."""
     path = copy_of(name, folder)
-    arrays = with_token(path, **settings)
+    arrays = with_token(path, settings or {}, others)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return Shelf.load(path), arrays
@@ -108,7 +110,7 @@ def test_a_file_without_visitors_is_read_where_their_length_is_known(
     settings: dict[str, Any], visitor: list[float], tmp_path: Path
 ) -> None:
     """By a declared length, or a map that uses none: the shelf serves as if it had been made today."""
-    shelf, _ = resumed("unused.shelf", tmp_path, **settings)
+    shelf, _ = resumed("unused.shelf", tmp_path, settings)
     assert (shelf.arrivals, shelf.learner, shelf.privacy().rho) == (0, None, 0.0)
     assert len(shelf.offer(visitor).items) == 3
     with pytest.raises(ValueError, match=f"features must have length {len(visitor)}, got length=3"):
@@ -161,6 +163,15 @@ def test_a_catalogue_file_with_its_token_is_resumed(tmp_path: Path) -> None:
     assert not np.array_equal(waiting.sum, before)
     releases = [VISITS["catalogue.shelf"](shelf, t).release for t in range(3)]
     assert releases == [0, 0, 1]
+    assert [(each.frozen.number, each.frozen.size) for each in shelf.batches] == [(1, 45)]
+
+
+def test_what_an_earlier_file_dropped_before_is_remembered(tmp_path: Path) -> None:
+    """The size of the batch to come, and that its history may be incomplete."""
+    shelf, _ = resumed("catalogue.shelf", tmp_path, next_size=17, estranged=True)
+    VISITS["catalogue.shelf"](shelf, 0)
+    assert shelf.batches[-1].frozen.size == 17
+    assert shelf.privacy().unit == "visit"
 
 
 @pytest.mark.parametrize("name", VISITS)
