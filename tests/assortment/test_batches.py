@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quietshelf.assortment import Assortment, best, solve
 from quietshelf.types import NOTHING, FloatArray
@@ -160,3 +162,25 @@ def test_solve_leaves_its_arguments_alone() -> None:
     solve(utility, np.ones((5, 8)), capacity=3, available=masks["available"])
     for before, after in zip(kept, (utility, revenue, *masks.values()), strict=True):
         np.testing.assert_array_equal(before, after)
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 12))
+def test_a_problem_is_answered_the_same_beside_any_others(seed: int, problems: int, items: int) -> None:
+    """Equal and unequal revenues, weights that vanish or overflow, ties to 1e-13: items and value to the bit."""
+    rng = np.random.default_rng(seed)
+    size = rng.choice([0.0, 1.0, 1.0, 30.0, 1e3, 1e200], size=(problems, 1))
+    utility = size * rng.choice(rng.normal(size=4), size=(problems, items))
+    utility += rng.choice([0.0, 1e-13], size=(problems, 1)) * rng.normal(size=(problems, items))
+    revenue = rng.choice([0.5, 1.0, 1.0 + 2.0**-52, 2.1, -1.0], size=(problems, items))
+    revenue[rng.random(problems) < 0.4] = 1.0
+    rules: dict[str, Any] = {"capacity": int(rng.integers(1, items + 1))}
+    if rng.random() < 0.4:
+        rules["available"] = rng.random((problems, items)) < 0.7
+    if rng.random() < 0.3:
+        rules |= {"groups": rng.integers(-1, 3, size=items), "limits": rng.integers(0, 3, size=3)}
+    together = best(utility=utility, revenue=revenue, **rules)
+    for i in range(problems):
+        own = {name: value[i] if np.ndim(value) == 2 else value for name, value in rules.items()}
+        alone = best(utility=utility[i], revenue=revenue[i], **own)
+        assert_same(Assortment(together.items[i], together.expected_revenue[i]), alone)

@@ -4,7 +4,8 @@
 """
 
 from quietshelf.assortment.choose import best
-from quietshelf.assortment.leaders import leaders
 from quietshelf.assortment.solver import Assortment, items_for, solve
+from quietshelf.assortment.top_k import top_k
+from quietshelf.assortment.uniform import equal_revenue
 
-__all__ = ["Assortment", "best", "items_for", "leaders", "solve"]
+__all__ = ["Assortment", "best", "equal_revenue", "items_for", "solve", "top_k"]

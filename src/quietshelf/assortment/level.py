@@ -94,9 +94,9 @@ def _ordered(product: FloatArray, exponent: FloatArray) -> FloatArray:
     power = np.where(live, own + exponent, 0.0)
     top = np.where(live, power, -np.inf).max(axis=-1, initial=-np.inf)
     bottom = np.where(live, power, np.inf).min(axis=-1, initial=np.inf)
-    if (top - bottom > WIDEST).any():
-        return _signed_rank(size, power)
-    return size * np.exp2(np.where(live, power - top[:, None] + WIDEST / 2, 0.0))
+    scaled = size * np.exp2(np.where(live, power - top[:, None] + WIDEST / 2, 0.0))
+    wide = top - bottom > WIDEST
+    return np.where(wide[:, None], _signed_rank(size, power), scaled) if wide.any() else scaled
 
 
 def _signed_rank(size: FloatArray, power: FloatArray) -> FloatArray:

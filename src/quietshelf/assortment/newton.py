@@ -51,10 +51,9 @@ def _climb(weights: Weights, revenue: FloatArray, rules: Rules, now: Choice) -> 
             break
         new = _take(weights, revenue, rules, score)
         up = rise(new.level, now.level, weights)
-        grown = growing & (up > 0)
-        adopt = grown | (up == 0)  # an equal set replaces the last one: ties prefer it
+        adopt = growing & (up >= 0)  # an equal set replaces the last one: ties prefer it; what has settled stays
         now = new if adopt.all() else _merge(adopt, new, now)
-        growing = grown
+        growing = adopt & (up > 0)
     return now
 
 

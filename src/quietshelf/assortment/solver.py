@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quietshelf.assortment.newton import maximise
 from quietshelf.assortment.rules import Rules, surplus_positions
-from quietshelf.assortment.uniform import by_utility, by_weight, chance, common_revenue
-from quietshelf.assortment.weights import from_utility, from_weight
+from quietshelf.assortment.uniform import by_utility, by_weight, chance, equal_revenue
+from quietshelf.assortment.weights import Weights, from_utility, from_weight, ordinary_utility, ordinary_weight
 from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray, require
+
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +65,8 @@ def items_for(context: Context, utility: FloatArray, revenue: FloatArray) -> Int
     """The items of `solve` under the constraints of a context, for those who do not ask what they are worth."""
     constraints = (context.available, context.required, context.groups, context.limits)
     shape, rules = _prepared(utility, revenue, context.capacity, *constraints)
-    if common_revenue(revenue, shape[:-1]) is None:
-        return answer(utility, revenue, rules, shape, logarithmic=True).items
-    return _items(*by_utility(rows(utility, shape), rules), shape, rules)
+    columns, kept, _ = _chosen(utility, revenue, rules, shape, logarithmic=True, valued=False)
+    return _items(columns, kept, shape)
 
 
 def _prepared(
@@ -112,24 +115,81 @@ def answer(
     attraction: FloatArray, revenue: FloatArray, rules: Rules, shape: tuple[int, ...], *, logarithmic: bool
 ) -> Assortment:
     """Solve every problem of the batch, given weights or (``logarithmic``) utilities."""
-    given = rows(attraction, shape)
-    common = common_revenue(revenue, shape[:-1])
-    if common is None:
-        weights = (from_utility if logarithmic else from_weight)(given)
-        flat, kept, (value, _, _) = maximise(weights, rows(revenue, shape), rules)
-    elif logarithmic:
-        flat, kept = by_utility(given, rules)
-        value = common * chance(given, flat, kept)
-    else:
+    columns, kept, value = _chosen(attraction, revenue, rules, shape, logarithmic=logarithmic)
+    return Assortment(_items(columns, kept, shape), value.reshape(shape[:-1])[()])
+
+
+class _Chosen(NamedTuple):
+    """A set in each problem: item indices (B, K), which of them are shown, and what it earns, (B,)."""
+
+    columns: IntArray
+    kept: BoolArray
+    value: FloatArray
+
+
+def _chosen(
+    attraction: FloatArray,
+    revenue: FloatArray,
+    rules: Rules,
+    shape: tuple[int, ...],
+    *,
+    logarithmic: bool,
+    valued: bool = True,
+) -> _Chosen:
+    """Each problem by the method that suits it, whatever stands beside it: those of one kind are solved together."""
+    given, earned = rows(attraction, shape), revenue if revenue.ndim else revenue[None]
+    equal = _flat(equal_revenue(earned), shape[:-1])
+    if equal.all():
+        return _equal(given, _flat(earned[..., 0], shape[:-1]), rules, logarithmic=logarithmic, valued=valued)
+    earned = rows(earned, shape)
+    weigh, is_ordinary = (from_utility, ordinary_utility) if logarithmic else (from_weight, ordinary_weight)
+    weights = weigh(given)
+    ordinary = np.ones_like(equal) if weights.exponent is None else is_ordinary(given)
+    if not equal.any() and (weights.exponent is None or not ordinary.any()):
+        return _unequal(weights, earned, rules)
+    room = (len(given), rules.capacity)
+    found = _Chosen(np.empty(room, np.int64), np.empty(room, np.bool_), np.empty(len(given)))
+    for kind in filter(np.any, (equal, ordinary & ~equal, ~ordinary & ~equal)):
+        some = kind.nonzero()[0]
+        part = rules.rows(some)
+        if equal[some[0]]:
+            solved = _equal(given[some], earned[some, 0], part, logarithmic=logarithmic, valued=valued)
+        else:
+            solved = _unequal(weigh(given[some]), earned[some], part)
+        for values, own in zip(found, solved, strict=True):
+            values[some] = own
+    return found
+
+
+def _flat(values: NDArray[T], batch: tuple[int, ...]) -> NDArray[T]:
+    """Broadcast over the batch axes, flattened into one."""
+    return (values if values.shape == batch else np.broadcast_to(values, batch)).reshape(-1)
+
+
+def _equal(given: FloatArray, common: FloatArray, rules: Rules, *, logarithmic: bool, valued: bool) -> _Chosen:
+    """Problems whose items all earn the same, ``common`` (B,)."""
+    if not logarithmic:
         flat, kept, share = by_weight(given, rules)
-        value = common * share
-    return Assortment(_items(flat, kept, shape, rules), value.reshape(shape[:-1])[()])
+    else:
+        flat, kept = by_utility(given, rules)
+        share = chance(given, flat, kept) if valued else np.zeros(len(given))
+    return _Chosen(_columns(flat, given.shape[-1]), kept, common * share)
 
 
-def _items(flat: IntArray, kept: BoolArray, shape: tuple[int, ...], rules: Rules) -> IntArray:
-    """Item indices, ascending, -1 for empty places at the end, from flat places."""
-    items = flat - np.arange(0, flat.shape[0] * shape[-1], shape[-1])[:, None]
+def _unequal(weights: Weights, revenue: FloatArray, rules: Rules) -> _Chosen:
+    """Problems whose weights are all ordinary or all not."""
+    flat, kept, (value, _, _) = maximise(weights, revenue, rules)
+    return _Chosen(_columns(flat, revenue.shape[-1]), kept, value)
+
+
+def _columns(flat: IntArray, items: int) -> IntArray:
+    """Item indices from flat places."""
+    return np.asarray(flat - np.arange(0, len(flat) * items, items)[:, None])
+
+
+def _items(columns: IntArray, kept: BoolArray, shape: tuple[int, ...]) -> IntArray:
+    """Item indices, ascending, -1 for empty places at the end."""
     if not kept.all():
-        items = np.sort(np.where(kept, items, shape[-1]), axis=-1)
-        items[items == shape[-1]] = NOTHING
-    return items.reshape(*shape[:-1], rules.capacity)
+        columns = np.sort(np.where(kept, columns, shape[-1]), axis=-1)
+        columns[columns == shape[-1]] = NOTHING
+    return columns.reshape(*shape[:-1], columns.shape[-1])

@@ -14,15 +14,14 @@ CERTAIN = 1e300  # any larger weight is chosen as surely as this one
 LARGEST = float(np.finfo(np.float64).max)
 
 
-def common_revenue(revenue: FloatArray, batch: tuple[int, ...]) -> FloatArray | None:
-    """What every item earns, (B,), or None where items of one problem differ or earn nothing."""
-    earned = revenue if revenue.ndim else revenue[None]
-    first = earned[..., :1]
-    if earned.strides[-1] == 0 and (first > 0).all():  # one number, broadcast
-        return np.broadcast_to(first[..., 0], batch).reshape(-1)
-    if (earned[..., -1:] != first).any() or not (first > 0).all() or (earned != first).any():
-        return None
-    return np.broadcast_to(first[..., 0], batch).reshape(-1)
+def equal_revenue(revenue: FloatArray) -> BoolArray:
+    """Where all items of a problem earn the same, and more than nothing: (..., N) -> (...)."""
+    first = revenue[..., 0]
+    same = np.asarray(first > 0)
+    if revenue.strides[-1] == 0:  # one number, broadcast
+        return same
+    same = same & (revenue[..., -1] == first)
+    return np.asarray(same & (revenue == first[..., None]).all(axis=-1)) if same.any() else same
 
 
 def by_utility(utility: FloatArray, rules: Rules) -> tuple[IntArray, BoolArray]:

@@ -1,7 +1,7 @@
 """Attraction weights that neither overflow nor vanish: fraction x 2^exponent.
 
 Ordinary weights are kept as they are (``exponent`` None). As soon as one number of a call leaves the ordinary
-range, all of them are split; a power of two changes no rounding, so ordinary problems are answered alike either way.
+range, all of them are split: problems that are ordinary should not be put beside others.
 """
 
 from __future__ import annotations
@@ -39,6 +39,17 @@ class Weights:
             np.putmask(share, barred, 0.0)
         largest: FloatArray = share.max(axis=-1)
         return largest
+
+
+def ordinary_weight(weight: FloatArray) -> BoolArray:
+    """Problems whose weights may be kept as they are: (B, N) -> (B,)."""
+    return np.asarray(weight.max(axis=-1, initial=0.0) <= ORDINARY_WEIGHT)
+
+
+def ordinary_utility(utility: FloatArray) -> BoolArray:
+    """Problems whose weights may be kept as they are, given as utilities: (B, N) -> (B,)."""
+    low, high = ORDINARY_UTILITY
+    return np.asarray((utility.max(axis=-1) <= high) & (utility.min(axis=-1) >= low))
 
 
 def from_weight(weight: FloatArray) -> Weights:

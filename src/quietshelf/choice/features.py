@@ -1,7 +1,8 @@
 """Features as a dense array, or as a visitor beside a catalogue whose feature vectors are never formed.
 
 Both answer ``utility``, ``norm`` and ``rows`` (the protocol ``quietshelf.types.Features``). They trust their numbers,
-to stay fast inside a loop: what comes from outside goes through ``quietshelf.types.finite`` first.
+to stay fast inside a loop: what comes from outside goes through ``quietshelf.types.finite`` first. Axes of visitors are
+never merged into those of a matrix: a visitor's products have the same shapes alone and in a group, hence equal bits.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Catalogued:
         visitor, catalogue = as_float("visitor", self.visitor), as_float("catalogue", self.catalogue)
         require(visitor.ndim >= 1, "visitor must have shape (..., visitor features)", shape=visitor.shape)
         require(catalogue.ndim == 2, "catalogue must have shape (N, item features)", shape=catalogue.shape)
-        object.__setattr__(self, "visitor", visitor)
+        object.__setattr__(self, "visitor", np.ascontiguousarray(visitor))
         object.__setattr__(self, "catalogue", catalogue)
 
     @property
@@ -109,7 +110,7 @@ class Catalogued:
         """``x . theta`` of every item, (..., N), for theta (..., d)."""
         _fits("theta", theta, (self.dim,))
         slope = self._pull(theta[..., None])[..., 0]
-        utility: FloatArray = slope[..., 1:] @ self.catalogue.T
+        utility: FloatArray = (slope[..., None, 1:] @ self.catalogue.T)[..., 0, :]  # one product per visitor
         utility += slope[..., :1]
         return utility
 

@@ -1,7 +1,8 @@
 """Chance: random assortments, and the one step in which every policy turns utilities into an assortment.
 
-An offer always draws one uniform number for each item of each world: it breaks ties where the policy decides, and is
-the random order of the items where the release asks to explore. So what a world draws does not depend on other worlds.
+One uniform number for each item breaks ties where the policy decides, and is the random order of the items where the
+release asks to explore. Nothing here looks across visitors: what one is shown is a function of their own context, the
+release and their own draws, to the last bit, however many are decided at once.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from quietshelf.assortment import items_for, leaders
-from quietshelf.types import Context, FloatArray, IntArray, Random, Release
+from quietshelf.assortment import equal_revenue, items_for, top_k
+from quietshelf.types import BoolArray, Context, FloatArray, IntArray, Random, Release
 
 LARGEST = 1e290
 """Utilities beyond are taken for this; nobody can tell such items apart anyway."""
 JITTER = 1e-12
 """Size of the random part of a utility, relative to the largest of the visitor: it decides ties and nothing else."""
+DOUBT = 2 * JITTER
+"""Leads that no random part can overturn: twice its size, so that rounding cannot either."""
 FEW = 1000
 """Items of which the best are found by a look at all; the solver narrows larger choices down first."""
 
@@ -34,36 +37,49 @@ class Uniform:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        batch = np.broadcast_shapes(release.explore.shape, context.revenue.shape[:-1])
-        order = rng.random((*batch, context.revenue.shape[-1]))
+        order = rng.random((*batch_of(context, release), context.revenue.shape[-1]))
         return items_for(context, order, np.ones_like(order))
 
 
+def batch_of(context: Context, release: Release) -> tuple[int, ...]:
+    """The axes of visitors: those of the context's revenue and of the release."""
+    return np.broadcast_shapes(release.explore.shape, context.revenue.shape[:-1])
+
+
 def decide(context: Context, release: Release, utility: FloatArray, rng: Random) -> IntArray:
-    """The best assortment at utilities (..., N), ties broken at random; a random one where ``release.explore``."""
-    order = rng.random(utility.shape)
-    if not _plain(context) or release.explore.any():
-        return _by_chance(context, release, utility, order)
-    items, clear = leaders(utility, context.capacity, largest=LARGEST, doubt=JITTER)
-    if clear.all():
+    """The best assortment at utilities (..., N), ties broken at random; a random one where ``release.explore``.
+
+    What one visitor is shown depends on nobody beside them: chance is asked for where it may matter, and clear winners
+    are those that `_by_chance` would find.
+    """
+    if utility.shape != context.revenue.shape:
+        utility = np.broadcast_to(utility, np.broadcast_shapes(utility.shape, context.revenue.shape))
+    plain = equal_revenue(context.revenue) & ~release.explore
+    if context.required is not None or context.groups is not None or utility.shape[-1] > FEW or not plain.any():
+        return _by_chance(context, release, utility, rng.random(utility.shape))
+    items, clear = top_k(utility, context.capacity, available=context.available, largest=LARGEST, doubt=DOUBT)
+    sure = clear & plain
+    order = _drawn(rng, ~sure, utility.shape)
+    if sure.all():
         return items
-    return np.where(clear[..., None], items, _by_chance(context, release, utility, order))
+    return np.where(sure[..., None], items, _by_chance(context, release, utility, order))
 
 
-def _plain(context: Context) -> bool:
-    """Whether the best assortment is surely that of the largest utilities: one revenue, broadcast, and nothing else."""
-    unconstrained = context.available is None and context.required is None and context.groups is None
-    revenue = context.revenue
-    small = revenue.shape[-1] <= FEW and revenue.strides[-1] == 0
-    return unconstrained and small and bool((revenue[..., 0] > 0).all())
+def _drawn(rng: Random, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
+    """Uniform numbers where they are needed.
+
+    A `SelectiveRandom` draws no others. Any other generator draws for all, always: `Streams` then stay in step.
+    """
+    return rng.random_where(needed, size) if hasattr(rng, "random_where") else rng.random(size)
 
 
 def _by_chance(context: Context, release: Release, utility: FloatArray, order: FloatArray) -> IntArray:
     """The same in every case, with ``order``, uniform on [0, 1), for ties and for exploration."""
     size = np.maximum(np.abs(utility).max(axis=-1, keepdims=True), 1.0)
-    if not (size <= LARGEST).all():  # features so large that utilities overflow: they are served all the same
+    wild = ~(size <= LARGEST)
+    if wild.any():  # features so large that utilities overflow: they are served all the same
         utility = np.nan_to_num(utility, nan=-LARGEST, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
-        size = np.ones_like(size)
+        size = np.where(wild, 1.0, size)
     utility = utility + (JITTER * size) * order
     revenue = context.revenue
     if release.explore.any():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from quietshelf.policies.chance import decide
 from quietshelf.types import Context, IntArray, Random, Release
 
@@ -17,11 +19,13 @@ class Optimistic:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        utility = context.features.utility(release.theta)
-        if release.radius.any():
-            width = release.radius[..., None] * context.features.norm(release.covariance)
-            width += utility
-            utility = width
+        radius = release.radius[..., None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            utility = context.features.utility(release.theta)
+            if radius.any():
+                width = radius * context.features.norm(release.covariance)
+                width += utility
+                utility = width if radius.all() else np.where(radius == 0, utility, width)
         return decide(context, release, utility, rng)
 
 
@@ -33,4 +37,6 @@ class Greedy:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        return decide(context, release, context.features.utility(release.theta), rng)
+        with np.errstate(over="ignore", invalid="ignore"):
+            utility = context.features.utility(release.theta)
+        return decide(context, release, utility, rng)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from quietshelf.policies.chance import decide
+from quietshelf.policies.chance import batch_of, decide
 from quietshelf.types import Context, FloatArray, IntArray, Random, Release, whole
 
 OPTIMISTIC = 1.0 / (4.0 * math.sqrt(math.e * math.pi))
@@ -37,7 +37,9 @@ class Thompson:
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
         samples = paper_samples(context.capacity) if self.samples is None else self.samples
-        utility = context.features.utility(draw_theta(release, samples, rng)).max(axis=0)
+        draws = draw_theta(release, samples, rng, batch_of(context, release))
+        with np.errstate(over="ignore", invalid="ignore"):
+            utility = context.features.utility(draws).max(axis=0)
         return decide(context, release, utility, rng)
 
 
@@ -53,11 +55,11 @@ def paper_samples(capacity: int) -> int:
     return math.ceil(1.0 - math.log(capacity) / math.log1p(-OPTIMISTIC))
 
 
-def draw_theta(release: Release, samples: int, rng: Random) -> FloatArray:
-    """Draws of ``N(theta, radius² covariance)``, (samples, ..., d)."""
-    *batch, dim = release.theta.shape
+def draw_theta(release: Release, samples: int, rng: Random, batch: tuple[int, ...] | None = None) -> FloatArray:
+    """Draws of ``N(theta, radius² covariance)``, (samples, ..., d), for each visitor of ``batch``."""
+    *own, dim = release.theta.shape
+    batch = tuple(own) if batch is None else batch
     z = np.swapaxes(rng.standard_normal((*batch, samples, dim)), -1, -2)
     upper = np.swapaxes(np.linalg.cholesky(release.precision), -1, -2)
     spread = release.radius[..., None, None] * np.linalg.solve(upper, z)
-    draws: FloatArray = release.theta + np.moveaxis(spread, -1, 0)
-    return draws
+    return np.ascontiguousarray(release.theta + np.moveaxis(spread, -1, 0))

@@ -27,9 +27,15 @@ def clip(features: FloatArray, radius: float = 1.0) -> FloatArray:
            [0.3, 0.4]])
     """
     positive("radius", radius)
-    if radius > 1 / ORDINARY and np.abs(features).max(initial=0.0) < ORDINARY:
+    with np.errstate(over="ignore", invalid="ignore"):  # lengths that overflow are not used
         length = np.sqrt(np.einsum("...d,...d->...", features, features))[..., None]
-        return np.asarray(features / np.maximum(length, radius))
+        clipped = np.asarray(features / np.maximum(length, radius))
+    ordinary = (np.abs(features) < ORDINARY).all(axis=-1, keepdims=True) & (radius > 1 / ORDINARY)
+    return clipped if ordinary.all() else np.where(ordinary, clipped, _clip_far(features, radius))
+
+
+def _clip_far(features: FloatArray, radius: float) -> FloatArray:
+    """The same where squares of features, or of the radius, overflow or vanish."""
     largest = np.abs(features).max(axis=-1, keepdims=True, initial=0.0)
     unit = features / np.where(largest > 0, largest, 1.0)  # so that squares cannot overflow
     length = np.linalg.norm(unit, axis=-1, keepdims=True)

@@ -69,30 +69,59 @@ def information_sensitivity(dim: int, grid: float = 0.0) -> float:
 def contribution(shown: Shown, theta: FloatArray, coordinates: FloatArray, counts: BoolArray | None = None) -> Pair:
     """The weighted pair of each visitor; zero for those who do not count.
 
+    A visitor's pair has the same bits alone and beside others, with empty places and without: empty places are left
+    out first, and every product is one of a visitor's own, of a shape that depends on nobody else.
+
     Args:
         shown: Rows (..., K, d), which places are offered, and the chosen place.
         theta: Released tastes (..., d), in raw coordinates.
         coordinates: L, (..., d, d), public.
         counts: Visitors who may contribute, (...); None means all.
     """
-    lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
+    theta, coordinates = np.ascontiguousarray(theta), np.ascontiguousarray(coordinates)
     with np.errstate(over="ignore", invalid="ignore"):
-        utility = utilities(shown.rows, theta).reshape(-1, places)
-        rows = (shown.rows @ np.swapaxes(coordinates, -1, -2)).reshape(-1, places, dim)
-        chosen = chosen_features(rows, shown.position.reshape(-1))
-        offered = shown.offered.reshape(-1, places)
-        parts = [
-            _weighted(utility[part], rows[part], offered[part], chosen[part])
-            for part in (slice(begin, begin + TOGETHER) for begin in range(0, max(len(rows), 1), TOGETHER))
-        ]
-    score, information = (np.concatenate(both) if len(parts) > 1 else both[0] for both in zip(*parts, strict=True))
+        full = shown.offered.shape[-1] > 0 and bool(shown.offered.all())
+        pair = (_full if full else _with_gaps)(shown, theta, coordinates)
     if counts is not None and not counts.all():
-        score[~counts.reshape(-1)] = information[~counts.reshape(-1)] = 0.0
+        pair.score[~counts] = pair.information[~counts] = 0.0
+    return pair
+
+
+def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray) -> Pair:
+    """The pairs of visitors some of whose places are empty: together those who were offered equally many items."""
+    lead, dim = shown.position.shape, shown.rows.shape[-1]
+    pair = Pair(np.zeros((*lead, dim)), np.zeros((*lead, dim, dim)))
+    if theta.ndim > 1 or coordinates.ndim > 2:
+        theta, coordinates = np.broadcast_to(theta, (*lead, dim)), np.broadcast_to(coordinates, (*lead, dim, dim))
+    count = np.count_nonzero(shown.offered, axis=-1)
+    for places in np.unique(count[count > 0]).tolist():  # where nothing was offered, nothing is learned
+        some = count == places
+        offered, position = shown.offered[some], shown.position[some]
+        rows = shown.rows[some][offered].reshape(-1, places, dim)
+        chosen = offered & (np.arange(offered.shape[-1]) == position[:, None])
+        place = np.where(chosen, np.cumsum(offered, axis=-1), 0).max(axis=-1) - 1
+        part = Shown(rows, np.ones((len(rows), places), np.bool_), place)
+        own = (theta, coordinates) if theta.ndim == 1 else (theta[some], coordinates[some])
+        pair.score[some], pair.information[some] = _full(part, *own)
+    return pair
+
+
+def _full(shown: Shown, theta: FloatArray, coordinates: FloatArray) -> Pair:
+    """The pairs of visitors all of whose places hold an item."""
+    lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
+    utility = utilities(shown.rows, theta).reshape(-1, places)
+    rows = (shown.rows @ np.swapaxes(coordinates, -1, -2)).reshape(-1, places, dim)
+    chosen = chosen_features(rows, shown.position.reshape(-1))
+    parts = [
+        _weighted(utility[part], rows[part], chosen[part])
+        for part in (slice(begin, begin + TOGETHER) for begin in range(0, max(len(rows), 1), TOGETHER))
+    ]
+    score, information = (np.concatenate(both) if len(parts) > 1 else both[0] for both in zip(*parts, strict=True))
     return Pair(score.reshape(*lead, dim), information.reshape(*lead, dim, dim))
 
 
-def _weighted(utility: FloatArray, rows: FloatArray, offered: BoolArray, chosen: FloatArray) -> Pair:
-    """The pairs of n visitors: utilities (n, K), rows (n, K, d) in the coordinates x', places held, row chosen (n, d).
+def _weighted(utility: FloatArray, rows: FloatArray, chosen: FloatArray) -> Pair:
+    """The pairs of n visitors: utilities (n, K), rows (n, K, d) in the coordinates x', row chosen (n, d).
 
     The spread is centred before it is squared: the information is then positive semidefinite in floating point too, and
     nothing cancels when features share a large offset. The sensitivity rests on this. Visitors run along contiguous
@@ -100,14 +129,14 @@ def _weighted(utility: FloatArray, rows: FloatArray, offered: BoolArray, chosen:
     """
     if len(rows) == 1:
         twice = np.zeros(2, dtype=np.int64)
-        pair = _weighted(utility[twice], rows[twice], offered[twice], chosen[twice])
+        pair = _weighted(utility[twice], rows[twice], chosen[twice])
         return Pair(pair.score[:1], pair.information[:1])
-    x, held = np.ascontiguousarray(np.moveaxis(rows, 0, -1)), np.ascontiguousarray(offered.T)  # (K, d, n), (K, n)
-    share = shares(np.ascontiguousarray(utility.T), held, axis=0)
+    x = np.ascontiguousarray(np.moveaxis(rows, 0, -1))  # (K, d, n)
+    share = shares(np.ascontiguousarray(utility.T), axis=0)
     mean = np.einsum("kn,kdn->dn", share.items, x)
     away = x - mean
     square, none = np.einsum("kdn,kdn->kn", away, away), np.einsum("dn,dn->n", mean, mean)
-    reach = np.sqrt(np.maximum(np.where(held, square, 0.0).max(axis=0, initial=0.0), none))
+    reach = np.sqrt(np.maximum(square.max(axis=0), none))
     trace = np.einsum("kn,kn->n", share.items, square) + share.none * none
     bounded = np.isfinite(reach) & np.isfinite(trace) & np.isfinite(utility).all(-1)
     weight = np.minimum(1.0, MARGIN * np.minimum(_ratio(SCORE_BOUND, reach), _ratio(INFORMATION_BOUND, trace)))
@@ -115,7 +144,7 @@ def _weighted(utility: FloatArray, rows: FloatArray, offered: BoolArray, chosen:
     away *= np.sqrt(weight * share.items)[:, None]
     mean *= np.sqrt(weight * share.none)
     information = np.einsum("kdn,ken->den", away, away) + mean[:, None] * mean
-    information = np.where(bounded, information, 0.0).reshape(-1, len(rows))
+    information = np.where(bounded, information, 0.0).reshape(-1 if len(rows) else 0, len(rows))
     return Pair(np.ascontiguousarray(score.T), np.ascontiguousarray(information.T))
 
 

@@ -2,7 +2,7 @@
 
 from quietshelf.types.nouns import NOTHING, Context, Features, Offer, Release, Round
 from quietshelf.types.protocols import Curator, Environment, Policy
-from quietshelf.types.streams import Common, Random, Streams, child
+from quietshelf.types.streams import Common, Random, SelectiveRandom, Streams, child
 from quietshelf.types.validation import (
     BoolArray,
     FloatArray,
@@ -32,6 +32,7 @@ __all__ = [
     "Random",
     "Release",
     "Round",
+    "SelectiveRandom",
     "Streams",
     "as_array",
     "as_float",

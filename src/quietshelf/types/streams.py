@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from quietshelf.types.validation import FloatArray, IntArray
+from quietshelf.types.validation import BoolArray, FloatArray, IntArray
 
 BLOCK_NUMBERS = 1 << 21
 """Numbers a block may hold (16 MB): many rounds of few worlds, or few rounds of many."""
@@ -22,13 +22,23 @@ ALONE = 1_000_003
 
 
 class Random(Protocol):
-    """The draws that policies and simulated noise need; a NumPy generator has them, and so have streams."""
+    """The draws that policies and simulated noise need; a NumPy generator has them, and so have streams.
+
+    The first axes of a draw are the visitors. Policies use of a row what concerns its visitor alone.
+    """
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniform on [0, 1)."""
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal."""
+
+
+class SelectiveRandom(Random, Protocol):
+    """A generator for each visitor, of whom some may need no draw: what one draws leaves the others' numbers alone."""
+
+    def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1), (..., N), where ``needed``, (...): there what ``random`` draws; zero elsewhere."""
 
 
 class Streams:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietshelf.assortment import leaders, solve
+from quietshelf.assortment import solve, top_k
 
 DOUBT = 1e-12
 NOISES = (0.0, 1e-15, 1e-3)
@@ -15,12 +15,12 @@ NOISES = (0.0, 1e-15, 1e-3)
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 5))
-def test_leaders_are_those_of_the_solver_where_they_are_clear(seed: int, items: int, values: int) -> None:
+def test_top_k_are_those_of_the_solver_where_they_are_clear(seed: int, items: int, values: int) -> None:
     """Few distinct utilities, equal or nearly so: clear are problems without a tie for the last place."""
     rng = np.random.default_rng(seed)
     capacity = int(rng.integers(1, items + 1))
     utility = rng.integers(0, values, size=(3, 4, items)) + NOISES[seed % 3] * rng.normal(size=(3, 4, items))
-    found, clear = leaders(utility, capacity, largest=1e9, doubt=DOUBT)
+    found, clear = top_k(utility, capacity, largest=1e9, doubt=DOUBT)
     expected = solve(utility, 1.0, capacity=capacity).items
     np.testing.assert_array_equal(found[clear], expected[clear])
     ranked = np.sort(utility, axis=-1)[..., ::-1]
@@ -35,7 +35,7 @@ def test_leaders_are_those_of_the_solver_where_they_are_clear(seed: int, items: 
 def test_numbers_out_of_range_are_in_doubt(odd: float) -> None:
     """Their problem alone; the others are answered."""
     utility = np.array([[1.0, 2.0, 3.0], [1.0, odd, 3.0]])
-    found, clear = leaders(utility, 2, largest=1e290, doubt=DOUBT)
+    found, clear = top_k(utility, 2, largest=1e290, doubt=DOUBT)
     assert clear.tolist() == [True, False]
     assert found[0].tolist() == [1, 2]
-    assert not leaders(-utility[1:, 1:], 2, largest=1e290, doubt=DOUBT)[1].any()
+    assert not top_k(-utility[1:, 1:], 2, largest=1e290, doubt=DOUBT)[1].any()

@@ -1,0 +1,38 @@
+"""The best sellers where nothing else decides: one revenue, no constraint but capacity and availability, no tie."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quietshelf.types import BoolArray, FloatArray, IntArray
+
+
+def top_k(
+    utility: FloatArray, capacity: int, *, available: BoolArray | None = None, largest: float, doubt: float
+) -> tuple[IntArray, BoolArray]:
+    """The K available items of largest utility, (..., K) ascending, and where they are beyond doubt, (...).
+
+    In doubt are ties for the last place, to within ``doubt`` times the largest size of a utility (1 at least), fewer
+    than K available items, and utilities that are not within ±``largest``; the items then mean nothing.
+
+    >>> top_k(np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 0.0]]), 1, largest=1e9, doubt=1e-12)
+    (array([[0], [0]]), array([ True, False]))
+    """
+    *batch, count = utility.shape
+    score = utility.reshape(-1, count)
+    size = np.maximum(np.maximum(score.max(axis=-1), -score.min(axis=-1)), 1.0)
+    if available is not None:
+        score = np.where(np.broadcast_to(available, utility.shape).reshape(-1, count), score, -np.inf)
+    first = count - capacity
+    split = np.partition(score, (max(first - 1, 0), first), axis=-1)
+    last, next_best = split[:, first], split[:, first - 1] if first else -np.inf
+    with np.errstate(invalid="ignore", over="ignore"):  # numbers out of range are in doubt anyway
+        apart = last - next_best > doubt * size
+    clear: BoolArray = apart & (last > -np.inf) & (size <= largest)
+    mask = score >= last[:, None]
+    if not clear.all():
+        mask[~clear] = False
+        mask[~clear, :capacity] = True
+    places = np.flatnonzero(mask).reshape(-1, capacity)
+    items: IntArray = places - np.arange(0, score.size, count)[:, None]
+    return items.reshape(*batch, capacity), clear.reshape(batch)
