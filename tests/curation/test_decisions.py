@@ -75,7 +75,6 @@ def test_visitors_decided_together_are_shown_what_each_is_shown_alone(
         np.testing.assert_array_equal(together[place].rows, alone.rows)
 
 
-@pytest.mark.xfail(reason="policies/chance.py: an overflow shrinks the jitter of the whole group, not of one visitor")
 def test_ties_are_broken_alike_beside_a_visitor_whose_utilities_overflow() -> None:
     """Utilities of 1000 that are equal to 1e-13: the coins decide, whoever else is decided in the same step."""
     rng = np.random.default_rng(0)

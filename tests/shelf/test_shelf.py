@@ -81,7 +81,7 @@ def test_the_same_answer_again_is_fine_and_another_is_refused() -> None:
     shelf.choose(offer.id, offer.items[0])
     total = open_slots(shelf).sum
     shelf.choose(offer.id, offer.items[0])
-    with pytest.raises(AnswerConflict, match="choice must be the one given before"):
+    with pytest.raises(AnswerConflict, match="item must be the one given before"):
         shelf.choose(offer.id, None)
     assert open_slots(shelf).sum is total
 
@@ -97,7 +97,7 @@ def test_unknown_offers_and_items_not_shown_are_refused() -> None:
     with pytest.raises(UnknownOffer):
         shelf.choose(offer.id + "x", None)
     missing = next(i for i in range(N) if i not in offer.items)
-    with pytest.raises(ValueError, match="choice must be None or one of the items shown"):
+    with pytest.raises(ValueError, match="item must be None or one of the items shown"):
         shelf.choose(offer.id, missing)
     with pytest.raises(ValueError, match="item must be a whole number from 0 on, got item=-1"):
         shelf.choose(offer.id, -1)

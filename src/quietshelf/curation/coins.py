@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quietshelf.types import FloatArray
+from quietshelf.types import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ class SlotCoins:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._keys = keys
-        self._generators: list[np.random.Generator] | None = None
 
     def only(self, places: Sequence[int]) -> SlotCoins:
         """Those of some of these visitors."""
@@ -47,13 +46,19 @@ class SlotCoins:
         """Uniform on [0, 1)."""
         return np.stack([each.random(size[1:]) for each in self._each(size)])
 
+    def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
+        """The same for some of the visitors, (visitors,), and zero for the others: most decisions need no coin."""
+        found = np.zeros(size)
+        places = np.flatnonzero(needed)
+        if places.size:
+            found[places] = self.only(places.tolist()).random((places.size, *size[1:]))
+        return found
+
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal."""
         return np.stack([each.standard_normal(size[1:]) for each in self._each(size)])
 
     def _each(self, size: tuple[int, ...]) -> list[np.random.Generator]:
-        if self._generators is None:  # most decisions need no coin
-            keys = (int.from_bytes(key, "little") for key in self._keys)
-            self._generators = [np.random.Generator(np.random.Philox(key=key)) for key in keys]
-        assert size[0] == len(self._generators)  # noqa: S101 - one row per visitor
-        return self._generators
+        assert size[0] == len(self._keys)  # noqa: S101 - one row per visitor
+        keys = (int.from_bytes(key, "little") for key in self._keys)
+        return [np.random.Generator(np.random.Philox(key=key)) for key in keys]

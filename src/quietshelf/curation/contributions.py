@@ -46,15 +46,14 @@ def contributions(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: Ope
         grid: To which contributions are rounded; 0 for not at all.
     """
     dim = frozen.theta.shape[-1]
-    found = np.zeros((len(rows), width(dim)))
     shown = np.array([len(each) for each in rows], dtype=np.int64)
-    answers = np.asarray(chosen, dtype=np.int64)
-    for count in np.unique(shown[shown > 0]).tolist():  # where nothing was shown, nothing is learned
-        places = np.flatnonzero(shown == count)
-        step = max(1, NUMBERS // (dim * (dim + count)))
-        for start in range(0, places.size, step):
-            some = places[start : start + step]
-            alike = np.stack([rows[place] for place in some.tolist()])
-            seen = Shown(alike, np.ones(alike.shape[:-1], dtype=np.bool_), answers[some])
-            found[some] = rounded(seen, frozen.theta, frozen.coordinates, grid)
+    places, answers = int(shown.max(initial=0)), np.asarray(chosen, dtype=np.int64)
+    found = np.zeros((len(rows), width(dim)))
+    step = max(1, NUMBERS // (dim * (dim + places)))
+    for start in range(0, len(rows), step):
+        some = slice(start, start + step)
+        offered = np.arange(places) < shown[some, None]
+        padded = np.zeros((*offered.shape, dim))
+        padded[offered] = np.concatenate(rows[some])
+        found[some] = rounded(Shown(padded, offered, answers[some]), frozen.theta, frozen.coordinates, grid)
     return found

@@ -100,10 +100,12 @@ class QuietCurator:
         full = [place for place, batch in enumerate(self._batches) if batch.full]
         if full or len(self._waiting) >= WAITING:
             self._sum()
-        for place in full:
-            self._release_batch(place)
-        if full:
-            self._publish()
+        try:
+            for place in full:
+                self._release_batch(place)
+        finally:
+            if full:
+                self._publish()
         return self._release
 
     def _check(self, seen: Shown) -> None:
@@ -130,12 +132,15 @@ class QuietCurator:
         own: Any = place if self._joint else ...
         batch, source, learner = self._batches[place], self._sources[place], self._learners[place]
         mine = contributions.total(self._total[own].copy(), self._theta.shape[-1])
-        learner = close(announce(learner, batch, source), batch, mine, source)
         self._total = self._total.copy()
         self._total[own] = 0.0
-        self._learners = _with(self._learners, place, learner)
-        schedule, batch = self._next(place, self._schedules[place])
-        self._schedules, self._batches = _with(self._schedules, place, schedule), _with(self._batches, place, batch)
+        self._learners = _with(self._learners, place, announce(learner, batch, source))
+        try:
+            self._learners = _with(self._learners, place, close(self._learners[place], batch, mine, source))
+        finally:  # released or burnt, it is over
+            schedule, batch = self._next(place, self._schedules[place])
+            self._schedules = _with(self._schedules, place, schedule)
+            self._batches = _with(self._batches, place, batch)
 
     def _next(self, place: int, schedule: Schedule) -> tuple[Schedule, Batch]:
         return open_batch(schedule, self._learners[place], self._sources[place], window=1)

@@ -151,11 +151,11 @@ class State:
         mine = self._slots_of(offer)
         items = mine.shown[offer]
         shown = item == NOTHING or item in items
-        require(shown, f"choice must be None or one of the items shown, {list(items)}", choice=item)
+        require(shown, f"item must be None or one of the items shown, {list(items)}", item=item)
         place, received = _place(items, item), self.arrivals - 1
         verdict = answer(mine.kept[offer].answer, place, received=received, expires=mine.batch.due_at)
         if verdict is Verdict.CONFLICT:
-            rule = "choice must be the one given before, which stands"
+            rule = "item must be the one given before, which stands"
             raise AnswerConflict(f"{rule}, got another answer to the same offer")
         return verdict is Verdict.COUNTS
 
