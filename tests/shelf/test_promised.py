@@ -12,6 +12,7 @@ from tests.shelf.shops import D, K, N, first_batch, open_slots, rows_of, run, sh
 from quietshelf import Shelf
 from quietshelf.release.geometry import coordinates, unknown_curvature
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
+from quietshelf.shelf.state import AT_ONCE
 from quietshelf.shelf.testing import state_of
 from quietshelf.statistics import Shown, contribution, svec
 
@@ -136,11 +137,14 @@ def test_contributions_are_on_the_grid_of_the_noise() -> None:
 
 
 def test_features_are_dropped_once_their_contribution_is_summed() -> None:
-    """An answered offer holds no features; one that waits for its answer does."""
-    shelf = shop()
-    answered, waiting = shelf.offer(np.ones((N, D))), shelf.offer(np.ones((N, D)))
-    shelf.choose(answered.id, None)
-    assert rows_of(shelf, answered.id) is None
+    """Some answers at a time, their features go; those of an offer that waits for its answer stay."""
+    shelf = shop(rho=0.1)
+    waiting = shelf.offer(np.ones((N, D)))
+    answered = [shelf.offer(np.ones((N, D))) for _ in range(AT_ONCE)]
+    for offer in answered:
+        assert rows_of(shelf, offer.id) is not None
+        shelf.choose(offer.id, None)
+    assert [rows_of(shelf, offer.id) for offer in answered] == [None] * AT_ONCE
     assert rows_of(shelf, waiting.id) is not None
 
 

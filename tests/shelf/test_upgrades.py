@@ -160,6 +160,7 @@ def test_a_catalogue_file_with_its_token_is_resumed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(waiting.kept[first].rows, arrays["batch0.rows"][:3])
     before = waiting.sum
     shelf.choose(first, waiting.shown[first][0])
+    waiting.add_up()
     assert not np.array_equal(waiting.sum, before)
     releases = [VISITS["catalogue.shelf"](shelf, t).release for t in range(3)]
     assert releases == [0, 0, 1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -160,9 +161,9 @@ class Learner:
             ledger=config.ledger(source),
         )
 
-    @property
+    @cached_property
     def release(self) -> Release:
-        """What policies may know."""
+        """What policies may know; made once, so that what depends on it alone is worked out once."""
         lead = self.estimate.theta.shape[:-1]
         return Release(
             theta=self.estimate.theta,

@@ -96,6 +96,7 @@ def _learner_in(saved: dict[str, Any], arrays: Arrays) -> Learner:
 
 
 def _slots_out(slots: Slots, arrays: Arrays, prefix: str) -> dict[str, Any]:
+    slots.add_up()
     waiting = [slot.rows for slot in slots.kept.values() if slot.rows is not None]
     rows = np.concatenate(waiting) if waiting else None
     held = {"sum": slots.sum, "rows": rows}

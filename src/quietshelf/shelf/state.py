@@ -28,6 +28,8 @@ from quietshelf.shelf.errors import AnswerConflict, OfferExpired, UnknownOffer
 from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, Context, FloatArray, Offer, require
 
+AT_ONCE = 32
+"""Contributions that are summed together: one by one they would cost more than all the rest of a visit."""
 HISTORY_INCOMPLETE = (
     "Another shelf may have gone on from the file this one was loaded from. What it released is not listed here; each "
     "visit is in one release at most, and persons may have been counted twice."
@@ -43,27 +45,45 @@ class Slots:
         sum: Contributions of those who answered, (width,). Their raw features are dropped.
         shown: What each was shown, by offer id, in order of arrival.
         kept: What else is kept of each.
+        answered: The place that each chose whose contribution is not summed yet, by offer id.
     """
 
     batch: Batch
     sum: FloatArray
     shown: dict[str, tuple[int, ...]] = field(default_factory=dict)
     kept: dict[str, Slot] = field(default_factory=dict)
+    answered: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, batch: Batch) -> Slots:
         """Without arrivals yet."""
         return cls(batch, np.zeros(width(batch.frozen.theta.shape[-1])))
 
+    def choose(self, offer: str, place: int) -> None:
+        """Enter an answer; contributions are summed some at a time, and the features behind them dropped."""
+        self.kept[offer] = Slot(self.kept[offer].rows, place)
+        self.answered[offer] = place
+        if len(self.answered) >= AT_ONCE:
+            self.add_up()
+
+    def add_up(self) -> None:
+        """Sum what is not summed yet, and drop the features behind it."""
+        self.sum = self.with_added(self.answered)
+        self.kept |= {offer: Slot(None, place) for offer, place in self.answered.items()}
+        self.answered = {}
+
     def with_added(self, places: dict[str, int]) -> FloatArray:
         """The sum with the contributions of some slots, by offer id, given the place that each chose."""
         rows = {offer: rows for offer in places if (rows := self.kept[offer].rows) is not None}
+        if not rows:
+            return self.sum
         chosen = [places[offer] for offer in rows]
         found = contributions(list(rows.values()), chosen, self.batch.frozen, self.batch.grid)
         return np.asarray(np.concatenate([self.sum[None], found]).sum(0))
 
     def finished(self, on_no_answer: str) -> Total:
         """The sum over all slots, those without an answer by rule."""
+        self.add_up()
         silent = [offer for offer, slot in self.kept.items() if slot.answer is None]
         found = self.with_added(dict.fromkeys(silent, NOTHING)) if on_no_answer == "no-choice" else self.sum
         return total(found, self.batch.frozen.theta.shape[-1])
@@ -160,11 +180,9 @@ class State:
         return verdict is Verdict.COUNTS
 
     def choose(self, offer: str, item: int) -> None:
-        """Take an answer that was found new: an item, or -1 for none. Its features are dropped once summed."""
+        """Take an answer that was found new: an item, or -1 for none."""
         mine = self._slots_of(offer)
-        place = _place(mine.shown[offer], item)
-        mine.sum = mine.with_added({offer: place})
-        mine.kept[offer] = Slot(None, place)
+        mine.choose(offer, _place(mine.shown[offer], item))
 
     def drop(self) -> int:
         """Forget the batches that are not released; how many visitors they held. It has cost nothing to hold them."""
