@@ -1,0 +1,188 @@
+"""Every durable step of a release is cut in turn: announce, draw, enter, commit, note (R7).
+
+Whatever fails, and whether the same process goes on or another starts, the batch is released once or burnt: its noise
+is never drawn a second time, and its cost is in the ledger if it may have been drawn once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.service.harness import FIRST, WINDOW, FakeClock
+from tests.service.test_machines import machine, shop, visitors
+
+from quietshelf.release import records
+from quietshelf.release.noise import DiscreteGaussian
+from quietshelf.service import learning, queries, schema, verify
+from quietshelf.service.restore import BURNT
+from quietshelf.service.service import Service
+from quietshelf.types import FloatArray
+
+
+class Cut(Exception):  # noqa: N818 - the power is cut
+    """Everything ends here."""
+
+
+class Counting(DiscreteGaussian):
+    """Real noise, counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draws = 0
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        self.draws += 1
+        return super().draw(scale, size)
+
+
+Patch = Callable[[Service, pytest.MonkeyPatch], None]
+
+
+def before_the_announcement(service: Service, patch: pytest.MonkeyPatch) -> None:
+    real = service.vault.note
+
+    def note(content: dict[str, Any]) -> None:
+        if _announced(content):
+            raise Cut
+        real(content)
+
+    patch.setattr(service.vault, "note", note)
+
+
+def after_the_announcement(service: Service, patch: pytest.MonkeyPatch) -> None:
+    real = service.vault.note
+
+    def note(content: dict[str, Any]) -> None:
+        real(content)
+        if _announced(content):
+            raise Cut
+
+    patch.setattr(service.vault, "note", note)
+
+
+def between_two_draws(service: Service, patch: pytest.MonkeyPatch) -> None:
+    source: Any = service.source
+    real = source.draw
+
+    def draw(*given: Any) -> FloatArray:
+        if source.draws:
+            raise Cut
+        drawn: FloatArray = real(*given)
+        return drawn
+
+    patch.setattr(source, "draw", draw)
+
+
+def after_the_draws(_: Service, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(records, "rebuild", _cut)
+
+
+def before_the_ledger_entry(_: Service, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(learning, "enter", _cut)
+
+
+def before_the_commit(service: Service, patch: pytest.MonkeyPatch) -> None:
+    real = service.store._writer.dialect.do_commit
+
+    def commit(connection: Any) -> None:
+        if getattr(service.source, "draws", 0):
+            raise Cut
+        real(connection)
+
+    patch.setattr(service.store._writer.dialect, "do_commit", commit)
+
+
+def after_the_commit(service: Service, patch: pytest.MonkeyPatch) -> None:
+    real = service.store._writer.dialect.do_commit
+
+    def commit(connection: Any) -> None:
+        real(connection)
+        if getattr(service.source, "draws", 0):
+            raise Cut
+
+    patch.setattr(service.store._writer.dialect, "do_commit", commit)
+
+
+def before_the_note(service: Service, patch: pytest.MonkeyPatch) -> None:
+    real = service.vault.note
+
+    def note(content: dict[str, Any]) -> None:
+        if getattr(service.source, "draws", 0):
+            raise Cut
+        real(content)
+
+    patch.setattr(service.vault, "note", note)
+
+
+def _announced(content: dict[str, Any]) -> bool:
+    return any(mark["announced"] for mark in content["shelves"].values())
+
+
+def _cut(*_: Any, **__: Any) -> Any:
+    raise Cut
+
+
+RELEASED = {before_the_announcement: True, after_the_commit: True, before_the_note: True}
+"""Cuts after which the batch is released, at the next try or already; after all others it is burnt."""
+CUTS: list[Patch] = [
+    before_the_announcement,
+    after_the_announcement,
+    between_two_draws,
+    after_the_draws,
+    before_the_ledger_entry,
+    before_the_commit,
+    after_the_commit,
+    before_the_note,
+]
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["same process", "restart"])
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.__name__.replace("_", " "))
+def test_a_release_that_is_cut_off_is_made_once_or_burnt(
+    database: str, tmp_path: Path, cut: Patch, restart: bool
+) -> None:
+    """Never a second draw; after it the ledger is in order, and the next batch is released."""
+    clock, source = FakeClock(), Counting()
+    service = machine(database, tmp_path / "secrets", clock)
+    service.source = source
+    service.prepare()
+    shop(service)
+    visitors(service, FIRST + 1)
+    clock.time += WINDOW
+    with pytest.MonkeyPatch.context() as patch:
+        cut(service, patch)
+        with pytest.raises(Cut):
+            service._release()
+    drawn = source.draws
+    if restart:
+        service.store.close()
+        service = machine(database, tmp_path / "secrets", clock)
+        service.source = source
+        service.prepare()
+    service._release()
+    released = cut in RELEASED
+    assert source.draws == (2 if cut is before_the_announcement else drawn)
+    check(service, releases=int(released), burnt=not released)
+    visitors(service, 2 * FIRST)
+    clock.time += WINDOW
+    assert service._release()
+    check(service, releases=1 + released, burnt=not released)
+    service.store.close()
+
+
+def check(service: Service, *, releases: int, burnt: bool) -> None:
+    """What the ledger and the tables hold."""
+    with service.store.read() as connection:
+        row = queries.latest_row(connection, "teas")
+        events = learning.stored_events(connection, row["shelf"])
+        assert row["releases"] == releases
+        assert len(events) == 2 * (releases + burnt)
+        assert [event.detail for event in events[:2]] == [BURNT if burnt else ""] * 2
+        assert queries.ledger_of(connection, row).rho == pytest.approx(4.0)
+        assert verify.verify(connection, row) == []
+        first = sa.select(schema.offers).where(schema.offers.c.batch == 0)
+        assert connection.execute(first).first() is None
