@@ -83,8 +83,9 @@ def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
     assert unknown.exit_code == 1
     assert "not verified: the epoch file must be the one of this database" in unknown.stdout
     does_not_start(database, tmp_path, because="if this is a backup, run quietshelf restore")
-    dropped = CliRunner().invoke(app, ["restore", *where(tmp_path), "--json"])
-    assert json.loads(dropped.stdout) == {"visitors": 15, "lost_releases": 0}
+    dropped = CliRunner().invoke(app, ["restore", *where(tmp_path), "--yes", "--json"])
+    found = json.loads(dropped.stdout)
+    assert (found["restored"], found["visitors"], found["lost_releases"]) == (True, 15, 0)
     with inline(database, tmp_path, clock=clock) as client:
         assert offered(client).status_code == 200
         with client.service.store.write() as connection:  # type: ignore[attr-defined]
@@ -186,8 +187,9 @@ def test_a_lost_database_does_not_start_with_an_empty_ledger(tmp_path: Path) -> 
         before = promise(client)["rho"]
     put_back(tmp_path)
     does_not_start(database, tmp_path, because="run quietshelf restore")
-    entered = CliRunner().invoke(app, ["restore", *where(tmp_path), "--json"])
-    assert json.loads(entered.stdout) == {"visitors": 0, "lost_releases": 1}
+    entered = CliRunner().invoke(app, ["restore", *where(tmp_path), "--yes", "--json"])
+    found = json.loads(entered.stdout)
+    assert (found["restored"], found["visitors"], found["lost_releases"]) == (True, 0, 1)
     with inline(database, tmp_path, clock=clock) as client:
         found = client.get("/v1/privacy").json()
         assert found["rho"] == pytest.approx(before, rel=1e-9)

@@ -21,7 +21,8 @@ from quietshelf.cli.ledger import ledger
 from quietshelf.cli.plan import plan
 from quietshelf.cli.replay import replay
 from quietshelf.cli.reproduce import reproduce
-from quietshelf.cli.serve import restore, serve
+from quietshelf.cli.restore import restore
+from quietshelf.cli.serve import serve
 from quietshelf.cli.simulate import simulate
 
 __all__ = ["app", "main"]

@@ -90,6 +90,15 @@ def promised(value: float) -> str:
     return "∞" if math.isinf(value) else shown(value)
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "visitor"), counted(1200, "visitor")
+    ('1 visitor', '1,200 visitors')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def strict_json(value: Any) -> str:
     """Strict JSON: infinity is a word, what is unknown is null.
 

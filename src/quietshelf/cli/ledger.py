@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from quietshelf.accounting.figures import shown, shown_below
-from quietshelf.cli.console import Json, strict_json
+from quietshelf.cli.console import Json, counted, strict_json
 from quietshelf.cli.opening import Config, Database, Secrets, existing
 
 
@@ -47,7 +47,7 @@ def _print(found: dict[str, Any]) -> None:
     for shelf in found["shelves"]:
         gone = f", deleted {shelf['deleted']}" if shelf["deleted"] else ""
         which = f"shelf {shelf['shelf']} (number {shelf['number']})"
-        typer.echo(f"{which}, {_count(shelf['arrivals'], 'visitor')}, {_count(shelf['releases'], 'release')}{gone}")
+        typer.echo(f"{which}, {counted(shelf['arrivals'], 'visitor')}, {counted(shelf['releases'], 'release')}{gone}")
         typer.echo(f"  {shelf['words']}")
         for note in shelf["notes"]:
             typer.echo(f"  {note}")
@@ -63,7 +63,3 @@ def _print(found: dict[str, Any]) -> None:
     typer.echo(f"to somebody on all shelves: rho = {shown(float(found['rho']))}")
     for line in found["wrong"]:
         typer.echo(f"not verified: {line}")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

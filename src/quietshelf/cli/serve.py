@@ -1,16 +1,15 @@
-"""``quietshelf serve`` and ``quietshelf restore``: the service, and the step after a backup was put back."""
+"""``quietshelf serve``: the service."""
 
 from __future__ import annotations
 
 import os
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quietshelf.cli.console import Json, say, strict_json
-from quietshelf.cli.opening import Config, Database, Secrets, check_extra, check_made, reaching, settings_of
+from quietshelf.cli.console import say
+from quietshelf.cli.opening import Config, Database, Secrets, check_extra, reaching, settings_of
 from quietshelf.types import require
 
 if TYPE_CHECKING:
@@ -87,35 +86,6 @@ def _demo(host: str | None, port: int | None, others: dict[str, object]) -> None
     place, door = host or "127.0.0.1", 8080 if port is None else port
     check_free(place, door)
     serve_demo(place, door, typer.echo)
-
-
-def restore(
-    config: Config = None,
-    database: Database = None,
-    secrets: Secrets = None,
-    as_json: Json = False,
-) -> None:
-    """Say that the database was restored from a backup: open batches are dropped, lost releases enter the ledger.
-
-    Example: quietshelf restore --database sqlite:///shop.db --secrets shop-secrets
-    """
-    settings = settings_of(config, {"database": database, "secrets": secrets})
-    from quietshelf.release.noise import DiscreteGaussian
-    from quietshelf.service import restore as step
-    from quietshelf.service.store import Store, made
-    from quietshelf.service.vault import EPOCH, Vault
-
-    if not (Path(settings.secrets) / EPOCH).exists():  # else the database may be gone: its promises are there
-        check_made(settings)
-    with reaching(settings):
-        store = Store(settings.url, Vault(settings.secrets, make=not made(settings.url)))
-        store.migrate()
-        dropped = step.force(store, DiscreteGaussian())
-        store.close()
-    if as_json:
-        typer.echo(strict_json(dropped._asdict()))
-    else:
-        typer.echo(f"{dropped.visitors} visitors left out, {dropped.lost_releases} lost releases entered in the ledger")
 
 
 def check_free(host: str, port: int) -> None:

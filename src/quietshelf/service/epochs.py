@@ -76,8 +76,12 @@ def note(store: Store, *, afresh: bool = False, mine: bool = False) -> None:
 def keeps(store: Store) -> bool:
     """Whether the last release was announced in this epoch file: only then does the file know of every release."""
     with store.read() as connection:
-        last = connection.execute(sa.select(schema.store.c.releaser_id)).scalar_one()
-    return last is None or last in store.vault.epoch.get("releaser_ids", [])
+        return announces(connection.execute(sa.select(schema.store)).one(), store.vault.epoch)
+
+
+def announces(this: Any, file: dict[str, Any]) -> bool:
+    """The same, of a row of ``store`` and the content of an epoch file."""
+    return this.releaser_id is None or this.releaser_id in file.get("releaser_ids", [])
 
 
 def announce(store: Store, connection: Connection, shelf: int, batch: int) -> None:
@@ -89,7 +93,7 @@ def announce(store: Store, connection: Connection, shelf: int, batch: int) -> No
     """
     this = connection.execute(sa.select(schema.store).with_for_update()).one()
     file, found = store.vault.epoch, progress(connection)
-    require(this.releaser_id is None or this.releaser_id in file.get("releaser_ids", []), ELSEWHERE)
+    require(announces(this, file), ELSEWHERE)
     known: Progress = file.get("shelves", {})
     require(not behind(found, known), LOST_COMMIT)
     merged = {each: {**mark, "announced": []} for each, mark in found.items()}

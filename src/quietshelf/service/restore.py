@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.dialects.postgresql import REGCLASS
 
 from quietshelf.accounting import Event, gaussian, noise_for
 from quietshelf.release import batch_pair
@@ -68,11 +69,11 @@ def check(store: Store, source: NoiseSource) -> Dropped | None:
     Nothing is written where nothing is wrong: it is asked whenever a batch opens.
     """
     with store.read() as connection:
-        state = _state(connection, store)
+        state = state_of(connection, store)
     dropped: Dropped | None = None
     if state.behind or state.fresh or state.pending:
         with store.write() as connection:
-            state = _state(connection, store)
+            state = state_of(connection, store)
             if state.behind:
                 dropped = drop(connection, store, source, store.vault.epoch)
             else:
@@ -99,7 +100,8 @@ class State(NamedTuple):
     known: Progress
 
 
-def _state(connection: Connection, store: Store) -> State:
+def state_of(connection: Connection, store: Store) -> State:
+    """How they compare; a file of another database is refused."""
     this = connection.execute(sa.select(schema.store)).one()
     found, file = epochs.progress(connection), store.vault.epoch
     same = file.get("identity") == this.identity
@@ -113,34 +115,35 @@ def _state(connection: Connection, store: Store) -> State:
     return State(behind or unlikely, fresh, pending, known)
 
 
-def force(store: Store, source: NoiseSource) -> Dropped:
-    """The explicit step: treat this database as a restored backup, whatever the epoch file says."""
-    with store.vault.locked():
-        with store.write() as connection:
-            this = connection.execute(sa.select(schema.store)).one()
-            known = store.vault.epoch
-            if known and known["identity"] != this.identity:  # of a database that is lost: its promises stand
-                top = max(map(int, epochs.progress(connection)), default=0)
-                moved = {str(int(shelf) + top): mark for shelf, mark in known["shelves"].items() if mark["opened"] >= 0}
-                known = {**known, "shelves": moved}
-            dropped = drop(connection, store, source, known)
-        epochs.note(store, afresh=True, mine=True)
-    return dropped
-
-
 def drop(connection: Connection, store: Store, source: NoiseSource, known: dict[str, Any]) -> Dropped:
-    """Drop every batch that is not released, and enter the shelves and releases that this database has forgotten."""
-    _bring_back(connection, store, known.get("shelves", {}))
-    visitors, lost = 0, 0
-    for row in connection.execute(sa.select(schema.shelves)).mappings().all():
-        mark = known.get("shelves", {}).get(str(row["shelf"]))
-        left, gone = _drop_shelf(connection, store, dict(row), mark, source)
-        visitors, lost = visitors + left, lost + gone
+    """Drop every batch that is not released, enter what this database has forgotten, and announce from now on."""
+    lost = lose(connection, store, source, known)
+    return settle(connection, store, known, lost)
+
+
+def lose(connection: Connection, store: Store, source: NoiseSource, known: dict[str, Any]) -> dict[int, Dropped]:
+    """What ``drop`` does to each shelf; undone if the transaction is."""
+    marks: Progress = known.get("shelves", {})
+    _bring_back(connection, store, marks)
+    rows = connection.execute(sa.select(schema.shelves).order_by(schema.shelves.c.shelf)).mappings().all()
+    return {
+        row["shelf"]: _drop_shelf(connection, store, dict(row), marks.get(str(row["shelf"])), source) for row in rows
+    }
+
+
+def settle(connection: Connection, store: Store, known: dict[str, Any], lost: dict[int, Dropped]) -> Dropped:
+    """Begin another epoch, in which this epoch file announces; part of it outlives the transaction."""
+    total = Dropped(sum(each.visitors for each in lost.values()), sum(each.lost_releases for each in lost.values()))
     table = schema.store
     epoch = sa.case((table.c.epoch > known.get("epoch", 0), table.c.epoch), else_=known.get("epoch", 0)) + 1
-    connection.execute(sa.update(table).values(epoch=epoch, dropped=table.c.dropped + visitors))
+    connection.execute(sa.update(table).values(epoch=epoch, dropped=table.c.dropped + total.visitors))
+    if not store.sqlite:  # numbers that were said, not drawn, are unknown to PostgreSQL's sequence
+        numbers = sa.func.pg_get_serial_sequence("shelves", "shelf")
+        top = sa.select(sa.func.max(schema.shelves.c.shelf)).scalar_subquery()
+        drawn = sa.func.coalesce(sa.func.pg_sequence_last_value(sa.cast(numbers, REGCLASS)), 0)
+        connection.execute(sa.select(sa.func.setval(numbers, top)).where(top > drawn))
     epochs.take_over(store, connection)
-    return Dropped(visitors, lost)
+    return total
 
 
 def _pending(found: Progress, known: Progress, waiting: Waiting) -> list[tuple[str, int]]:
@@ -177,15 +180,10 @@ def _bring_back(connection: Connection, store: Store, known: Progress) -> None:
         body = ShelfBody.model_validate({**promised, "capacity": 1, "window": 1.0, "feature_map": "item"})
         deleted = {"shelf": int(shelf), "deleted": now, "notes": json.dumps([FORGOTTEN])}
         connection.execute(sa.insert(schema.shelves), {**new_row(mark["name"], body, now), **deleted})
-    if gone and not store.sqlite:  # numbers that were said, not drawn, are unknown to PostgreSQL's sequence
-        top = sa.select(sa.func.max(schema.shelves.c.shelf)).scalar_subquery()
-        connection.execute(sa.select(sa.func.setval(sa.func.pg_get_serial_sequence("shelves", "shelf"), top)))
 
 
-def _drop_shelf(
-    connection: Connection, store: Store, row: Row, mark: Mark | None, source: NoiseSource
-) -> tuple[int, int]:
-    """Drop a shelf's batches and enter what it has forgotten; visitors left out, releases entered."""
+def _drop_shelf(connection: Connection, store: Store, row: Row, mark: Mark | None, source: NoiseSource) -> Dropped:
+    """Drop a shelf's batches and enter what it has forgotten."""
     table, known = schema.batches, NOWHERE if mark is None else mark
     query = sa.select(table.c.batch, table.c.size).where(table.c.shelf == row["shelf"]).order_by(table.c.batch)
     batches = connection.execute(query).all()
@@ -206,7 +204,7 @@ def _drop_shelf(
         values |= {"notes": _noted(row, said), "history_incomplete": True}
     shelves = schema.shelves
     connection.execute(sa.update(shelves).where(shelves.c.shelf == row["shelf"]).values(values))
-    return visitors, len(lost)
+    return Dropped(visitors, len(lost))
 
 
 def _delete_batch(connection: Connection, shelf: int, batch: int) -> int:

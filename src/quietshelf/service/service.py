@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.service import answers, epochs, keys, logs, restore, schema, shelves
+from quietshelf.service import answers, epochs, in_use, keys, logs, restore, schema, shelves
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Inbox, Receipt
 from quietshelf.service.metrics import Metrics
@@ -51,7 +51,7 @@ class Service:
         self.source: NoiseSource = DiscreteGaussian() if source is None else source
         self.metrics = Metrics()
         self.vault = Vault(settings.secrets)
-        self.store = Store(settings.url, self.vault, clock)
+        self.store = Store(settings.url, self.vault, clock, application=in_use.SERVICE)
         self._coins = self.vault.coins if coins is None else coins
         self._views: dict[str, View] = {}
         self._keys: dict[str, keys.Key] = {}
@@ -67,6 +67,7 @@ class Service:
 
     def prepare(self) -> None:
         """Bring the database up to date, and drop what may have been released already."""
+        self.store.held.enter_context(in_use.shared(self.settings))
         self.store.migrate()
         with self.store.read() as connection:
             self._read_clock(connection)

@@ -7,7 +7,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -51,10 +51,21 @@ class SteadyClock:
 
 
 class Store:
-    """Connections to one database."""
+    """Connections to one database.
 
-    def __init__(self, url: str, vault: Vault, clock: Clock | None = None) -> None:
+    Args:
+        url: Where it is, with its driver.
+        vault: The folder of secrets that belongs to it.
+        clock: Time, if not this machine's or PostgreSQL's own.
+        application: What PostgreSQL calls its sessions (`in_use`).
+
+    Attributes:
+        held: What is let go of when the store is closed.
+    """
+
+    def __init__(self, url: str, vault: Vault, clock: Clock | None = None, *, application: str = "quietshelf") -> None:
         self.vault = vault
+        self.held = ExitStack()
         self._clock: Clock | None = clock
         self.sqlite = url.startswith("sqlite")
         if self.sqlite:
@@ -63,7 +74,8 @@ class Store:
             self._reader = _sqlite(url, "BEGIN")
             self._clock = self._clock or SteadyClock()
         else:
-            self._writer = sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True)
+            named = {"application_name": application}
+            self._writer = sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, connect_args=named)
             one_snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
             self._reader = self._writer.execution_options(**one_snapshot)
 
@@ -71,6 +83,12 @@ class Store:
     def write(self) -> Iterator[Connection]:
         """One transaction: all of it or, on any error, nothing."""
         with self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def rehearse(self) -> Iterator[Connection]:
+        """One transaction of which nothing stays."""
+        with self._writer.connect() as connection:
             yield connection
 
     @contextmanager
@@ -143,6 +161,7 @@ class Store:
         """Give all connections back."""
         self._writer.dispose()
         self._reader.dispose()
+        self.held.close()
 
 
 def made(url: str) -> bool:

@@ -1,0 +1,317 @@
+"""`quietshelf restore` refuses what needs no restore and what is in use, and costs what it said it would."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.cli.command import command
+from tests.cli.test_terminal import START
+from tests.service.backups import faultless, people, put_back_live, released, snapshot
+from tests.service.harness import FIRST, FakeClock, Process, inline, stocked
+from tests.service.test_machines import machine, with_the_key_of
+from typer.testing import CliRunner, Result
+
+from quietshelf.cli import app
+from quietshelf.service import in_use, restore_command, schema
+from quietshelf.service.settings import Settings
+from quietshelf.service.store import Store
+from quietshelf.service.vault import Vault
+
+CONTROLLED = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); "
+"""The first terminal that the leader of a session opens is the one whose Ctrl-C it hears."""
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def flags(database: str, secrets: Path) -> list[str]:
+    """A restore of this database with these secrets."""
+    return ["restore", "--database", database, "--secrets", str(secrets)]
+
+
+def asked(database: str, secrets: Path, *more: str) -> Result:
+    """The command, in this process."""
+    return CliRunner().invoke(app, [*flags(database, secrets), *more])
+
+
+def opened(database: str, secrets: Path) -> Store:
+    return Store(Settings(database=database).url, Vault(secrets))
+
+
+def all_of_it(database: str, secrets: Path) -> tuple[Rows, int | None, bytes]:
+    """Every row, the last number that PostgreSQL gave to a shelf, and the epoch file."""
+    store, number = opened(database, secrets), None
+    if not store.sqlite:
+        with store.read() as connection:
+            query = "SELECT pg_sequence_last_value(pg_get_serial_sequence('shelves', 'shelf')::regclass)"
+            number = connection.exec_driver_sql(query).scalar()
+    rows = snapshot(store)
+    store.close()
+    file = secrets / "epoch.json"
+    return rows, number, file.read_bytes() if file.exists() else b""
+
+
+def shop(database: str, folder: Path) -> tuple[Rows, bytes]:
+    """Persons come, are released, come again, and a second shelf is made: the rows and the epoch file of half-time."""
+    clock, half_time = FakeClock(), (folder / "secrets" / "epoch.json").read_bytes
+    with inline(database, folder, clock=clock) as client:
+        stocked(client, visits=2)
+        people(client, 28)
+        assert released(client, clock) == 1
+        people(client, 7, prefix="early")
+        old = snapshot(client.service.store), half_time()  # type: ignore[attr-defined]
+        people(client, 33, prefix="late")
+        assert released(client, clock) == 2
+        people(client, 5, prefix="last")
+        stocked(client, "new", rho=5.0)
+        people(client, 2, name="new")
+    return old
+
+
+def lagging(database: str, folder: Path, rows: Rows, _: bytes) -> None:
+    """The rows of half-time, under the epoch file of now."""
+    store = opened(database, folder / "secrets")
+    put_back_live(store, rows)
+    store.close()
+
+
+def without_file(_: str, folder: Path, __: Rows, ___: bytes) -> None:
+    """On a new machine, with the key alone."""
+    (folder / "secrets" / "epoch.json").unlink()
+
+
+def with_an_old_file(_: str, folder: Path, __: Rows, old: bytes) -> None:
+    """On a machine whose epoch file does not have the last release."""
+    (folder / "secrets" / "epoch.json").write_bytes(old)
+
+
+def with_another_file(_: str, folder: Path, __: Rows, ___: bytes) -> None:
+    """Beside the epoch file of a shop that is gone."""
+    clock = FakeClock()
+    with inline(f"sqlite:///{folder}/other.db", folder / "other", clock=clock) as client:
+        stocked(client, "coffee")
+        people(client, 18, name="coffee")
+        assert released(client, clock, name="coffee") == 1
+    os.replace(folder / "other" / "secrets" / "epoch.json", folder / "secrets" / "epoch.json")
+
+
+Disaster = Callable[[str, Path, Rows, bytes], None]
+DISASTERS: list[tuple[Disaster, str, tuple[int, int]]] = [
+    (lagging, restore_command.BEHIND, (10, 1)),
+    (without_file, restore_command.NO_FILE, (12, 0)),
+    (with_an_old_file, restore_command.ELSEWHERE, (12, 0)),
+    (with_another_file, restore_command.OTHER, (12, 1)),
+]
+
+
+@pytest.mark.parametrize(("disaster", "reason", "cost"), DISASTERS, ids=[each[0].__name__ for each in DISASTERS])
+def test_a_restore_costs_what_it_said_and_says_so_without_a_change(
+    disaster: Disaster, reason: str, cost: tuple[int, int], database: str, tmp_path: Path
+) -> None:
+    """Each lawful reason: first the cost, every row and the epoch file as they were; then exactly that cost."""
+    secrets = tmp_path / "secrets"
+    disaster(database, tmp_path, *shop(database, tmp_path))
+    before = all_of_it(database, secrets)
+    shown = asked(database, secrets, "--json")
+    assert "agreed to (at a terminal, or with --yes)" in str(shown.exception)
+    planned = json.loads(shown.stdout)
+    assert planned["restored"] is False
+    assert planned["reason"] == reason
+    assert all_of_it(database, secrets) == before
+    done = asked(database, secrets, "--json", "--yes")
+    assert json.loads(done.stdout) == {**planned, "restored": True}
+    assert (planned["visitors"], planned["lost_releases"]) == cost
+    dropped = snapshot_of(database, secrets)["store"][0]["dropped"]
+    assert dropped == planned["visitors"]
+    with inline(database, tmp_path, clock=FakeClock(1_900_000_000.0)) as client:
+        found = client.get("/v1/privacy").json()
+        assert found["rho"] == planned["rho"]
+        assert {shelf["number"]: (shelf["unit"], shelf["rho"], shelf["words"]) for shelf in found["shelves"]} == {
+            shelf["number"]: tuple(shelf["after"].values()) for shelf in planned["shelves"]
+        }
+        assert client.get("/readyz").json()["releases_here"] is True
+        assert faultless(client)
+    assert "there is nothing to restore" in str(asked(database, secrets, "--yes").exception)
+
+
+def snapshot_of(database: str, secrets: Path) -> Rows:
+    return all_of_it(database, secrets)[0]
+
+
+def test_a_person_loses_a_promise_and_is_told_before(tmp_path: Path) -> None:
+    """Now to a person, afterwards to a visit; losses are shown with their cost; a pipe is not asked."""
+    database, secrets = f"sqlite:///{tmp_path}/shop.db", tmp_path / "secrets"
+    lagging(database, tmp_path, *shop(database, tmp_path))
+    before = all_of_it(database, secrets)
+    found = command(*flags(database, secrets))
+    assert found.returncode == 2
+    assert found.stdout == ""
+    for line in (
+        "shelf teas (number 1): 10 visitors of open batches left out, 1 lost release entered at rho 2 each",
+        "promised now: rho = 2 to each person; promised afterwards: rho = 2 to each visit, not each person",
+        "shelf new (number 2): 0 visitors of open batches left out, 0 lost releases entered",
+        "it is unknown to this database, and comes back as a deleted shelf",
+        "in all: 10 visitors left out, 1 lost release entered; to somebody on all shelves rho = 2 now, 7 afterwards",
+        "nothing was changed",
+    ):
+        assert line in found.stderr
+    assert all_of_it(database, secrets) == before
+    done = command(*flags(database, secrets), "--yes")
+    assert done.returncode == 0
+    assert done.stdout == "10 visitors left out, 1 lost release entered in the ledger\n"
+
+
+@pytest.mark.parametrize(("answer", "status"), [("n", 1), ("", 1), ("\x03", 1), ("\x04", 1), ("y", 0)])
+def test_at_a_terminal_it_asks_and_takes_no_for_an_answer(answer: str, status: int, tmp_path: Path) -> None:
+    """No, nothing, Ctrl-C and the end of the input change no row; yes restores."""
+    database, secrets = f"sqlite:///{tmp_path}/shop.db", tmp_path / "secrets"
+    lagging(database, tmp_path, *shop(database, tmp_path))
+    before = all_of_it(database, secrets)
+    ours, theirs = pty.openpty()
+    arguments = [sys.executable, "-c", CONTROLLED + START, *flags(database, secrets)]
+    process = subprocess.Popen(
+        arguments, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    os.close(theirs)
+    seen = ""
+    while "Go on? [y/N]" not in seen:
+        seen += os.read(ours, 65536).decode()
+    os.write(ours, (answer if answer in ("\x03", "\x04") else answer + "\n").encode())
+    printed, _ = process.communicate(timeout=60)
+    rest = b""
+    try:
+        while part := os.read(ours, 65536):
+            rest += part
+    except OSError:  # the other end is closed
+        os.close(ours)
+    assert process.returncode == status
+    assert (printed == "") == (status == 1)
+    assert (b"nothing was changed" in rest) == (status == 1)
+    assert (all_of_it(database, secrets) == before) == (status == 1)
+
+
+def test_a_database_in_use_is_refused_until_its_process_is_gone(database: str, tmp_path: Path) -> None:
+    """With the folder of the running service and with one of its own; a process that was killed has let go."""
+    process = Process(database, tmp_path, QUIETSHELF_WORKERS="1")
+    process.start()
+    other = with_the_key_of(tmp_path / "secrets", tmp_path / "other")
+    try:
+        with process.client() as client:
+            stocked(client)
+            people(client, 3)
+        before = all_of_it(database, tmp_path / "secrets")
+        for secrets in (tmp_path / "secrets", other):
+            found = command(*flags(database, secrets), "--yes")
+            assert found.returncode == 2
+            assert "restore needs a database that no service is using (stop `quietshelf serve` first)" in found.stderr
+        assert ("SELECT pg_terminate_backend(" in found.stderr) == database.startswith("postgresql")
+        assert all_of_it(database, tmp_path / "secrets") == before
+    finally:
+        process.kill()
+    found = command(*flags(database, other), "--yes")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("3 visitors left out")
+
+
+def test_every_process_of_a_service_counts(database: str, tmp_path: Path) -> None:
+    """While one of two has the database, it is in use; a look at it by other commands is no use."""
+    both = [machine(database, tmp_path / "secrets", FakeClock()) for _ in range(2)]
+    for each in both:
+        each.prepare()
+    (tmp_path / "secrets" / "epoch.json").unlink()
+    both[0].store.close()
+    assert "no service is using" in str(asked(database, tmp_path / "secrets", "--yes").exception)
+    both[1].store.close()
+    reader = opened(database, tmp_path / "secrets")
+    with reader.read() as connection:
+        connection.execute(sa.select(schema.store)).one()
+        assert asked(database, tmp_path / "secrets", "--yes").exit_code == 0
+    reader.close()
+
+
+def test_a_service_does_not_start_under_a_restore(tmp_path: Path) -> None:
+    """Somebody may be looking at the cost."""
+    settings = Settings(database=f"sqlite:///{tmp_path}/shop.db", secrets=str(tmp_path / "secrets"))
+    service = machine(settings.database, tmp_path / "secrets", FakeClock())
+    with in_use.alone(settings), pytest.raises(ValueError, match="must not be under restore"):
+        service.prepare()
+    service.prepare()
+    service.store.close()
+
+
+def test_a_mistyped_database_does_not_take_the_epoch_file_of_a_running_service(tmp_path: Path) -> None:
+    """The folder is in use, though that database is not; nothing is made in the wrong place."""
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=FakeClock()) as client:
+        stocked(client)
+        people(client, 3)
+        before = sorted(path.name for path in tmp_path.rglob("*"))
+        found = asked(f"sqlite:///{tmp_path}/shpo.db", tmp_path / "secrets", "--yes")
+        assert "no service is using" in str(found.exception)
+        assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_a_lost_database_is_not_made_before_somebody_agrees(database: str, tmp_path: Path) -> None:
+    """The cost is that of what its epoch file knows, and the same afterwards."""
+    secrets = tmp_path / "secrets"
+    shop(database, tmp_path)
+    store = opened(database, secrets)
+    with store.write() as connection:
+        for table in snapshot(store) | {"alembic_version": []}:
+            connection.exec_driver_sql(f"DROP TABLE {table}")
+    store.close()
+    if database.startswith("sqlite"):
+        (tmp_path / "shop.db").unlink()
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    planned = json.loads(asked(database, secrets, "--json").stdout)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+    assert (planned["visitors"], planned["lost_releases"]) == (0, 2)
+    assert [shelf["before"] for shelf in planned["shelves"]] == [None, None]
+    done = asked(database, secrets, "--json", "--yes")
+    assert json.loads(done.stdout) == {**planned, "restored": True}
+    with inline(database, tmp_path, clock=FakeClock(1_900_000_000.0)) as client:
+        stocked(client, "newest")
+        found = client.get("/v1/privacy").json()
+        assert [shelf["number"] for shelf in found["shelves"]] == [1, 2, 3]
+        assert found["rho"] >= planned["rho"]
+
+
+@pytest.mark.parametrize("announced", [[], [0]])
+def test_a_database_with_all_that_was_released_is_refused(announced: list[int], database: str, tmp_path: Path) -> None:
+    """Also one whose release was cut off: the service settles that by itself, and drops no other batch."""
+    secrets = tmp_path / "secrets"
+    with inline(database, tmp_path, clock=FakeClock()) as client:
+        stocked(client)
+        people(client, FIRST + 1)
+    known = json.loads((secrets / "epoch.json").read_text())
+    known["shelves"]["1"]["announced"] = announced
+    (secrets / "epoch.json").write_text(json.dumps(known))
+    before = all_of_it(database, secrets)
+    for more in (["--yes"], ["--yes", "--json"], ["--json"], []):
+        found = asked(database, secrets, *more)
+        assert found.stdout == ""
+        assert "there is nothing to restore" in str(found.exception)
+    assert all_of_it(database, secrets) == before
+
+
+def test_what_has_changed_since_is_not_restored(tmp_path: Path) -> None:
+    """Only the cost that was shown was agreed to."""
+    database, secrets = f"sqlite:///{tmp_path}/shop.db", tmp_path / "secrets"
+    lagging(database, tmp_path, *shop(database, tmp_path))
+    settings = Settings(database=database, secrets=str(secrets))
+    source = machine(database, secrets, FakeClock()).source
+    agreed = restore_command.plan(settings, source)
+    store = opened(database, secrets)
+    with store.write() as connection:
+        connection.execute(sa.update(schema.batches).values(taken=schema.batches.c.taken - 1))
+    store.close()
+    before = all_of_it(database, secrets)
+    with pytest.raises(ValueError, match="got another cost"):
+        restore_command.carry_out(settings, source, agreed)
+    assert all_of_it(database, secrets) == before
