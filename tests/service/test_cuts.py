@@ -147,8 +147,7 @@ def test_a_release_that_is_cut_off_is_made_once_or_burnt(
 ) -> None:
     """Never a second draw; after it the ledger is in order, and the next batch is released."""
     clock, source = FakeClock(), Counting()
-    service = machine(database, tmp_path / "secrets", clock)
-    service.source = source
+    service = machine(database, tmp_path / "secrets", clock, source=source)
     service.prepare()
     shop(service)
     visitors(service, FIRST + 1)
@@ -156,20 +155,19 @@ def test_a_release_that_is_cut_off_is_made_once_or_burnt(
     with pytest.MonkeyPatch.context() as patch:
         cut(service, patch)
         with pytest.raises(Cut):
-            service._release()
+            service.releasing.release()
     drawn = source.draws
     if restart:
         service.store.close()
-        service = machine(database, tmp_path / "secrets", clock)
-        service.source = source
+        service = machine(database, tmp_path / "secrets", clock, source=source)
         service.prepare()
-    service._release()
+    service.releasing.release()
     released = cut in RELEASED
     assert source.draws == (2 if cut is before_the_announcement else drawn)
     check(service, releases=int(released), burnt=not released)
     visitors(service, 2 * FIRST)
     clock.time += WINDOW
-    assert service._release()
+    assert service.releasing.release()
     check(service, releases=1 + released, burnt=not released)
     service.store.close()
 

@@ -25,6 +25,7 @@ from tests.service.harness import (
     visit,
 )  # fmt: skip
 
+from quietshelf.release.noise import NoiseSource
 from quietshelf.service import app, queries, schema, shelves, verify
 from quietshelf.service.models import ItemBody, ShelfBody
 from quietshelf.service.service import Service
@@ -33,9 +34,11 @@ from quietshelf.service.store import SteadyClock, Store
 from quietshelf.service.vault import Vault
 
 
-def machine(database: str, folder: Path, clock: FakeClock, **options: Any) -> Service:
+def machine(
+    database: str, folder: Path, clock: FakeClock, source: NoiseSource | None = None, **options: Any
+) -> Service:
     """A service that does nothing by itself."""
-    return Service(Settings(database=database, secrets=str(folder), **options), clock=clock)
+    return Service(Settings(database=database, secrets=str(folder), **options), clock=clock, source=source)
 
 
 def visitors(service: Service, count: int, then: Exception | None = None) -> None:
@@ -72,14 +75,14 @@ def test_of_two_machines_with_their_own_epoch_files_one_releases(database: str, 
     shutil.copy(tmp_path / "a" / "epoch.json", tmp_path / "b" / "epoch.json")
     second.prepare()
     clock.time += WINDOW
-    assert first._release()
+    assert first.releasing.release()
     visitors(second, 2 * FIRST)
     clock.time += WINDOW
-    assert not second._release()
-    assert first._release()
+    assert not second.releasing.release()
+    assert first.releasing.release()
     again = machine(database, tmp_path / "b", clock)
     again.prepare()
-    assert again._elsewhere
+    assert again.releasing.elsewhere
     for each in (first, second, again):
         each.store.close()
 
@@ -100,7 +103,7 @@ def test_a_machine_that_may_not_release_needs_the_key_alone(database: str, tmp_p
     assert not (other / "epoch.json").exists()
     with first.store.read() as connection:
         assert connection.execute(sa.select(schema.shelves.c.releases)).scalar_one() == 0
-    assert first._release()
+    assert first.releasing.release()
     first.store.close()
     second.store.close()
 

@@ -12,21 +12,20 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.service import answers, epochs, in_use, keys, logs, restore, schema, shelves
+from quietshelf.service import answers, in_use, keys, schema, shelves
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Inbox, Receipt
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
 from quietshelf.service.problems import Invalid, NotFound
-from quietshelf.service.releaser import next_due, release_one
+from quietshelf.service.releaser import next_due
+from quietshelf.service.releasing import Releasing
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Clock, Store
 from quietshelf.service.vault import Vault
 from quietshelf.service.views import View, look, shelf_row
 from quietshelf.service.writer import Operation, Writer, in_groups, problem_or
-
-HOUR = 3600.0
 
 
 class Service:
@@ -62,7 +61,7 @@ class Service:
         self.inbox = Inbox(lambda: self.store.local_now(self._offset))
         self._opened, self._unclean = False, True  # what an earlier process deleted may still be in the log file
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
-        self._elsewhere = not settings.releaser
+        self.releasing = Releasing(self.store, self.source, self.inbox, settings)
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
 
     def prepare(self) -> None:
@@ -71,10 +70,7 @@ class Service:
         self.store.migrate()
         with self.store.read() as connection:
             self._read_clock(connection)
-        if self.settings.releaser:
-            with self.vault.locked():
-                self._check_memory()
-            self._left_to_another()
+        self.releasing.prepare()
 
     def start(self) -> None:
         """Prepare and begin."""
@@ -145,7 +141,7 @@ class Service:
 
     def _waits(self, due: float) -> bool:
         """R5: an arrival waits for a release that was due by then, unless another machine makes it, or it failed."""
-        return not self._elsewhere and due > self._tried
+        return not self.releasing.elsewhere and due > self._tried
 
     def _settled(self, committed: bool, payloads: Sequence[Any]) -> None:
         """Keep what a transaction saw, if it was committed; what is answered was received and dealt with."""
@@ -206,7 +202,7 @@ class Service:
     async def ready(self) -> dict[str, Any]:
         """Raise `Unavailable` unless the store can be written; else what an operator should know."""
         this = await self.write(lambda c: c.execute(sa.select(schema.store)).one())
-        moved, here = round(self.store.clock_drift, 1), not self._elsewhere
+        moved, here = round(self.store.clock_drift, 1), not self.releasing.elsewhere
         return {
             "epoch": this.epoch,
             "visitors_left_out": this.dropped,
@@ -231,57 +227,23 @@ class Service:
 
     def _chores(self) -> float:
         """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
-        if self._opened and self.settings.releaser:
-            with self.vault.locked():
-                self._check_memory()
+        if self._opened:
+            self.releasing.check_memory()
             self._opened = False
         if time.monotonic() >= self._look_at:
             self._look()
         while self._due is not None and self.inbox.time() >= self._due:
             self._tried = max(self._tried, self._due)
-            if not self._release():
-                pause = self.settings.poll_seconds if self._elsewhere else min(self.settings.poll_seconds, 0.05)
+            self._unclean = True
+            if not self.releasing.release():
+                pause = min(
+                    self.settings.poll_seconds, self.settings.poll_seconds if self.releasing.elsewhere else 0.05
+                )
                 self._due, self._look_at = None, time.monotonic() + pause
                 break
             self._look()
         wait = self._look_at - time.monotonic()
         return wait if self._due is None else min(wait, self._due - self.inbox.time())
-
-    def _release(self) -> bool:
-        """Release one batch; False if another process is at it. It is announced in the epoch file, or not made.
-
-        Whatever failed since the last time is settled first: a batch that was announced then is burnt (R7).
-        """
-        if not self.settings.releaser:
-            return False
-        self._unclean = True
-        with self.vault.locked():
-            self._check_memory()
-            if self._left_to_another():
-                return False
-            old, announced = self.settings.retry_hours * HOUR, partial(epochs.announce, self.store)
-            upto = self.inbox.time()
-            outcome = release_one(self.store, self.source, upto=upto, forget_before=old, announced=announced)
-            epochs.note(self.store)
-        if outcome is None:
-            return False
-        grade = "info" if outcome.released else "error"
-        logs.say(grade, "release", shelf=outcome.shelf, batch=outcome.batch, released=outcome.released)
-        return True
-
-    def _check_memory(self) -> None:
-        """R7, R8: drop what may have been released already, and say so; the caller holds the epoch file's lock."""
-        dropped = restore.check(self.store, self.source)
-        if dropped is not None:
-            logs.say("warning", "batches left out", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
-
-    def _left_to_another(self) -> bool:
-        """Whether another machine releases: as the settings say, or because its epoch file has the last release."""
-        elsewhere = not (self.settings.releaser and epochs.keeps(self.store))
-        if elsewhere and not self._elsewhere:
-            logs.say("warning", "releases are left to the machine whose epoch file has the last one")
-        self._elsewhere = elsewhere
-        return elsewhere
 
     def _look(self) -> None:
         """What changes by itself or elsewhere: batches fill, keys are revoked, releases come."""
