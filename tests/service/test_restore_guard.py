@@ -1,4 +1,4 @@
-"""`quietshelf restore` refuses what needs no restore and what is in use, and costs what it said it would."""
+"""`quietshelf restore` refuses what needs no restore, and costs what it said it would."""
 
 from __future__ import annotations
 
@@ -9,53 +9,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from tests.cli.command import command
 from tests.cli.test_terminal import START
 from tests.service.backups import faultless, people, put_back_live, released, snapshot
-from tests.service.harness import FIRST, FakeClock, Process, inline, stocked
-from tests.service.test_machines import machine, with_the_key_of
-from typer.testing import CliRunner, Result
+from tests.service.harness import FIRST, FakeClock, inline, stocked
+from tests.service.restoring import Rows, all_of_it, asked, flags, opened
+from tests.service.test_machines import machine
 
-from quietshelf.cli import app
-from quietshelf.service import in_use, restore_command, schema
+from quietshelf.service import restore_command, schema
 from quietshelf.service.settings import Settings
-from quietshelf.service.store import Store
-from quietshelf.service.vault import Vault
 
 CONTROLLED = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); "
 """The first terminal that the leader of a session opens is the one whose Ctrl-C it hears."""
-Rows = dict[str, list[dict[str, Any]]]
-
-
-def flags(database: str, secrets: Path) -> list[str]:
-    """A restore of this database with these secrets."""
-    return ["restore", "--database", database, "--secrets", str(secrets)]
-
-
-def asked(database: str, secrets: Path, *more: str) -> Result:
-    """The command, in this process."""
-    return CliRunner().invoke(app, [*flags(database, secrets), *more])
-
-
-def opened(database: str, secrets: Path) -> Store:
-    return Store(Settings(database=database).url, Vault(secrets))
-
-
-def all_of_it(database: str, secrets: Path) -> tuple[Rows, int | None, bytes]:
-    """Every row, the last number that PostgreSQL gave to a shelf, and the epoch file."""
-    store, number = opened(database, secrets), None
-    if not store.sqlite:
-        with store.read() as connection:
-            query = "SELECT pg_sequence_last_value(pg_get_serial_sequence('shelves', 'shelf')::regclass)"
-            number = connection.exec_driver_sql(query).scalar()
-    rows = snapshot(store)
-    store.close()
-    file = secrets / "epoch.json"
-    return rows, number, file.read_bytes() if file.exists() else b""
 
 
 def shop(database: str, folder: Path) -> tuple[Rows, bytes]:
@@ -195,66 +163,6 @@ def test_at_a_terminal_it_asks_and_takes_no_for_an_answer(answer: str, status: i
     assert (printed == "") == (status == 1)
     assert (b"nothing was changed" in rest) == (status == 1)
     assert (all_of_it(database, secrets) == before) == (status == 1)
-
-
-def test_a_database_in_use_is_refused_until_its_process_is_gone(database: str, tmp_path: Path) -> None:
-    """With the folder of the running service and with one of its own; a process that was killed has let go."""
-    process = Process(database, tmp_path, QUIETSHELF_WORKERS="1")
-    process.start()
-    other = with_the_key_of(tmp_path / "secrets", tmp_path / "other")
-    try:
-        with process.client() as client:
-            stocked(client)
-            people(client, 3)
-        before = all_of_it(database, tmp_path / "secrets")
-        for secrets in (tmp_path / "secrets", other):
-            found = command(*flags(database, secrets), "--yes")
-            assert found.returncode == 2
-            assert "restore needs a database that no service is using (stop `quietshelf serve` first)" in found.stderr
-        assert ("SELECT pg_terminate_backend(" in found.stderr) == database.startswith("postgresql")
-        assert all_of_it(database, tmp_path / "secrets") == before
-    finally:
-        process.kill()
-    found = command(*flags(database, other), "--yes")
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.startswith("3 visitors left out")
-
-
-def test_every_process_of_a_service_counts(database: str, tmp_path: Path) -> None:
-    """While one of two has the database, it is in use; a look at it by other commands is no use."""
-    both = [machine(database, tmp_path / "secrets", FakeClock()) for _ in range(2)]
-    for each in both:
-        each.prepare()
-    (tmp_path / "secrets" / "epoch.json").unlink()
-    both[0].store.close()
-    assert "no service is using" in str(asked(database, tmp_path / "secrets", "--yes").exception)
-    both[1].store.close()
-    reader = opened(database, tmp_path / "secrets")
-    with reader.read() as connection:
-        connection.execute(sa.select(schema.store)).one()
-        assert asked(database, tmp_path / "secrets", "--yes").exit_code == 0
-    reader.close()
-
-
-def test_a_service_does_not_start_under_a_restore(tmp_path: Path) -> None:
-    """Somebody may be looking at the cost."""
-    settings = Settings(database=f"sqlite:///{tmp_path}/shop.db", secrets=str(tmp_path / "secrets"))
-    service = machine(settings.database, tmp_path / "secrets", FakeClock())
-    with in_use.alone(settings), pytest.raises(ValueError, match="must not be under restore"):
-        service.prepare()
-    service.prepare()
-    service.store.close()
-
-
-def test_a_mistyped_database_does_not_take_the_epoch_file_of_a_running_service(tmp_path: Path) -> None:
-    """The folder is in use, though that database is not; nothing is made in the wrong place."""
-    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=FakeClock()) as client:
-        stocked(client)
-        people(client, 3)
-        before = sorted(path.name for path in tmp_path.rglob("*"))
-        found = asked(f"sqlite:///{tmp_path}/shpo.db", tmp_path / "secrets", "--yes")
-        assert "no service is using" in str(found.exception)
-        assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
 def test_a_lost_database_is_not_made_before_somebody_agrees(database: str, tmp_path: Path) -> None:

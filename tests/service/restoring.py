@@ -1,0 +1,43 @@
+"""The restore command on a database, and all that it could change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.service.backups import snapshot
+from typer.testing import CliRunner, Result
+
+from quietshelf.cli import app
+from quietshelf.service.settings import Settings
+from quietshelf.service.store import Store
+from quietshelf.service.vault import Vault
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def flags(database: str, secrets: Path) -> list[str]:
+    """A restore of this database with these secrets."""
+    return ["restore", "--database", database, "--secrets", str(secrets)]
+
+
+def asked(database: str, secrets: Path, *more: str) -> Result:
+    """The command, in this process."""
+    return CliRunner().invoke(app, [*flags(database, secrets), *more])
+
+
+def opened(database: str, secrets: Path) -> Store:
+    return Store(Settings(database=database).url, Vault(secrets))
+
+
+def all_of_it(database: str, secrets: Path) -> tuple[Rows, int | None, bytes]:
+    """Every row, the last number that PostgreSQL gave to a shelf, and the epoch file."""
+    store, number = opened(database, secrets), None
+    if not store.sqlite:
+        with store.read() as connection:
+            query = "SELECT pg_sequence_last_value(pg_get_serial_sequence('shelves', 'shelf')::regclass)"
+            number = connection.exec_driver_sql(query).scalar()
+    rows = snapshot(store)
+    store.close()
+    file = secrets / "epoch.json"
+    return rows, number, file.read_bytes() if file.exists() else b""
