@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 
 from tests.docs.snippets import ROOT
 
 SOURCE = ROOT / "src" / "quietshelf"
-ROOMS = ("accounting", "release", "service", "shelf", "statistics")
+ROOMS = ("accounting", "curation", "release", "service", "shelf", "statistics")
 CITED = re.compile(r"docs/proofs\.md,\s+sections?\s+((?:\d+|,|and|to|\s)+)")
 PROOFS = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
 HEADINGS = {int(number): title for number, title in re.findall(r"^## (\d+)\. (.*)$", PROOFS, re.MULTILINE)}
+RULES = dict(re.findall(r"^\| (R\d) [^|]*\|[^|]*\| ([^|]*) \|$", PROOFS, re.MULTILINE))
+"""The rules of section 6, and the functions that each names."""
 
 
 def sections(words: str) -> set[int]:
@@ -31,6 +35,33 @@ def test_each_section_names_the_files_that_cite_it_and_no_other() -> None:
     table = {int(number): set(re.findall(r"`([\w/.]+\.py)`", files)) for number, files in rows}
     assert list(table) == list(HEADINGS)
     assert {number: files for number, files in table.items() if files} == dict(cited)
+
+
+def rules_named(path: str) -> Iterator[tuple[str, str]]:
+    """What is defined in a file, and the rule that its docstring begins with; methods as ``Class.method``."""
+    tree = ast.parse((SOURCE / path).read_text(encoding="utf-8"))
+    for node in tree.body:
+        for each in [node, *(node.body if isinstance(node, ast.ClassDef) else [])]:
+            if isinstance(each, ast.FunctionDef | ast.ClassDef):
+                name = each.name if each is node else f"{getattr(node, 'name', '')}.{each.name}"
+                first = (ast.get_docstring(each) or "").partition(":")[0]
+                yield from ((name, rule) for rule in re.findall(r"\bR\d\b", first) if first.startswith("R"))
+
+
+def test_each_rule_names_its_functions_and_they_name_the_rule() -> None:
+    """Section 6 lists where a rule is implemented; the function's docstring begins with the rule; none is left out."""
+    assert list(RULES) == [f"R{number}" for number in range(1, 9)]
+    listed = {
+        (path, name, rule)
+        for rule, places in RULES.items()
+        for path, names in re.findall(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", places)
+        for name in re.findall(r"`([\w.]+)`", names)
+    }
+    for path, name, rule in listed:
+        assert (name, rule) in set(rules_named(path)), f"{path}: {name} must say {rule}"
+    for path in sorted((SOURCE / "curation").rglob("*.py")):
+        place = path.relative_to(SOURCE).as_posix()
+        assert {(place, *found) for found in rules_named(place)} <= listed, f"section 6 must name all of {place}"
 
 
 def test_section_numbers_in_other_pages_lead_to_their_section() -> None:

@@ -1,6 +1,7 @@
 """R4: an answer counts if and only if it was received before its offer expires, and the first one stands.
 
-Received means stamped on entry, before any queue: nobody else's work decides whether an answer is late.
+Received means stamped on entry, before any queue: nobody else's work decides whether an answer is late
+(docs/proofs.md, section 6).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """R3: coins of one's own. Every slot has a generator, counter-based and keyed by a secret and the slot's number.
 
 What one visitor draws (ties, random offers) therefore depends on no other visitor, on how many are decided at once, or
-on what they draw. No noise comes from here: that is `release.noise`.
+on what they draw (docs/proofs.md, section 6). No noise comes from here: that is `release.noise`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Coins:
         return cls(hashlib.blake2b(b"quietshelf coins", key=secret[:64], digest_size=32).digest())
 
     def of(self, slots: Sequence[tuple[int, int]]) -> SlotCoins:
-        """Those of some slots, each given by the number of its batch and its own, in that order."""
+        """R3: those of some slots, each given by the number of its batch and its own, in that order."""
         names = [b"%d.%d" % slot for slot in slots]
         return SlotCoins([hashlib.blake2b(name, key=self.key, digest_size=16).digest() for name in names])
 

@@ -37,7 +37,7 @@ def rounded(
 
 
 def contributions(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch, grid: float) -> FloatArray:
-    """The contribution of each of some visitors, (visitors, width), who may have seen different numbers of items.
+    """R6: the contribution of each of some visitors, (visitors, width), who may have seen different numbers of items.
 
     Args:
         rows: The features of what each was shown, (items shown, d).

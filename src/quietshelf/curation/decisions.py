@@ -26,7 +26,7 @@ class Decision(NamedTuple):
 
 
 def decide(policy: str, contexts: Sequence[Context], release: Release, coins: SlotCoins) -> list[Decision]:
-    """What to show each visitor; ``coins`` holds those of their slots, in the same order."""
+    """R3: what to show each visitor; ``coins`` holds those of their slots, in the same order."""
     alike: dict[Hashable, list[int]] = {}
     for place, context in enumerate(contexts):
         rules = (context.revenue, context.available, context.required)  # shared by those who ask for nothing special

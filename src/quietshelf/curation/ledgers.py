@@ -1,4 +1,7 @@
-"""To whom a ledger is addressed: persons where everybody was named, else visits; never less than what may be spent."""
+"""To whom a ledger is addressed: persons where everybody was named, else visits; never less than what may be spent.
+
+Reference: docs/proofs.md, sections 6 and 7.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The batch protocol over many parallel worlds at once: the curator of `quiet` in simulations.
 
 Arrays stand in for a store, and arrivals for a clock: a batch is released as soon as its last slot is taken, which is
-before the next arrival. What it releases, and at what cost, `release.batch_pair` says.
+before the next arrival (docs/proofs.md, section 6). What it releases, and at what cost, `release.batch_pair` says.
 """
 
 from __future__ import annotations

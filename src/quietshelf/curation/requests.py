@@ -29,7 +29,7 @@ def visitor_context(
     exclude: Any = None,
     capacity: int | None = None,
 ) -> Context:
-    """The visitor as policies see one. Masks may be given as boolean arrays or as lists of item indices."""
+    """R1: the visitor as policies see one, or a `ValueError`. Masks may be boolean arrays or lists of item indices."""
     count, most = len(stock), settings.capacity
     room = most if capacity is None else whole("capacity", capacity, high=most, high_name="the shelf's capacity")
     allowed = _allowed(stock, candidates, exclude)
@@ -51,7 +51,7 @@ def visitor_context(
 
 
 def check_person(settings: Settings, person: str | None) -> None:
-    """A person is a text; without one, visits cannot be counted."""
+    """R1: a person is a text; without one, visits cannot be counted. Whether there is one is public, which is not."""
     if person is None:
         require(settings.visits == 1, "person must be given where visits of a person are counted", person=person)
     else:

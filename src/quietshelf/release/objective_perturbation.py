@@ -37,7 +37,7 @@ ATTEMPTS = 20
 
 
 class NotCertified(ArithmeticError):  # noqa: N818 - says what happened
-    """The minimiser could not be certified to ``tol``. Nothing was released; that it happened is outside the proof."""
+    """The minimiser could not be certified to ``tol``. No theta was released; that it happened is outside the proof."""
 
 
 class Options(TypedDict, total=False):

@@ -1,7 +1,8 @@
 """Answers, entered in their slots: a contribution takes the place of the features it was computed from.
 
 Whether an answer counts depends on its own offer and on when it was received (R4, `quietshelf.curation.answers`): it
-does until the offer expires, one window after it was made, and its batch is released no earlier than that.
+does until the offer expires, one window after it was made, and its batch is released no earlier than that
+(docs/proofs.md, section 6).
 """
 
 from __future__ import annotations

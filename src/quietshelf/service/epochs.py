@@ -1,7 +1,7 @@
 """The epoch file as the service keeps it: how far each shelf has come, and which batch is announced (R7, R8).
 
 A release is announced in the file before its noise is drawn, and settled after its commit: whatever happens in between,
-in this process or the next, the file knows of a batch that may have been drawn (`restore`).
+in this process or the next, the file knows of a batch that may have been drawn (`restore`; docs/proofs.md, section 6).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Time on receipt: every offer and answer is stamped when its last byte is in, before any queue (R4, R5).
 
 A stamp stays open until its request is written. The oldest open one is how far time has come for this process: no batch
-that is due later is released yet, so that whatever was received before a release is written before it.
+that is due later is released yet, so that whatever was received before a release is written before it (docs/proofs.md,
+section 6).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Inbox:
         self._last = 0.0
 
     def stamp(self) -> Receipt:
-        """A request is received now; time never goes back."""
+        """R4, R5: a request is received now; time never goes back."""
         with self._lock:
             self._last = max(self._clock(), self._last)
             receipt = Receipt(self._last)

@@ -1,4 +1,7 @@
-"""Offers enter their slots: the batch protocol (`quietshelf.curation`) over the visits of one transaction."""
+"""Offers enter their slots: the batch protocol (`quietshelf.curation`) over the visits of one transaction.
+
+Reference: docs/proofs.md, section 6.
+"""
 
 from __future__ import annotations
 

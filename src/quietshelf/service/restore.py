@@ -64,7 +64,7 @@ class Dropped(NamedTuple):
 
 
 def check(store: Store, source: NoiseSource) -> Dropped | None:
-    """Drop what may have been released already; None if there is nothing of the kind. The caller holds the file's lock.
+    """R8: drop what may have been released already; None if nothing may. The caller holds the file's lock.
 
     Nothing is written where nothing is wrong: it is asked whenever a batch opens.
     """

@@ -33,7 +33,7 @@ SCHEMA = 2
 
 @dataclass(frozen=True)
 class ResumeToken:
-    """The right to resume the open batches of one save: a file of its own, known by name, inode and change time."""
+    """R8: the right to resume the open batches of one save: a file of its own, known by name, inode and change time."""
 
     path: Path
     inode: int

@@ -1,7 +1,8 @@
 """All that a shelf remembers: the batch protocol in memory, with arrivals for a clock.
 
 The clock reads the number of the latest arrival. An answer is received at that reading, and a batch is due a fixed
-number of arrivals after its last one. Everything a proof speaks of is a rule of `quietshelf.curation`.
+number of arrivals after its last one. Everything a proof speaks of is a rule of `quietshelf.curation` (docs/proofs.md,
+section 6).
 """
 
 from __future__ import annotations
