@@ -20,6 +20,7 @@ from tests.service.backups import (
 )
 from tests.service.harness import FIRST, WINDOW, FakeClock, answered, inline, offered, stocked
 
+from quietshelf.service import releaser, releasing, restore
 from quietshelf.service.restore import BURNT, LOST
 
 
@@ -139,6 +140,52 @@ def test_a_release_whose_commit_is_lost_while_the_process_lives_is_not_made_agai
         assert released(client, clock) >= 1
         assert all(each["score"] != first for each in client.get("/v1/shelves/teas/releases").json()["releases"])
         assert faultless(client)
+
+
+def test_a_commit_that_is_lost_before_it_is_noted_burns_the_batch(database: str, tmp_path: Path) -> None:
+    """R7 and R8: the file strikes an announcement off only if the database has the cost of that batch."""
+    clock = FakeClock()
+    with inline(database, tmp_path, clock=clock, poll_seconds=3600.0) as client:
+        service = client.service  # type: ignore[attr-defined]
+        stocked(client)
+        people(client, FIRST + 2)
+        before = [snapshot(service.store)]
+
+        def acknowledged_and_lost(*given: Any, **named: Any) -> Any:
+            outcome = releaser.release_one(*given, **named)
+            if before:
+                put_back_live(service.store, before.pop())
+            return outcome
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(releasing, "release_one", acknowledged_and_lost)
+            released(client, clock)
+        assert released(client, clock) == 0
+        assert [event["visitors"] for event in promise(client)["events"]] == [0, 0]
+        assert {event["detail"] for event in promise(client)["events"]} == {BURNT}
+        people(client, 2 * FIRST, prefix="later")
+        assert released(client, clock) >= 1
+        assert faultless(client)
+
+
+def test_a_shelf_deleted_between_announcement_and_burning_pays_for_the_batch(tmp_path: Path) -> None:
+    """The batch is gone with its shelf; its cost is not."""
+    clock = FakeClock()
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=clock, poll_seconds=3600.0) as client:
+        service = client.service  # type: ignore[attr-defined]
+        stocked(client)
+        stocked(client, "others")
+        people(client, FIRST)
+        people(client, 2, name="others")
+        client.get("/readyz")
+        file = service.vault.epoch
+        file["shelves"]["1"]["announced"] = [0]
+        service.vault.note(file)
+        assert client.delete("/v1/shelves/teas").status_code == 204
+        with service.vault.locked():
+            assert restore.check(service.store, service.source) == (0, 1)
+        assert promise(client)["rho"] == pytest.approx(4.0)
+        assert client.get("/readyz").json()["visitors_left_out"] == 0  # the other shelf goes on
 
 
 def test_offers_that_are_lost_with_their_commit_harm_nobody(database: str, tmp_path: Path) -> None:

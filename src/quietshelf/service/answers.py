@@ -86,20 +86,21 @@ def erase(connection: Connection, shelf: int, person: str) -> int:
 
 def _of_batch(connection: Connection, store: Store, key: tuple[int, int], choices: list[Choice]) -> list[Any]:
     """Answers to offers of one batch."""
+    names = _names(connection, key[0]) if any(choice.only is not None for choice in choices) else []
+    hidden = [choice.only is not None and choice.only not in names for choice in choices]
     place = {"of_shelf": key[0], "of_batch": key[1]}
     batch = _live(connection, store, place, min(choice.receipt.time for choice in choices))
     if batch is None:
-        return [_expired() for _ in choices]
-    names = _names(connection, key[0]) if any(choice.only is not None for choice in choices) else []
+        return [_hidden() if each else _expired() for each in hidden]
     slots = sorted({choice.ticket.slot for choice in choices})
     rows = {row["slot"]: dict(row) for row in connection.execute(_SLOTS, {**place, "slots": slots}).mappings()}
     replies: list[Problem | None] = []
     new: dict[int, Row] = {}
-    for choice in choices:
+    for choice, none_of_theirs in zip(choices, hidden, strict=True):
         row = rows.get(choice.ticket.slot)
         try:
-            if choice.only is not None and choice.only not in names:
-                raise NotFound("this shelf does not exist for this key")
+            if none_of_theirs:
+                raise _hidden()
             if row is None or row["nonce"] != choice.ticket.nonce:
                 raise _expired()
             if _counts(row, choice, expires=row["made"] + batch["window"]):
@@ -164,6 +165,10 @@ def _counts(row: dict[str, Any], choice: Choice, *, expires: float) -> bool:
         raise AnswerConflict(f"{rule}, got another answer to the same offer")
     row["answer"] = place
     return verdict is Verdict.COUNTS
+
+
+def _hidden() -> NotFound:
+    return NotFound("this shelf does not exist for this key")
 
 
 def _expired() -> OfferExpired:

@@ -53,8 +53,17 @@ def behind(found: Progress, known: Progress) -> bool:
     return False
 
 
+def unsettled(found: Mark | None, known: Mark | None) -> list[int]:
+    """Of one shelf, batches that the file announced and whose cost the database does not have."""
+    last = -1 if found is None else found["released"]
+    return [batch for batch in ([] if known is None else known["announced"]) if batch > last]
+
+
 def note(store: Store, *, afresh: bool = False, mine: bool = False) -> None:
     """Bring the epoch file up to the database, in which no announced release is under way; the caller holds its lock.
+
+    An announcement is struck off once the database has the cost of that batch, and not before: a commit that was lost
+    in between leaves it there (R7).
 
     Args:
         store: The database and its epoch file.
@@ -66,7 +75,9 @@ def note(store: Store, *, afresh: bool = False, mine: bool = False) -> None:
         found = progress(connection)
     file = store.vault.epoch
     known: Progress = {} if afresh else file.get("shelves", {})
-    merged = {shelf: {**furthest(found.get(shelf), known.get(shelf)), "announced": []} for shelf in {**known, **found}}
+    merged = {shelf: furthest(found.get(shelf), known.get(shelf)) for shelf in {**known, **found}}
+    for shelf, mark in merged.items():
+        mark["announced"] = unsettled(found.get(shelf), known.get(shelf))
     ids = file.get("releaser_ids", [])
     if this.releaser_id is not None and (mine or this.releaser_id in ids):
         ids = [this.releaser_id]

@@ -12,7 +12,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quietshelf.service import logs
-from quietshelf.service.fast_path import CHOICE
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.keys import Key
 from quietshelf.service.metrics import Metrics
@@ -22,8 +21,8 @@ LOCKED = ("/v1", "/metrics")
 """Paths that need a key."""
 STAMPED = ("/offers", "/choice")
 """How the paths of requests end whose time of receipt counts."""
-UNCOUNTED = (CHOICE.path, "/v1/shelves/{shelf}/erasures")
-"""Routes that are neither counted nor timed: who answers, or asks to be erased, and when, is private."""
+UNCOUNTED = ("/choice", "/erasures")
+"""How the paths of requests end that are neither counted nor timed: who answers or is erased, and when, is private."""
 Authenticate = Callable[[str | None], Awaitable[Key]]
 
 
@@ -109,7 +108,7 @@ class Gate:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         """Count and log a request, but no answer and no erasure: how many there are, and when, is theirs."""
         route = _route(scope)
-        if route not in UNCOUNTED:
+        if not scope["path"].endswith(UNCOUNTED):
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.latency.labels(route).observe(seconds)
             logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))

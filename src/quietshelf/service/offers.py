@@ -128,10 +128,10 @@ class OfferTransaction:
 
     def _arrive(self, request: OfferRequest, context: Context) -> Any:
         """R2 and R5: the next slot, at the time of receipt; a release that is due by then comes first."""
-        now = shelf_time(request.receipt.time, self.now)
-        oldest = self.batches[0] if self.batches else None
-        self.blocked = self.blocked or (oldest is not None and due(oldest, now) and self.waits(oldest.due_at))
-        if self.blocked:
+        received = request.receipt.time
+        now, oldest = shelf_time(received, self.now), self.batches[0] if self.batches else None
+        if oldest is not None and due(oldest, received) and self.waits(oldest.due_at):
+            self.blocked = True
             return RELEASE_FIRST
         learner = self._learner()
         if not self.batches or self.batches[-1].full:

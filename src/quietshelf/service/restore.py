@@ -53,7 +53,7 @@ UNSEEN = (
 """Details of events that have no release beside them; the last two were written by an earlier version."""
 FORGOTTEN = "This shelf was made after the backup: of it only the promise and the cost of its releases are known."
 NOWHERE: Mark = {"opened": -1, "released": -1, "announced": []}
-Waiting = dict[tuple[str, int], bool]
+Waiting = dict[tuple[int, int], bool]
 
 
 class Dropped(NamedTuple):
@@ -73,6 +73,7 @@ def check(store: Store, source: NoiseSource) -> Dropped | None:
     dropped: Dropped | None = None
     if state.behind or state.fresh or state.pending:
         with store.write() as connection:
+            _wait_for(connection, state)
             state = state_of(connection, store)
             if state.behind:
                 dropped = drop(connection, store, source, store.vault.epoch)
@@ -90,13 +91,13 @@ class State(NamedTuple):
     Attributes:
         behind: A commit was lost.
         fresh: Nothing was ever announced.
-        pending: Batches that were announced and are still there, each by its shelf.
+        pending: Batches that were announced, and whose cost the database does not have, each with its shelf.
         known: What the file says of each shelf.
     """
 
     behind: bool
     fresh: bool
-    pending: list[tuple[str, int]]
+    pending: list[tuple[int, int]]
     known: Progress
 
 
@@ -109,9 +110,12 @@ def state_of(connection: Connection, store: Store) -> State:
     known: Progress = file["shelves"] if same else {}
     behind = same and (this.epoch < file["epoch"] or epochs.behind(found, known))
     fresh = this.releaser_id is None or not epochs.used(found)
-    waiting = _waiting(connection)
-    pending = [] if behind else _pending(found, known, waiting)
-    unlikely = not all(waiting.get(each, False) for each in pending)  # announced as full, and not full here
+    pending = [
+        (int(shelf), batch)
+        for shelf, mark in known.items()
+        for batch in ([] if behind else epochs.unsettled(found[shelf], mark))
+    ]
+    unlikely = any(_waiting(connection).get(each) is False for each in pending)  # announced as full, and not full here
     return State(behind or unlikely, fresh, pending, known)
 
 
@@ -146,23 +150,21 @@ def settle(connection: Connection, store: Store, known: dict[str, Any], lost: di
     return total
 
 
-def _pending(found: Progress, known: Progress, waiting: Waiting) -> list[tuple[str, int]]:
-    """Batches that were announced and are not released here; one that was opened and is gone was refused."""
-    return [
-        (shelf, batch)
-        for shelf, mark in known.items()
-        for batch in mark["announced"]
-        if batch > found[shelf]["opened"] or (shelf, batch) in waiting
-    ]
+def _wait_for(connection: Connection, state: State) -> None:
+    """Until a commit of these batches that may still be under way, of a process that was killed, has ended."""
+    table = schema.batches
+    for shelf, batch in state.pending:
+        this = sa.select(table.c.batch).where(table.c.shelf == shelf, table.c.batch == batch)
+        connection.execute(this.with_for_update()).all()
 
 
 def _burn(connection: Connection, store: Store, source: NoiseSource, state: State) -> Dropped:
     """R7: drop the batches that were announced, and enter their cost."""
     visitors, table = 0, schema.shelves
     for shelf, batch in state.pending:
-        row = dict(connection.execute(sa.select(table).where(table.c.shelf == int(shelf))).mappings().one())
-        left = _delete_batch(connection, row["shelf"], batch)
-        _enter(connection, row, [batch], state.known[shelf], source, BURNT)
+        row = dict(connection.execute(sa.select(table).where(table.c.shelf == shelf)).mappings().one())
+        left = _delete_batch(connection, shelf, batch)
+        _enter(connection, row, [batch], state.known[str(shelf)], source, BURNT)
         said = INTERRUPTED.format(when=timestamp(store.now(connection)), batch=batch, visitors=left)
         changed = {"notes": _noted(row, said), "config_version": row["config_version"] + 1}
         connection.execute(sa.update(table).where(table.c.shelf == row["shelf"]).values(changed))
@@ -211,9 +213,9 @@ def _delete_batch(connection: Connection, shelf: int, batch: int) -> int:
     """Forget a batch; how many visitors it held."""
     table = schema.batches
     this = (table.c.shelf == shelf) & (table.c.batch == batch)
-    taken = connection.execute(sa.select(table.c.taken).where(this)).scalar_one()
+    taken = connection.execute(sa.select(table.c.taken).where(this)).scalar()
     forget_batch(connection, shelf, batch)
-    return int(taken)
+    return int(taken or 0)
 
 
 def _noted(row: Row, said: str) -> str:
@@ -252,4 +254,4 @@ def _waiting(connection: Connection) -> Waiting:
     """The batches that are not released; whether they are full."""
     table = schema.batches
     query = sa.select(table.c.shelf, table.c.batch, table.c.full_at)
-    return {(str(row.shelf), row.batch): row.full_at is not None for row in connection.execute(query)}
+    return {(row.shelf, row.batch): row.full_at is not None for row in connection.execute(query)}

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,6 +51,8 @@ class Writer:
     def __init__(self, store: Store, chores: Chores, *, group_limit: int, settled: Settled = lambda *_: None) -> None:
         self._store, self._chores, self._limit, self._settled = store, chores, group_limit, settled
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._asked: Counter[Operation] = Counter()  # written by the event loop alone
+        self._taken: Counter[Operation] = Counter()  # written by the thread alone
         self._thread = threading.Thread(target=self._run, name="quietshelf-writer", daemon=True)
 
     def start(self) -> None:
@@ -63,13 +66,14 @@ class Writer:
 
     async def submit(self, operation: Operation, payload: Any) -> Any:
         """The operation's answer to this payload, once it is durable; a `Problem` is raised."""
-        if self._queue.qsize() >= WAITING:
+        if self._asked[operation] - self._taken[operation] >= WAITING:  # of its own kind: others' answers cost no offer
             raise Unavailable("too many requests are waiting to be written; try again")
         loop = asyncio.get_running_loop()
         job = Job(operation, payload, loop, loop.create_future())
         receipt = getattr(payload, "receipt", None)
         if receipt is not None:
             receipt.queued = True
+        self._asked[operation] += 1
         self._queue.put(job)
         answer = await job.future
         if isinstance(answer, Exception):
@@ -96,6 +100,7 @@ class Writer:
             job = self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
             while job is not None:
                 jobs.append(job)
+                self._taken[job.operation] += 1
                 if len(jobs) >= self._limit:
                     return jobs, True
                 job = self._queue.get_nowait()
@@ -108,10 +113,9 @@ class Writer:
         if self._store.sqlite:
             return [jobs] if jobs else []
         groups: dict[Any, list[Job]] = {}
-        for job in jobs:
-            alone = id(job) if callable(job.payload) else None
+        for part, job in _parts(jobs):
             shelf = getattr(job.payload, "shelf", None)
-            groups.setdefault((job.operation, shelf, alone), []).append(job)
+            groups.setdefault((part, job.operation, shelf), []).append(job)
         return list(groups.values())
 
     def _chore(self) -> float:
@@ -140,17 +144,30 @@ class Writer:
                 job.answer = Unavailable("the store cannot be written now; try again") if away else Failure()
 
     def _together(self, jobs: list[Job], asked: list[bool]) -> None:
-        groups: dict[Operation, list[Job]] = {}
-        for job in jobs:
-            groups.setdefault(job.operation, []).append(job)
+        groups: dict[tuple[int, Operation], list[Job]] = {}
+        for part, job in _parts(jobs):
+            groups.setdefault((part, job.operation), []).append(job)
         found: list[tuple[Job, Any]] = []
         with self._store.write() as connection:
-            for operation, mine in groups.items():
+            for (_, operation), mine in groups.items():
                 answers = operation(connection, [job.payload for job in mine])
                 found += zip(mine, answers, strict=True)
             asked.append(True)  # from here on it may be committed even if we never hear of it
         for job, answer in found:
             job.answer = answer
+
+
+def _parts(jobs: list[Job]) -> Iterator[tuple[int, Job]]:
+    """Jobs by the part of the queue they are in: whatever the shop changes comes before all that was sent after it.
+
+    Within a part offers are taken together, and answers: in which order does not matter to either.
+    """
+    part = 0
+    for job in jobs:
+        alone = callable(job.payload)
+        part += alone
+        yield part, job
+        part += alone
 
 
 def _reply(jobs: list[Job]) -> None:
