@@ -23,7 +23,7 @@ def event(**changes: Any) -> Event:
     """An ordinary event, with changes."""
     ordinary: dict[str, Any] = {
         "name": "score",
-        "visitors": 3,
+        "batch": 3,
         "sensitivity": 2.0,
         "noise": 2.0,
         "rho": 0.5,
@@ -36,7 +36,7 @@ def event(**changes: Any) -> Event:
 @settings(deadline=None)
 def test_gaussian_never_understates_its_cost(sensitivity: float, noise: float) -> None:
     """Rho is the least float from sensitivity² / (2 noise²) on, in exact arithmetic."""
-    rho = gaussian("x", sensitivity=sensitivity, noise=noise, visitors=0, assumption=Assumption.EXACT_GRID).rho
+    rho = gaussian("x", sensitivity=sensitivity, noise=noise, batch=0, assumption=Assumption.EXACT_GRID).rho
     exact = Fraction(sensitivity) ** 2 / (2 * Fraction(noise) ** 2)
     assert rho >= exact
     assert math.isinf(rho) or math.nextafter(rho, 0.0) < exact
@@ -47,14 +47,14 @@ def test_gaussian_never_understates_its_cost(sensitivity: float, noise: float) -
 def test_noise_for_inverts_gaussian_from_the_safe_side(sensitivity: float, rho: float) -> None:
     """Calibrated noise costs at most the rho asked for, and at least that up to rounding."""
     noise = noise_for(sensitivity, rho)
-    cost = gaussian("x", sensitivity=sensitivity, noise=noise, visitors=0, assumption=Assumption.EXACT_GRID).rho
+    cost = gaussian("x", sensitivity=sensitivity, noise=noise, batch=0, assumption=Assumption.EXACT_GRID).rho
     assert rho * (1 - 1e-14) <= cost <= rho
 
 
 @pytest.mark.parametrize(("sensitivity", "noise"), [(2.0, 0.0), (0.0, 0.0), (math.inf, 5.0)])
 def test_gaussian_without_noise_or_without_bound_is_infinite(sensitivity: float, noise: float) -> None:
     """An exact release, and one that nothing bounds, promise nothing."""
-    released = gaussian("x", sensitivity=sensitivity, noise=noise, visitors=0, assumption=Assumption.EXACT_GRID)
+    released = gaussian("x", sensitivity=sensitivity, noise=noise, batch=0, assumption=Assumption.EXACT_GRID)
     assert released.rho == math.inf
 
 
@@ -67,25 +67,25 @@ def test_event_of_unknown_cost_is_infinite(unknown: Any) -> None:
 @given(
     rho=st.one_of(st.floats(0, 1e300), st.just(math.inf)),
     nominal=st.one_of(st.none(), st.floats(0, 1e300), st.just(math.inf)),
-    visitors=st.one_of(st.just(HISTORY), st.integers(0, 10**9)),
+    batch=st.one_of(st.just(HISTORY), st.integers(0, 10**9)),
     assumption=st.sampled_from(Assumption),
     name=st.text(min_size=1),
 )
 @settings(deadline=None)
 def test_event_survives_strict_json(
-    rho: float, nominal: float | None, visitors: Any, assumption: Assumption, name: str
+    rho: float, nominal: float | None, batch: Any, assumption: Assumption, name: str
 ) -> None:
     """Every field comes back as it was, infinity included, without leaving the JSON standard."""
-    before = event(rho=rho, nominal_rho=nominal, visitors=visitors, assumption=assumption, name=name, detail=name)
+    before = event(rho=rho, nominal_rho=nominal, batch=batch, assumption=assumption, name=name, detail=name)
     text = json.dumps(before.to_dict(), allow_nan=False)
     assert Event.from_dict(json.loads(text)) == before
 
 
 def test_event_record_keeps_its_field_names() -> None:
     """Ledgers outlive the code: these names and codes never change."""
-    assert event(visitors=HISTORY, sensitivity=math.inf, rho=math.inf, nominal_rho=0.1).to_dict() == {
+    assert event(batch=HISTORY, sensitivity=math.inf, rho=math.inf, nominal_rho=0.1).to_dict() == {
         "name": "score",
-        "visitors": "history",
+        "batch": "history",
         "sensitivity": "infinity",
         "noise": 2.0,
         "rho": "infinity",
@@ -99,9 +99,9 @@ def test_event_record_keeps_its_field_names() -> None:
 
 def test_event_is_frozen_and_plain() -> None:
     """NumPy numbers become Python numbers, and nothing can be altered afterwards."""
-    plain = event(rho=np.float64(0.5), visitors=np.int64(3), noise=np.float32(2.0))
+    plain = event(rho=np.float64(0.5), batch=np.int64(3), noise=np.float32(2.0))
     assert plain == event()
-    assert type(plain.visitors) is int
+    assert type(plain.batch) is int
     with pytest.raises(dataclasses.FrozenInstanceError):
         plain.rho = 0.0  # type: ignore[misc]
 
@@ -120,10 +120,10 @@ def test_event_is_frozen_and_plain() -> None:
         ({"sensitivity": math.nan}, "sensitivity must be at least zero"),
         ({"noise": -1.0}, "noise must be at least zero and finite"),
         ({"noise": math.inf}, "noise must be at least zero and finite"),
-        ({"visitors": -1}, 'visitors must be "history" or the number of a batch'),
-        ({"visitors": "all"}, 'visitors must be "history" or the number of a batch'),
-        ({"visitors": 1.0}, 'visitors must be "history" or the number of a batch'),
-        ({"visitors": True}, 'visitors must be "history" or the number of a batch'),
+        ({"batch": -1}, 'batch must be "history" or the number of a batch'),
+        ({"batch": "all"}, 'batch must be "history" or the number of a batch'),
+        ({"batch": 1.0}, 'batch must be "history" or the number of a batch'),
+        ({"batch": True}, 'batch must be "history" or the number of a batch'),
         ({"assumption": "exact-grid"}, "assumption must be an Assumption"),
         ({"detail": None}, "detail must be text"),
     ],
@@ -171,3 +171,10 @@ def test_round_up_is_the_least_float_not_below(value: Fraction) -> None:
 def test_shown_figures_are_never_below_the_truth(value: float) -> None:
     """Printed figures are rounded upwards, to four digits, up to the documented 1e-12."""
     assert value * (1 - 1e-11) <= float(shown(value)) <= value * (1 + 1e-3)
+
+
+def test_an_event_of_an_earlier_version_is_read() -> None:
+    """A ledger outlives the code: what is now called batch was once called visitors."""
+    record = event().to_dict()
+    record["visitors"] = record.pop("batch")
+    assert Event.from_dict(record) == event()

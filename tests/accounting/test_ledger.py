@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 from quietshelf.accounting import (
     HISTORY,
     Assumption,
+    BatchOrHistory,
     BudgetExceeded,
     Event,
     Ledger,
-    Visitors,
     gaussian,
     noise_for,
     together,
 )
 
 
-def cost(rho: float, visitors: Visitors, nominal_rho: float | None = None) -> Event:
+def cost(rho: float, batch: BatchOrHistory, nominal_rho: float | None = None) -> Event:
     """An event of a given cost."""
     return Event(
         name="score",
-        visitors=visitors,
+        batch=batch,
         sensitivity=2.0,
         noise=1.0,
         rho=rho,
@@ -59,8 +59,8 @@ def test_ledger_is_the_dearest_of_all_possible_visitors(events: list[Event], vis
     batches = range(6)
 
     def pays(visited: tuple[int, ...], times: int) -> Fraction:
-        history = sum((Fraction(event.rho) for event in events if event.visitors == HISTORY), Fraction(0))
-        own = sum((Fraction(event.rho) for event in events if event.visitors in visited), Fraction(0))
+        history = sum((Fraction(event.rho) for event in events if event.batch == HISTORY), Fraction(0))
+        own = sum((Fraction(event.rho) for event in events if event.batch in visited), Fraction(0))
         return times**2 * history + own
 
     everybody = [
@@ -92,8 +92,8 @@ def test_ledger_charges_the_whole_history_to_everybody() -> None:
 
 def test_group_price_of_history_is_that_of_the_multiplied_sensitivity() -> None:
     """Three visits move a Gaussian release three times as far: the k² of the ledger is exact there."""
-    one = gaussian("x", sensitivity=1.0, noise=4.0, visitors=HISTORY, assumption=Assumption.EXACT_GRID)
-    three = gaussian("x", sensitivity=3.0, noise=4.0, visitors=HISTORY, assumption=Assumption.EXACT_GRID)
+    one = gaussian("x", sensitivity=1.0, noise=4.0, batch=HISTORY, assumption=Assumption.EXACT_GRID)
+    three = gaussian("x", sensitivity=3.0, noise=4.0, batch=HISTORY, assumption=Assumption.EXACT_GRID)
     assert person(3, one).rho == Ledger(events=(three,)).rho
 
 
@@ -111,10 +111,10 @@ def test_empty_ledger_costs_nothing() -> None:
     assert Ledger().rho == Ledger().nominal_rho == Ledger(visits=3, unit="person").rho == together() == 0.0
 
 
-@pytest.mark.parametrize("visitors", [0, HISTORY])
-def test_one_unknown_event_makes_the_ledger_infinite(visitors: Visitors) -> None:
+@pytest.mark.parametrize("batch", [0, HISTORY])
+def test_one_unknown_event_makes_the_ledger_infinite(batch: BatchOrHistory) -> None:
     """Unknown is infinite, wherever it stands and however small the rest."""
-    ledger = Ledger().spend(cost(0.5, 1), cost(math.nan, visitors))
+    ledger = Ledger().spend(cost(0.5, 1), cost(math.nan, batch))
     assert ledger.rho == math.inf
     assert ledger.would_cost(cost(1e308, HISTORY), cost(1e308, HISTORY)) == math.inf
 
@@ -160,7 +160,7 @@ def test_nominal_cost_does_not_loosen_the_budget() -> None:
 def test_budget_shared_in_equal_parts_is_spent_to_the_end_and_no_further(parts: int, rho: float) -> None:
     """Rounding of the parts never blocks the last one, and one more of them is refused."""
     noise = 2.0 / math.sqrt(2 * rho / parts)
-    part = gaussian("x", sensitivity=2.0, noise=noise, visitors=HISTORY, assumption=Assumption.EXACT_GRID)
+    part = gaussian("x", sensitivity=2.0, noise=noise, batch=HISTORY, assumption=Assumption.EXACT_GRID)
     ledger = Ledger(budget=rho).spend(*[part] * parts)
     assert rho * (1 - 1e-12) <= ledger.rho <= rho * (1 + 1e-12)
     with pytest.raises(BudgetExceeded):
@@ -179,7 +179,7 @@ def test_calibrated_batches_cost_the_budget_for_ever() -> None:
     ledger = Ledger(budget=1.0, visits=4, unit="person")
     for batch in range(200):
         ledger = ledger.spend(
-            gaussian("score", sensitivity=2.0, noise=noise, visitors=batch, assumption=Assumption.EXACT_GRID)
+            gaussian("score", sensitivity=2.0, noise=noise, batch=batch, assumption=Assumption.EXACT_GRID)
         )
     assert ledger.rho == pytest.approx(1.0, rel=1e-15)
     assert len(ledger.events) == 200

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from quietshelf.accounting import HISTORY, Assumption, Event, Ledger, epsilon_of, gaussian
 from quietshelf.accounting.figures import TOLERANCE, shown, shown_below
 
-SCORE = gaussian("score", sensitivity=2.0, noise=2.0, visitors=0, assumption=Assumption.EXACT_GRID)
+SCORE = gaussian("score", sensitivity=2.0, noise=2.0, batch=0, assumption=Assumption.EXACT_GRID)
 TREE = gaussian(
     "gram tree",
     sensitivity=2.0,
     noise=2.0,
-    visitors=HISTORY,
+    batch=HISTORY,
     assumption=Assumption.REAL_ARITHMETIC,
     nominal_rho=0.0625,
 )
 UNBOUNDED = Event(
     name="private fit",
-    visitors=HISTORY,
+    batch=HISTORY,
     sensitivity=math.inf,
     noise=3.0,
     rho=math.nan,
@@ -101,7 +101,7 @@ def test_words_promise_nothing_where_the_cost_is_infinite() -> None:
 
 def test_words_do_not_speak_of_noise_that_was_not_added() -> None:
     """An exact release has no noise to describe."""
-    exact = gaussian("score", sensitivity=2.0, noise=0.0, visitors=0, assumption=Assumption.EXACT_GRID)
+    exact = gaussian("score", sensitivity=2.0, noise=0.0, batch=0, assumption=Assumption.EXACT_GRID)
     words = Ledger().spend(exact).promise(delta=1e-6).words
     assert words == "No privacy is promised: no finite bound is proven for what was released (score)."
 

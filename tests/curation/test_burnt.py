@@ -76,7 +76,7 @@ def test_a_release_that_is_lost_is_paid_for_and_never_drawn_again(failure: Failu
     source = Counting()
     shelf, offers = burnt(source, failure)
     assert shelf.privacy().rho == pytest.approx(4.0)
-    assert {event.visitors for event in shelf.privacy().events} == {0}
+    assert {event.batch for event in shelf.privacy().events} == {0}
     assert shelf.estimate().releases == 0
     np.testing.assert_array_equal(shelf.estimate().theta, 0.0)
     assert list(shelf.batches) == []
@@ -101,7 +101,7 @@ def test_later_batches_go_on_after_a_loss(failure: Failure) -> None:
     run(shelf, following.frozen.size)
     assert source.draws == drawn + 2
     assert shelf.estimate().releases == 1
-    assert {event.visitors for event in shelf.privacy().events} == {0, 1}
+    assert {event.batch for event in shelf.privacy().events} == {0, 1}
     assert shelf.privacy().rho == pytest.approx(4.0)  # a visit is in one batch
     assert shelf.privacy().rho <= 4.0 * (1 + 1e-12)
 
@@ -124,7 +124,7 @@ def test_batches_that_wait_behind_a_lost_one_are_released() -> None:
     run(shelf, 6)
     assert shelf.learner is not None
     assert len(shelf.learner.records) >= 1
-    charged = [event.visitors for event in shelf.learner.ledger.events]
+    charged = [event.batch for event in shelf.learner.ledger.events]
     assert charged == [number for number in range(len(charged) // 2) for _ in range(2)]
     assert source.draws == len(charged)
 
@@ -193,7 +193,7 @@ def test_the_pure_rules_leave_a_loss_charged(failure: Failure) -> None:
     assert (following.frozen.number, following.frozen.size) == (1, 21)
     after = close(announce(announced, filled(following), source), filled(following), nothing((), DIM), source)
     assert len(after.records) == 1
-    assert {event.visitors for event in after.ledger.events} == {0, 1}
+    assert {event.batch for event in after.ledger.events} == {0, 1}
     assert after.ledger.rho == pytest.approx(1.0)
 
 

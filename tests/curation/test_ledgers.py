@@ -15,7 +15,7 @@ SOURCE = Simulated(np.random.default_rng(0))
 
 def spent(batches: int) -> list[Event]:
     return [
-        gaussian("score", sensitivity=2**0.5, noise=1.0, visitors=batch, assumption=Assumption.EXACT_GRID)
+        gaussian("score", sensitivity=2**0.5, noise=1.0, batch=batch, assumption=Assumption.EXACT_GRID)
         for batch in range(batches)
     ]
 
@@ -26,7 +26,7 @@ def test_a_ledger_with_an_incomplete_history_promises_nothing_to_persons() -> No
     found = addressed(known.spend(*spent(3)), arrivals=3, anonymous=0, history_incomplete="why", rho_per_release=1.0)
     assert (found.unit, found.visits) == ("visit", 1)
     assert found.rho == pytest.approx(1.0)
-    assert found.events[-1].visitors == 3
+    assert found.events[-1].batch == 3
     assert found.events[-1].detail == "why"
 
 

@@ -68,7 +68,7 @@ class Spending:
 
     def __call__(self, setting: Setting, noise: Random) -> Curator:
         learner = Learner(setting, noise)
-        event = gaussian("sum", sensitivity=1.0, noise=2.0, visitors=0, assumption=Assumption.REAL_ARITHMETIC)
+        event = gaussian("sum", sensitivity=1.0, noise=2.0, batch=0, assumption=Assumption.REAL_ARITHMETIC)
         learner.ledger = Ledger(budget=self.rho).spend(event)
         return learner
 

@@ -171,7 +171,7 @@ def stall(shop: Shop, name: str = "teas") -> None:
 
 def spend(shop: Shop, name: str) -> None:
     """A ledger with no room for a release: something was released from everybody's data, by nothing we serve."""
-    other = gaussian("other", sensitivity=1.0, noise=5.0, visitors=HISTORY, assumption=Assumption.EXACT_GRID)
+    other = gaussian("other", sensitivity=1.0, noise=5.0, batch=HISTORY, assumption=Assumption.EXACT_GRID)
     table = schema.shelves
     with shop.service.store.write() as connection:
         row = connection.execute(sa.select(table).where(table.c.name == name)).one()

@@ -87,7 +87,7 @@ def test_a_toeplitz_sum_asks_once_a_round_for_the_scale_it_states() -> None:
 def test_a_private_fit_asks_for_the_noise_it_charges() -> None:
     """First b, then the output noise that the solver's share of the cost rests on."""
     source, seen, perturbation = Asked(), crowd(), calibrate(1.0, 2, 4)
-    found = private_fit(seen.rows, seen.position, perturbation=perturbation, source=source, visitors=HISTORY)
+    found = private_fit(seen.rows, seen.position, perturbation=perturbation, source=source, batch=HISTORY)
     assert source.scales == [perturbation.sigma, OUTPUT_NOISE]
     assert found.event.noise == perturbation.sigma
 

@@ -43,7 +43,7 @@ def test_noiseless_release_is_the_statistic_and_costs_infinity() -> None:
     np.testing.assert_array_equal(noisy.score, total.score)
     np.testing.assert_allclose(noisy.information, from_svec(total.information, 3), atol=1e-15)
     assert [event.rho for event in spent] == [math.inf, math.inf]
-    assert [event.visitors for event in spent] == [4, 4]
+    assert [event.batch for event in spent] == [4, 4]
 
 
 @pytest.mark.parametrize("kind", ["simulated", "discrete"])

@@ -94,7 +94,7 @@ def test_a_world_does_not_depend_on_the_worlds_beside_it(make: Maker, dim: int) 
 def test_the_event_covers_the_whole_run_once(make: Maker) -> None:
     """One entry, on the history, known before any round; a budget that is too small refuses it."""
     event = make(Simulated(np.random.default_rng(0)), 100, 2).event
-    assert event.visitors == HISTORY
+    assert event.batch == HISTORY
     assert Ledger(budget=10.0).spend(event).rho == event.rho
     with pytest.raises(BudgetExceeded):
         Ledger(budget=0.4).spend(event)

@@ -98,7 +98,7 @@ def test_a_history_has_one_table() -> None:
 def test_a_private_fit_of_numbers_is_that_of_features() -> None:
     """The same noise gives the same theta, and the certificate holds for both."""
     made = table()
-    options = {"perturbation": within(1.0, 12, 3), "visitors": 0}
+    options = {"perturbation": within(1.0, 12, 3), "batch": 0}
     found = []
     for dense in (False, True):
         memory = remembered(some_rounds(made, (), 200, dense=dense), (), 0.8, None)
@@ -176,7 +176,7 @@ for t in range(horizon):
     curator.observe(now)
     memory.append(contributing(now, worlds=(1,), capacity=10, dim=180), now)
 ((_, rounds),) = memory.parts(np.array([0]))
-found = private_fit_of(visits_of(rounds), perturbation=within(0.1, 180, 10), visitors="history",
+found = private_fit_of(visits_of(rounds), perturbation=within(0.1, 180, 10), batch="history",
                        source=Simulated(Streams([SeedSequence(3)])))
 assert found.certificate.bound.max() < 1e-6
 assert curator.release.count[0] > 1

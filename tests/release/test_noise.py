@@ -109,13 +109,13 @@ def test_no_source_draws_at_a_senseless_scale(scale: float) -> None:
 
 def test_entries_state_cost_and_assumption() -> None:
     """The event carries sensitivity, noise and rho = s²/(2 sigma²); noiseless is infinite."""
-    event = entry(DiscreteGaussian(), "score", sensitivity=2.0, scale=4.0, visitors=3)
-    assert (event.rho, event.sensitivity, event.noise, event.visitors) == (0.125, 2.0, 4.0, 3)
+    event = entry(DiscreteGaussian(), "score", sensitivity=2.0, scale=4.0, batch=3)
+    assert (event.rho, event.sensitivity, event.noise, event.batch) == (0.125, 2.0, 4.0, 3)
     assert event.assumption is Assumption.EXACT_GRID
-    assert entry(ContinuousGaussian(), "x", sensitivity=2.0, scale=4.0, visitors=0).assumption is (
+    assert entry(ContinuousGaussian(), "x", sensitivity=2.0, scale=4.0, batch=0).assumption is (
         Assumption.REAL_ARITHMETIC
     )
-    assert entry(Noiseless(), "score", sensitivity=2.0, scale=4.0, visitors=3).rho == math.inf
+    assert entry(Noiseless(), "score", sensitivity=2.0, scale=4.0, batch=3).rho == math.inf
 
 
 def test_continuous_noise_is_the_normal_of_the_operating_systems_bits(monkeypatch: pytest.MonkeyPatch) -> None:

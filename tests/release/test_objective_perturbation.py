@@ -45,7 +45,7 @@ def rounds(
 
 
 def fitted(*data: np.ndarray, **options: Any) -> PrivateFit:
-    usual: dict[str, Any] = {"perturbation": SOUND, "source": Simulated(np.random.default_rng(0)), "visitors": 0}
+    usual: dict[str, Any] = {"perturbation": SOUND, "source": Simulated(np.random.default_rng(0)), "batch": 0}
     rows, position, *offered = data
     return private_fit(rows, position, offered[0] if offered else None, **{**usual, **options})
 
@@ -163,16 +163,16 @@ def test_start_changes_the_way_not_the_result() -> None:
 
 def test_event_charges_the_proven_cost_and_the_solver() -> None:
     """Rho is that of the exact minimiser plus 2 tol²/(ridge² output_noise²), not a digit less."""
-    result = fitted(*rounds((), 50, seed=12), visitors=HISTORY, tol=1e-3, output_noise=1e-2)
+    result = fitted(*rounds((), 50, seed=12), batch=HISTORY, tol=1e-3, output_noise=1e-2)
     solver = 2 * (1e-3 / (SOUND.ridge * 1e-2)) ** 2
     assert result.event.rho == pytest.approx(cost(*SOUND, 3, 4) + solver, rel=1e-12)
     assert result.event.rho > cost(*SOUND, 3, 4) + solver * (1 - 1e-12)
-    assert result.event.visitors == HISTORY
+    assert result.event.batch == HISTORY
     assert result.event.nominal_rho is None
     assert result.event.sensitivity == pytest.approx(4.0)
     assert result.event.noise == SOUND.sigma
     assert "ridge" in result.event.detail
-    same = event(SOUND, dim=3, capacity=4, source=Noiseless(), visitors=0)
+    same = event(SOUND, dim=3, capacity=4, source=Noiseless(), batch=0)
     assert same.rho == math.inf
 
 
@@ -187,7 +187,7 @@ def test_within_leaves_room_for_the_solver(log_rho: float, dim: int, capacity: i
     """The whole event is affordable with a budget of rho, and wastes less than a hundredth of the solver's part."""
     rho = 10**log_rho
     found = within(rho, dim, capacity, calibration)
-    spent = event(found, dim=dim, capacity=capacity, source=ContinuousGaussian(), visitors=0)
+    spent = event(found, dim=dim, capacity=capacity, source=ContinuousGaussian(), batch=0)
     if calibration == "sound":
         Ledger(budget=rho).spend(spent)
     total = cost(*found, dim, capacity, calibration) + solver_cost(found.ridge)
@@ -234,7 +234,7 @@ def test_discrete_noise_is_refused() -> None:
         ({"output_noise": 0.0}, "output_noise must be positive"),
         ({"tol": 0.0}, "tol must be positive"),
         ({"centre": np.zeros(2)}, "centre must have shape"),
-        ({"visitors": -1}, "visitors must be"),
+        ({"batch": -1}, "batch must be"),
     ],
 )
 def test_private_fit_refuses_nonsense(options: dict[str, Any], message: str) -> None:
@@ -265,5 +265,5 @@ def test_rounding_is_part_of_the_certificate(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_price_of_a_fit_is_rounded_upwards(rho: float) -> None:
     """Not below the exact sum of what the minimiser and the solver cost."""
     sigma, ridge = calibrate(rho, 3, 4)
-    price = event(Perturbation(sigma, ridge), dim=3, capacity=4, source=ContinuousGaussian(), visitors=0)
+    price = event(Perturbation(sigma, ridge), dim=3, capacity=4, source=ContinuousGaussian(), batch=0)
     assert Fraction(price.rho) >= Fraction(cost(sigma, ridge, 3, 4)) + Fraction(solver_cost(ridge))

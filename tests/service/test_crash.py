@@ -120,7 +120,7 @@ def report(database: str, process: Process, shoppers: list[Shopper], back: list[
         events = learning.stored_events(connection, shelf["shelf"])
         assert verify.verify(connection, shelf) == []
     # a kill between the announcement of a release and its commit: the batch is left out, and its cost entered
-    left_out = {int(event.visitors) for event in events if event.detail == restore.BURNT}
+    left_out = {int(event.batch) for event in events if event.detail == restore.BURNT}
     missing = shelf["arrivals"] - len(kept) - sum(row["size"] for row in released.values())
     assert missing == 0 if not left_out else missing > 0
     tickets = {name: store.vault.ticket(name) for name in offers}

@@ -201,7 +201,7 @@ def test_a_failure_after_the_noise_is_drawn_burns_the_batch(
         assert client.get("/readyz").json()["visitors_left_out"] == FIRST
         assert draws == []
         burnt = client.get("/v1/shelves/teas/privacy").json()
-        assert [event["visitors"] for event in burnt["events"]] == [0, 0]
+        assert [event["batch"] for event in burnt["events"]] == [0, 0]
         assert {event["detail"] for event in burnt["events"]} == {BURNT}
         assert burnt["rho"] == pytest.approx(SHELF["rho"])
         fill(client, 2 * FIRST)

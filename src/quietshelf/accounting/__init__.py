@@ -9,18 +9,18 @@ from quietshelf.accounting.conversions import (
     rho_classic,
     rho_of,
 )
-from quietshelf.accounting.events import HISTORY, Assumption, Event, Visitors, gaussian, noise_for
+from quietshelf.accounting.events import HISTORY, Assumption, BatchOrHistory, Event, gaussian, noise_for
 from quietshelf.accounting.ledger import BudgetExceeded, Ledger, together
 from quietshelf.accounting.promise import Promise
 
 __all__ = [
     "HISTORY",
     "Assumption",
+    "BatchOrHistory",
     "BudgetExceeded",
     "Event",
     "Ledger",
     "Promise",
-    "Visitors",
     "epsilon_classic",
     "epsilon_of",
     "epsilon_of_gaussian",

@@ -20,8 +20,12 @@ from quietshelf.types import one_of, positive, require
 HISTORY: Final = "history"
 """Everybody up to now, and everybody a continual release will see later."""
 
-Visitors = int | Literal["history"]
+BatchOrHistory = int | Literal["history"]
 """The number of one batch (batches are disjoint), or ``HISTORY``."""
+
+
+RENAMED: Final = {"visitors": "batch"}
+"""Fields by the names that earlier versions gave them."""
 
 
 class Assumption(Enum):
@@ -45,7 +49,7 @@ class Event:
 
     Attributes:
         name: What was released, such as "score" or "gram tree".
-        visitors: The batch whose visitors it was computed from, or ``HISTORY``.
+        batch: The batch it was computed from, or ``HISTORY``.
         sensitivity: The most that replacing one visit can move it; infinite where nothing bounds it.
         noise: Standard deviation of the noise added; 0 for an exact release.
         rho: What is proven about replacing one visit, in zCDP; NaN (or None) means unknown and is stored as infinite.
@@ -55,7 +59,7 @@ class Event:
     """
 
     name: str
-    visitors: Visitors
+    batch: BatchOrHistory
     sensitivity: float
     noise: float
     rho: float
@@ -68,7 +72,7 @@ class Event:
         require(isinstance(self.detail, str), "detail must be text", detail=self.detail)
         require(isinstance(self.assumption, Assumption), "assumption must be an Assumption", assumption=self.assumption)
         tidy = {
-            "visitors": _visitors(self.visitors),
+            "batch": _batch(self.batch),
             "sensitivity": at_least_zero("sensitivity", self.sensitivity),
             "noise": positive("noise", self.noise, zero=True),
             "rho": _known_or_infinite("rho", self.rho),
@@ -93,6 +97,7 @@ class Event:
         """The inverse of ``to_dict``; anything missing, unknown or out of range is a ``ValueError``."""
         names = [field.name for field in fields(cls)]
         require(isinstance(record, Mapping), "an event must be a mapping", event=record)
+        record = {RENAMED.get(name, name): value for name, value in record.items()}
         require(set(record) == set(names), f"an event must have the fields {', '.join(names)}", fields=list(record))
         code = record["assumption"]
         one_of("assumption", code, [assumption.value for assumption in Assumption])
@@ -106,19 +111,19 @@ def gaussian(
     *,
     sensitivity: float,
     noise: float,
-    visitors: Visitors,
+    batch: BatchOrHistory,
     assumption: Assumption,
     nominal_rho: float | None = None,
     detail: str = "",
 ) -> Event:
     """A release with Gaussian noise: rho = sensitivity² / (2 noise²), computed exactly and rounded upwards.
 
-    >>> gaussian("score", sensitivity=2.0, noise=2.0, visitors=0, assumption=Assumption.EXACT_GRID).rho
+    >>> gaussian("score", sensitivity=2.0, noise=2.0, batch=0, assumption=Assumption.EXACT_GRID).rho
     0.5
     """
     return Event(
         name=name,
-        visitors=visitors,
+        batch=batch,
         sensitivity=sensitivity,
         noise=noise,
         rho=_gaussian_rho(at_least_zero("sensitivity", sensitivity), positive("noise", noise, zero=True)),
@@ -154,9 +159,9 @@ def _known_or_infinite(name: str, value: Any) -> float:
     return math.inf if unknown else at_least_zero(name, value)
 
 
-def _visitors(value: Any) -> Visitors:
+def _batch(value: Any) -> BatchOrHistory:
     if value == HISTORY:
         return HISTORY
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(is_whole and value >= 0, 'visitors must be "history" or the number of a batch, from 0 on', visitors=value)
+    require(is_whole and value >= 0, 'batch must be "history" or the number of a batch, from 0 on', batch=value)
     return int(value)

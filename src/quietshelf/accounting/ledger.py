@@ -21,7 +21,7 @@ from heapq import nlargest
 from typing import Any, Literal, NoReturn
 
 from quietshelf.accounting.conversions import epsilon_of
-from quietshelf.accounting.events import HISTORY, Event, Visitors
+from quietshelf.accounting.events import HISTORY, BatchOrHistory, Event
 from quietshelf.accounting.figures import TOLERANCE, added_up, round_up
 from quietshelf.accounting.promise import Promise
 from quietshelf.types import positive, require, whole
@@ -39,7 +39,7 @@ class Ledger:
     """What was released so far: an immutable value that never exceeds its budget.
 
     >>> from quietshelf.accounting import Assumption, gaussian
-    >>> first = gaussian("score", sensitivity=2.0, noise=2.0, visitors=0, assumption=Assumption.EXACT_GRID)
+    >>> first = gaussian("score", sensitivity=2.0, noise=2.0, batch=0, assumption=Assumption.EXACT_GRID)
     >>> Ledger(budget=1.0).spend(first).rho
     0.5
 
@@ -136,9 +136,9 @@ class Ledger:
     def _compose(self, price: Callable[[Event], float]) -> float:
         if any(math.isinf(price(event)) for event in self.events):
             return math.inf
-        paid: dict[Visitors, Fraction] = defaultdict(Fraction)
+        paid: dict[BatchOrHistory, Fraction] = defaultdict(Fraction)
         for event in self.events:
-            paid[event.visitors] += Fraction(price(event))
+            paid[event.batch] += Fraction(price(event))
         history = paid.pop(HISTORY, Fraction(0))
         return round_up(self.visits**2 * history + sum(nlargest(self.visits, paid.values())))
 

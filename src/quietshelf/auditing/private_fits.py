@@ -41,7 +41,7 @@ def fit_run(
     target = neighbours.target(secret)
     rows = np.broadcast_to(target.rows, (runs, 1, *target.rows.shape))
     position = np.full((runs, 1), int(target.position))
-    return private_fit(rows, position, perturbation=perturbation, source=source, visitors=0).theta
+    return private_fit(rows, position, perturbation=perturbation, source=source, batch=0).theta
 
 
 def fit_cost(neighbours: Neighbours, perturbation: Perturbation, delta: float) -> Exact:

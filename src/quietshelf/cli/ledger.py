@@ -54,7 +54,7 @@ def _print(found: dict[str, Any]) -> None:
         for event in shelf["events"]:
             cost, reach = shown(float(event["rho"])), shown(float(event["sensitivity"]))
             noise = shown_below(float(event["noise"]))
-            line = f"  batch {event['visitors']}: {event['name']}, sensitivity {reach}, noise {noise}"
+            line = f"  batch {event['batch']}: {event['name']}, sensitivity {reach}, noise {noise}"
             typer.echo(f"{line}, rho {cost}" + (f"; {event['detail']}" if event["detail"] else ""))
         dearest = "dearest batch counts" if shelf["visits"] == 1 else f"{shelf['visits']} dearest batches count"
         typer.echo(f"  to one {shelf['unit']} the {dearest}: rho {shown(float(shelf['rho']))}")

@@ -31,7 +31,7 @@ def _incomplete(ledger: Ledger, rho: float, detail: str) -> Ledger:
     """
     unknown = Event(
         name="releases not in this ledger",
-        visitors=1 + max((int(event.visitors) for event in ledger.events), default=-1),
+        batch=1 + max((int(event.batch) for event in ledger.events), default=-1),
         sensitivity=math.inf,
         noise=0.0,
         rho=rho,

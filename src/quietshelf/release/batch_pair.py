@@ -71,6 +71,6 @@ def events(dim: int, *, batch: int, scales: Scales, source: NoiseSource) -> tupl
     """What releasing a batch costs: known before the noise is drawn, so that a ledger can refuse in time."""
     information = information_sensitivity(dim, source.grid)
     return (
-        entry(source, "score", sensitivity=score_sensitivity(), scale=scales.score, visitors=batch),
-        entry(source, "information", sensitivity=information, scale=scales.information, visitors=batch),
+        entry(source, "score", sensitivity=score_sensitivity(), scale=scales.score, batch=batch),
+        entry(source, "information", sensitivity=information, scale=scales.information, batch=batch),
     )

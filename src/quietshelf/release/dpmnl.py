@@ -137,7 +137,7 @@ class Shared(ABC):
                 dim=dim,
                 capacity=capacity,
                 source=source,
-                visitors="history",
+                batch="history",
                 bounded=bounded,
                 nominal_rho=parts.nominal_rho,
             ),

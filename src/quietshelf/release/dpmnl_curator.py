@@ -204,7 +204,7 @@ class DpmnlCurator:
                 visits_of(rounds),
                 perturbation=plan.perturbation,
                 source=self._sources[number].only(group - before),
-                visitors="history",
+                batch="history",
                 bounded=plan.bounded,
                 start=theta[group] * self._unit,
             )

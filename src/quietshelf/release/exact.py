@@ -25,7 +25,7 @@ def exact_ledger(name: str) -> Ledger:
     return Ledger().spend(
         Event(
             name=name,
-            visitors=HISTORY,
+            batch=HISTORY,
             sensitivity=math.inf,
             noise=0.0,
             rho=math.inf,

@@ -24,7 +24,7 @@ from quietshelf.accounting import Assumption, Event, gaussian
 from quietshelf.types import FloatArray, IntArray, Random, Streams, positive, require
 
 if TYPE_CHECKING:
-    from quietshelf.accounting import Visitors
+    from quietshelf.accounting import BatchOrHistory
 
 GRID = 2.0**-20
 """Contributions are at most 1; a millionth of that is lost in no estimate, and 2^33 visitors sum exactly in float64."""
@@ -135,10 +135,10 @@ class Noiseless(_Common):
         return np.zeros(size)
 
 
-def entry(source: NoiseSource, name: str, *, sensitivity: float, scale: float, visitors: Visitors) -> Event:
+def entry(source: NoiseSource, name: str, *, sensitivity: float, scale: float, batch: BatchOrHistory) -> Event:
     """The ledger's entry for a Gaussian release from this source; infinite if the source is noiseless."""
     noise = 0.0 if source.noiseless else scale
-    return gaussian(name, sensitivity=sensitivity, noise=noise, visitors=visitors, assumption=source.assumption)
+    return gaussian(name, sensitivity=sensitivity, noise=noise, batch=batch, assumption=source.assumption)
 
 
 def _integer_gaussian(scale: float) -> Any:

@@ -21,7 +21,7 @@ from typing import NamedTuple, Required, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.accounting import Event, Visitors
+from quietshelf.accounting import BatchOrHistory, Event
 from quietshelf.release.certificate import Certificate, DenseVisits, Objective, Visits, certify
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.perturbation_cost import Calibration, calibrate, choice_loss, cost
@@ -45,7 +45,7 @@ class Options(TypedDict, total=False):
 
     perturbation: Required[Perturbation]
     source: Required[NoiseSource]
-    visitors: Required[Visitors]
+    batch: Required[BatchOrHistory]
     centre: ArrayLike | None
     bounded: bool
     nominal_rho: float | None
@@ -81,7 +81,7 @@ def private_fit_of(
     *,
     perturbation: Perturbation,
     source: NoiseSource,
-    visitors: Visitors,
+    batch: BatchOrHistory,
     centre: ArrayLike | None = None,
     bounded: bool = True,
     nominal_rho: float | None = None,
@@ -95,7 +95,7 @@ def private_fit_of(
         visits: Who came, what they were shown and chose; its shape (..., n, K, d) has the capacity K.
         perturbation: Noise and ridge, from ``calibrate``, ``within`` or elsewhere.
         source: Where the noise comes from.
-        visitors: The batch fitted, or ``HISTORY``.
+        batch: The batch fitted, or ``HISTORY``.
         centre: Where the ridge pulls to, (..., d); public. Zero by default.
         bounded: True: features must lie in the unit ball (clip them first; others are refused). False: they are taken
             as they come, as the paper does, and nothing is proven: rho is infinite.
@@ -113,7 +113,7 @@ def private_fit_of(
         dim=dim,
         capacity=places,
         source=source,
-        visitors=visitors,
+        batch=batch,
         bounded=bounded,
         nominal_rho=nominal_rho,
         tol=tol,
@@ -134,7 +134,7 @@ def event(
     dim: int,
     capacity: int,
     source: NoiseSource,
-    visitors: Visitors,
+    batch: BatchOrHistory,
     bounded: bool = True,
     nominal_rho: float | None = None,
     tol: float = TOL,
@@ -148,7 +148,7 @@ def event(
     proven = bounded and not source.noiseless
     return Event(
         name="private fit",
-        visitors=visitors,
+        batch=batch,
         sensitivity=choice_loss(dim, capacity).difference if bounded else math.inf,
         noise=0.0 if source.noiseless else sigma,
         rho=math.nextafter(cost(sigma, ridge, dim, capacity) + solver, math.inf) if proven else math.inf,
@@ -201,5 +201,5 @@ def _minimiser(objective: Objective, start: ArrayLike, tol: float) -> tuple[Floa
         theta, certificate = found.theta, certify(objective, found.theta)
         if (certificate.bound <= tol).all():
             return theta, certificate
-    worst = float(certificate.bound.max())
-    raise NotCertified(f"the gradient must be certified to tol={tol!r}, got {worst!r}; nothing was released")
+    rule = f"the gradient must be certified to tol={tol!r}, got a larger bound; nothing was released"
+    raise NotCertified(f"{rule}, but a failure that others can see depends on the data: count it as infinite")

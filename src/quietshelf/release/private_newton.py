@@ -22,7 +22,7 @@ are held within a radius: far from the answer the information is too small to st
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -123,7 +123,7 @@ def private_newton(
         shape = records.geometry([latest], first, declared=declared)
         full = records.rebuild([latest], prior, Estimate(theta, full.precision))
     scale = noise_for(1.0, SQUARES * MARGIN * rho)
-    ledger = ledger.spend(entry(source, "squared scores", sensitivity=1.0, scale=scale, visitors=0))
+    ledger = ledger.spend(entry(source, "squared scores", sensitivity=1.0, scale=scale, batch=0))
     squares += float(source.draw(scale, (1,))[0])
     variation = float(np.clip((squares + CAUTION * scale) / max(latest.values.sum(), 1e-300), 0.0, 1.0))
     covariance = _covariance(latest, prior, full, variation)
@@ -146,7 +146,7 @@ def _opened(rho: float, unit: Literal["visit", "person"], source: NoiseSource, s
         return Ledger(budget=None if source.noiseless else rho, unit=unit)
     event = Event(
         name="preparation of the log",
-        visitors=0,
+        batch=0,
         sensitivity=math.inf,
         noise=0.0,
         rho=math.inf,
@@ -165,27 +165,13 @@ def _shares() -> list[float]:
 def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[Total, float]:
     """The sums of the pair and of the squared lengths of its score, each term on the grid."""
     total, squares = nothing((), theta.size), 0.0
-    for part in _equally_wide(shown):
-        pair = contribution(part, theta, frame)
+    for begin in range(0, len(shown.position), CHUNK):
+        part = slice(begin, begin + CHUNK)
+        pair = contribution(Shown(shown.rows[part], shown.offered[part], shown.position[part]), theta, frame)
         total = total + summed(pair, grid)
         square = np.minimum((pair.score**2).sum(-1), 1.0)
         squares += float((on_grid(square, grid) if grid else square).sum())
     return total, squares
-
-
-def _equally_wide(shown: Shown) -> Iterator[Shown]:
-    """The contributors in parts, without the places that are empty for all of a part.
-
-    Padding to the longest round of the log would let that one round choose how everybody's products are blocked, and so
-    their last bits, which rounding to the grid can turn into a step.
-    """
-    places = shown.offered.shape[1]
-    width = np.where(shown.offered.any(axis=1), places - shown.offered[:, ::-1].argmax(axis=1), 0)
-    for wide in np.unique(width).tolist():
-        numbers = np.flatnonzero(width == wide)
-        for begin in range(0, numbers.size, CHUNK):
-            part = numbers[begin : begin + CHUNK]
-            yield Shown(shown.rows[part, : max(wide, 1)], shown.offered[part, : max(wide, 1)], shown.position[part])
 
 
 def _within_radius(before: FloatArray, after: FloatArray, curvature: FloatArray) -> FloatArray:

@@ -191,14 +191,14 @@ class Learner:
 
     def charge(self, batch: OpenBatch, source: NoiseSource) -> Learner:
         """The learner with the cost of a batch entered. A refused budget, or a second time, raises."""
-        charged = {event.visitors for event in self.ledger.events}
+        charged = {event.batch for event in self.ledger.events}
         require(batch.number not in charged, "a batch must be released once", batch=batch.number)
         spent = batch_pair.events(self.curvature.shape[-1], batch=batch.number, scales=batch.scales, source=source)
         return replace(self, ledger=self.ledger.spend(*spent))
 
     def learn(self, batch: OpenBatch, total: Total, source: NoiseSource) -> Learner:
         """The learner after the release of a full batch whose cost is entered. The noise is drawn here, once."""
-        charged = {event.visitors for event in self.ledger.events}
+        charged = {event.batch for event in self.ledger.events}
         require(batch.number in charged, "a batch must be charged before it is released", batch=batch.number)
         noisy = batch_pair.release(total, scales=batch.scales, source=source)
         latest = records.record(

@@ -148,7 +148,7 @@ class Toeplitz:
     @property
     def event(self) -> Event:
         """The whole run, as a single Gaussian release."""
-        return entry(self.source, "gram toeplitz", sensitivity=self.sensitivity, scale=self.scale, visitors=HISTORY)
+        return entry(self.source, "gram toeplitz", sensitivity=self.sensitivity, scale=self.scale, batch=HISTORY)
 
     @cached_property
     def diagonal(self) -> float:

@@ -186,7 +186,7 @@ class Tree:
         moved = sensitivity(self.capacity, self.dim, self.source.grid) if self.bounded else math.inf
         least = self.law.diagonal if self.dim == 1 else min(self.law)
         nodes = math.sqrt(levels(self.horizon))
-        event = entry(self.source, "gram tree", sensitivity=nodes * moved, scale=least, visitors=HISTORY)
+        event = entry(self.source, "gram tree", sensitivity=nodes * moved, scale=least, batch=HISTORY)
         return replace(event, nominal_rho=None if self.source.noiseless else self.nominal_rho, detail=self.detail)
 
     @property

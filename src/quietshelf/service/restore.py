@@ -202,7 +202,7 @@ def _drop_shelf(connection: Connection, store: Store, row: Row, mark: Mark | Non
         "config_version": row["config_version"] + 1,
     }
     if mark is None or values["opened"] >= 0:  # else it is known that nobody came
-        said = AGAIN.format(when=timestamp(store.now(connection)), visitors=visitors, lost=len(lost))
+        said = AGAIN.format(when=timestamp(store.now(connection)), batch=visitors, lost=len(lost))
         values |= {"notes": _noted(row, said), "history_incomplete": True}
     shelves = schema.shelves
     connection.execute(sa.update(shelves).where(shelves.c.shelf == row["shelf"]).values(values))
@@ -245,7 +245,7 @@ def _enter(connection: Connection, row: Row, batches: list[int], mark: Mark, sou
 def _cost(learner: Learner | None, rho: float, batch: int, source: NoiseSource) -> tuple[Event, ...]:
     if learner is None:  # the backup is older than the first offer: only the cost is known
         reach = noise_for(1.0, rho)
-        return (gaussian("release", sensitivity=1.0, noise=reach, visitors=batch, assumption=source.assumption),)
+        return (gaussian("release", sensitivity=1.0, noise=reach, batch=batch, assumption=source.assumption),)
     frozen = learner.open(batch, 1, source)
     return batch_pair.events(frozen.theta.size, batch=batch, scales=frozen.scales, source=source)
 

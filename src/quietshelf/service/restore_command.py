@@ -213,5 +213,5 @@ def _dearest(connection: Connection, shelf: int, first: int) -> float:
     """The cost of the dearest batch among a shelf's events from the first on."""
     costs: dict[int, float] = {}
     for event in learning.stored_events(connection, shelf)[first:]:
-        costs[int(event.visitors)] = costs.get(int(event.visitors), 0.0) + event.rho
+        costs[int(event.batch)] = costs.get(int(event.batch), 0.0) + event.rho
     return max(costs.values(), default=0.0)

@@ -66,7 +66,7 @@ def _events(connection: Connection, row: Row) -> Iterator[str]:
         wanted = (("score", score_sensitivity(), scales.score),
                   ("information", information_sensitivity(dim, each["grid"]), scales.information))  # fmt: skip
         for event, (name, sensitivity, noise) in zip(kept[2 * number : 2 * number + 2], wanted, strict=True):
-            found = (event.name, event.visitors, event.sensitivity, event.noise)
+            found = (event.name, event.batch, event.sensitivity, event.noise)
             exact = event.noise == 0  # a test injected a source without noise: then the cost must read infinite
             if found != (name, each["batch"], sensitivity, 0.0 if exact else noise) or _cheaper(event):
                 yield f"release {each['number']} (batch {each['batch']}) and its {name} event differ"
@@ -75,8 +75,8 @@ def _events(connection: Connection, row: Row) -> Iterator[str]:
 def _unseen(events: list[Event], row: Row) -> Iterator[str]:
     """Releases whose figures are lost cost what every release of the shelf does."""
     wanted = settings_in(row).learning(declared=True).rho_per_release * (1 - TOLERANCE)
-    for batch in sorted({int(event.visitors) for event in events}):
-        mine = [event for event in events if event.visitors == batch]
+    for batch in sorted({int(event.batch) for event in events}):
+        mine = [event for event in events if event.batch == batch]
         if any(map(_cheaper, mine)) or sum(event.rho for event in mine) < wanted:
             yield f"batch {batch}, whose figures are lost, must cost what a release costs"
 
@@ -87,7 +87,7 @@ def _cheaper(event: Event) -> bool:
         event.name,
         sensitivity=event.sensitivity,
         noise=event.noise,
-        visitors=event.visitors,
+        batch=event.batch,
         assumption=event.assumption,
     )
     return event.rho < again.rho

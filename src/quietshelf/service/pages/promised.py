@@ -70,10 +70,10 @@ def refuses(ledger: Ledger, settings: dict[str, Any]) -> bool:
     """Whether the ledger would refuse the next release."""
     if ledger.budget is None:
         return False
-    batches = [event.visitors for event in ledger.events if isinstance(event.visitors, int)]
+    batches = [event.batch for event in ledger.events if isinstance(event.batch, int)]
     following = Event(
         name="next",
-        visitors=1 + max(batches, default=-1),
+        batch=1 + max(batches, default=-1),
         sensitivity=1.0,
         noise=1.0,
         rho=float(settings["rho"]) / settings["visits"],

@@ -144,10 +144,10 @@ def _last_release(connection: Connection, row: Row) -> str | None:
 
 def _event(event: dict[str, Any], dated: dict[Any, Row]) -> dict[str, Any]:
     """A line of the ledger, with the moment of its release and how many it was of, where that is known."""
-    of = dated.get(event["visitors"])
+    of = dated.get(event["batch"])
     return {
         "what": event["name"],
-        "batch": event["visitors"],
+        "batch": event["batch"],
         "released": None if of is None else timestamp(of["released_at"]),
         "visitors": None if of is None else of["size"],
         "sensitivity": event["sensitivity"],
