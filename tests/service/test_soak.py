@@ -43,7 +43,7 @@ def test_memory_stays_flat_while_visitors_come_and_batches_go(tmp_path: Path) ->
         process.stop()
     third = len(memory) // 3
     middle, last = (statistics.median(size for _, size in part) for part in (memory[third:-third], memory[-third:]))
-    keep(f"soak-{SECONDS}", seconds=SECONDS, batch=visitors, releases=shelf["releases"],
+    keep(f"soak-{SECONDS}", seconds=SECONDS, visitors=visitors, releases=shelf["releases"],
          middle_third_mebibytes=middle, last_third_mebibytes=last, seconds_and_mebibytes=memory)  # fmt: skip
     assert shelf["arrivals"] == visitors
     assert shelf["releases"] >= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,9 @@ from quietshelf.types import require
 
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
 PER_ROW = "The log tells no persons apart: the guarantee is to each row (round) of it, not to each person."
+EVERY_RUN = (
+    "Every further run on the same people's data costs again, and costs add up: no record is kept of earlier runs."
+)
 PER_PERSON = "The first round of every person counts, further ones do not."
 OWN_LOG = (
     "It is assumed that each round's features were made from that round and public facts alone; nothing is promised "
@@ -118,7 +122,7 @@ def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: flo
         declared=declared,
         data_dependent=data_dependent(log),
     )
-    promise = found.ledger.promise(delta=delta)
+    promise = replace(found.ledger, budget=None).promise(delta=delta)  # nothing refuses the next run
     return {
         "private": math.isfinite(promise.rho),
         "statement": _statement(promise, own_log=isinstance(log, Log)),
@@ -135,9 +139,11 @@ def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: flo
 def _statement(promise: Any, *, own_log: bool) -> str:
     """To whom what is promised, and on what assumption; or that nothing is, and why."""
     if math.isinf(promise.rho):
-        return " ".join([promise.words, *(event.detail for event in promise.events if math.isinf(event.rho))])
+        return " ".join(
+            ["rho = infinity.", promise.words, *(event.detail for event in promise.events if math.isinf(event.rho))]
+        )
     whom = PER_PERSON if promise.unit == "person" else PER_ROW
-    return " ".join([whom, promise.words, *([OWN_LOG] if own_log else [])])
+    return " ".join([whom, promise.words, EVERY_RUN, *([OWN_LOG] if own_log else [])])
 
 
 def _lines(names: list[str], theta: Any, errors: Any) -> list[dict[str, Any]]:

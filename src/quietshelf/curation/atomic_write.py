@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 
-def atomic_write(path: Path, content: bytes, *, fresh: bool = False) -> None:
-    """Write to a temporary file, to the disk, and rename; ``fresh`` leaves a file that somebody else made meanwhile."""
+def atomic_write(path: Path, content: bytes, *, fresh: bool = False, ready: Callable[[], None] = lambda: None) -> None:
+    """Write to a temporary file, to the disk, and rename.
+
+    Args:
+        path: Where it goes.
+        content: What it holds.
+        fresh: Whether a file that somebody else made meanwhile is left as it is.
+        ready: Called when all is on the disk, before the file gets its name; if it raises, nothing has changed.
+    """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        ready()
         if fresh:
             try:
                 os.link(temporary, path)

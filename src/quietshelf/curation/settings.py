@@ -13,6 +13,7 @@ from quietshelf.curation.stock import Stock
 from quietshelf.release.geometry import catalogue_curvature, unknown_curvature
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.statistics.pair import ROUNDING_ROOM
 from quietshelf.types import FloatArray, finite, one_of, positive, require, whole
 
 SERVED = ("quiet", "uniform")
@@ -125,13 +126,13 @@ def declared_dim(name: str, visitor_dim: int | None, visitor_scale: ArrayLike | 
     >>> declared_dim("full", None, 1.0)
     Traceback (most recent call last):
     ...
-    ValueError: visitor_dim must be given with feature_map='full': write visitor_dim=3 if visitors have three features
+    ValueError: visitor_dim must be given with feature_map='full': write visitor_dim=3 if visitors have three ...
     """
     listed = np.shape([] if visitor_scale is None else visitor_scale)
     scales = listed[0] if visitor_scale is not None and listed else None
     given = scales if visitor_dim is None else whole("visitor_dim", visitor_dim, low=0)
     if given is None and any(block.visitor for block in feature_map(name).blocks):
-        advice = "write visitor_dim=3 if visitors have three features"
+        advice = "write visitor_dim=3 if visitors have three features, or feature_map='item' if they have none"
         raise ValueError(f"visitor_dim must be given with feature_map={name!r}: {advice}")
     require(scales in (None, given), f"visitor_dim must be the length of visitor_scale, {scales}", visitor_dim=given)
     return given or 0
@@ -144,6 +145,10 @@ def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource)
         dim = settings.map.dim(settings.visitor_dim, stock.catalogue.shape[1])
         require(dim > 0, f"features must not be empty for the map {settings.feature_map}")
     guess = _catalogue_curvature(settings, public, stock) if public.curvature is None else public.curvature
+    size = 7 * settings.capacity + dim
+    require(
+        size <= ROUNDING_ROOM, f"7 capacity + dim must be at most {ROUNDING_ROOM}: rounding is proven so far", size=size
+    )
     declared = guess is not None
     guess = unknown_curvature(dim) if guess is None else guess
     require(guess.shape == (dim, dim), f"curvature must have shape ({dim}, {dim})", shape=guess.shape)

@@ -147,4 +147,7 @@ def _persons(first: Any) -> IntArray | None:
     """Numbers in the order of the ids themselves: an order that does not depend on anybody's rows."""
     if "person" not in first.columns:
         return None
-    return np.asarray(np.unique(first["person"].astype(str).to_numpy(dtype=str), return_inverse=True)[1])
+    ids = (
+        first["person"].astype(str).astype(object)
+    )  # as objects: fixed-width text would drop a NUL at the end of an id
+    return np.asarray(pandas().factorize(ids, sort=True)[0])

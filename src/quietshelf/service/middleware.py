@@ -108,7 +108,7 @@ class Gate:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         """Count and log a request, but no answer and no erasure: how many there are, and when, is theirs."""
         route = _route(scope)
-        if not scope["path"].endswith(UNCOUNTED):
+        if not scope["path"].rstrip("/").endswith(UNCOUNTED):
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.latency.labels(route).observe(seconds)
             logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))

@@ -202,7 +202,7 @@ def _drop_shelf(connection: Connection, store: Store, row: Row, mark: Mark | Non
         "config_version": row["config_version"] + 1,
     }
     if mark is None or values["opened"] >= 0:  # else it is known that nobody came
-        said = AGAIN.format(when=timestamp(store.now(connection)), batch=visitors, lost=len(lost))
+        said = AGAIN.format(when=timestamp(store.now(connection)), visitors=visitors, lost=len(lost))
         values |= {"notes": _noted(row, said), "history_incomplete": True}
     shelves = schema.shelves
     connection.execute(sa.update(shelves).where(shelves.c.shelf == row["shelf"]).values(values))

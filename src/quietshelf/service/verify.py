@@ -25,7 +25,10 @@ from quietshelf.types import FloatArray
 TOLERANCE = 1e-9
 """Another machine's linear algebra may round the estimate differently; costs are compared to the last bit."""
 
-BEHIND = "shelf {name}: releases are missing ({count}), so this is a backup; start the service, which enters their cost"
+BEHIND = (
+    "shelf {name}: releases are missing ({count}), so this is a backup; `quietshelf restore` shows what it costs to "
+    "accept it, and `quietshelf serve` accepts it without asking"
+)
 
 
 def verify(connection: Connection, row: Row) -> list[str]:

@@ -14,6 +14,7 @@ import io
 import json
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,9 +63,27 @@ class ResumeToken:
         return (taken, changed) == (self.inode, self.changed)
 
 
-def write(path: Path, state: State) -> ResumeToken:
-    """Save a shelf; returns the token that the next change must take back."""
+class OwnerChanged(Exception):  # noqa: N818 - says what happened
+    """The shelf found, while it was saved, that its open batches are another's, and dropped them."""
+
+
+def write(path: Path, state: State, *, own: Callable[[], None]) -> ResumeToken:
+    """Save a shelf; returns the token that the next change must take back.
+
+    ``own`` makes sure that nobody else has the open batches, by taking back the token of the last save. It is called
+    when the new file is on the disk but has no name yet: a save that fails before leaves the last one as it was. One
+    that fails afterwards is worthless, for its token is taken away.
+    """
     token = ResumeToken.leave(path.with_name(f"{path.name}.open-{secrets.token_hex(8)}"))
+    try:
+        _write(path, state, token, own)
+    except BaseException:
+        token.take()
+        raise
+    return token
+
+
+def _write(path: Path, state: State, token: ResumeToken, own: Callable[[], None]) -> None:
     arrays: Arrays = {}
     header = encode(state, arrays) | {
         "schema": SCHEMA,
@@ -74,8 +93,7 @@ def write(path: Path, state: State) -> ResumeToken:
     content = io.BytesIO()
     np.savez_compressed(content, header=np.array(json.dumps(header, allow_nan=False)), **arrays)
     atomic_write(_key_path(path), state.persons.key)
-    atomic_write(path, content.getvalue())
-    return token
+    atomic_write(path, content.getvalue(), ready=own)
 
 
 def read(path: Path) -> tuple[State, bool]:

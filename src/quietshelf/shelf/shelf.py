@@ -10,7 +10,7 @@ import os
 import warnings
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.shelf import saved
 from quietshelf.shelf.errors import OpenBatchDropped, ShelfError
-from quietshelf.shelf.saved import ResumeToken
+from quietshelf.shelf.saved import OwnerChanged, ResumeToken
 from quietshelf.shelf.state import State
 from quietshelf.shelf.tastes import Tastes
 from quietshelf.types import NOTHING, Offer, finite, require, whole
@@ -246,8 +246,13 @@ class Shelf:
         the exact sums of their answers. Treat them, and every backup of them, as you treat those data.
         """
         with self._lock:
-            self._own()
-            self._token = saved.write(Path(path), self._state)
+            try:
+                self._token = saved.write(Path(path), self._state, own=self._still_own)
+            except OwnerChanged:  # what was written held batches that are another's
+                self._token = saved.write(Path(path), self._state, own=self._still_own)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a shelf cannot be copied: two copies would release the same visitors twice; save and load it")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Shelf:
@@ -275,8 +280,16 @@ class Shelf:
             shelf._drop("this file is a copy, was loaded before, or the shelf went on after saving it")
         return shelf
 
-    def _own(self) -> None:
-        """Before anything changes: make sure that nobody else has, or may resume, the batches that are not released."""
+    def _still_own(self) -> None:
+        if not self._own():
+            raise OwnerChanged
+
+    def _own(self) -> bool:
+        """Before anything changes: make sure that nobody else has, or may resume, the batches that are not released.
+
+        False if somebody may, and they were dropped.
+        """
+        before = self._state.history_incomplete
         if self._process != os.getpid():  # a forked copy: the parent goes on with the same visitors
             self._process, self._token, self._state.history_incomplete = os.getpid(), None, True
             self._drop("they belong to the process that this one was forked from")
@@ -284,6 +297,7 @@ class Shelf:
             self._state.history_incomplete = True
             self._drop("they were resumed from the last save")
         self._token = None
+        return self._state.history_incomplete == before
 
     def _drop(self, why: str) -> None:
         dropped = self._state.drop()

@@ -69,9 +69,10 @@ class Slots:
 
     def add_up(self) -> None:
         """Sum what is not summed yet, and drop the features behind it."""
-        self.sum = self.with_added(self.answered)
-        self.kept |= {offer: Slot(None, place) for offer, place in self.answered.items()}
-        self.answered = {}
+        found, answered = self.with_added(self.answered), self.answered
+        self.answered = {}  # first, so that an interrupt may lose a contribution and never double one
+        self.kept |= {offer: Slot(None, place) for offer, place in answered.items()}
+        self.sum = found
 
     def with_added(self, places: dict[str, int]) -> FloatArray:
         """The sum with the contributions of some slots, by offer id, given the place that each chose."""
@@ -163,8 +164,8 @@ class State:
         self.arrivals += 1
         self.anonymous += person is None
         if mine.batch.full:
+            self.open = None  # first: an interrupt may lose a batch and never leave it in two places
             self.waiting.append(mine)
-            self.open = None
         return Offer(name, mine.shown[name], len(learner.records))
 
     def check(self, offer: str, item: int) -> bool:

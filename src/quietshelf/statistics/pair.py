@@ -30,6 +30,8 @@ SCORE_BOUND = 1.0
 INFORMATION_BOUND = 1.0
 """B: no weighted information has a larger trace."""
 MARGIN = 1.0 - 1e-12
+ROUNDING_ROOM = 8900
+"""The margin covers all rounding while 7 K + d is at most this (docs/proofs.md, section 4)."""
 TOGETHER = 2048
 """Visitors worked on at once: what they need then stays in the cache."""
 
