@@ -178,3 +178,5 @@ def test_an_event_of_an_earlier_version_is_read() -> None:
     record = event().to_dict()
     record["visitors"] = record.pop("batch")
     assert Event.from_dict(record) == event()
+    with pytest.raises(ValueError, match="an event must have the fields"):
+        Event.from_dict({**record, "batch": 3})

@@ -44,7 +44,7 @@ def moved(connection: Connection, column: str) -> None:
 def added_event(connection: Connection) -> None:
     """Enter the first entry again, of a batch that was never released: no budget would notice."""
     found = dict(connection.execute(sa.select(schema.events).where(schema.events.c.number == 0)).mappings().one())
-    event = json.dumps({**json.loads(found["event"]), "visitors": 77})
+    event = json.dumps({**json.loads(found["event"]), "batch": 77})
     connection.execute(sa.insert(schema.events), {**found, "number": 99, "batch": 77, "event": event})
 
 
@@ -52,7 +52,7 @@ def lost_release(connection: Connection, **factors: float) -> None:
     """Enter a release that a restored backup lacks, with figures that are so many times the true ones."""
     query = sa.select(schema.events).where(schema.events.c.number < 2).order_by(schema.events.c.number)
     for row in connection.execute(query).mappings().all():
-        event = {**json.loads(row["event"]), "visitors": 77, "detail": LOST}
+        event = {**json.loads(row["event"]), "batch": 77, "detail": LOST}
         event |= {name: factor * event[name] for name, factor in factors.items()}
         entry = {**row, "number": 98 + row["number"], "batch": 77, "event": json.dumps(event)}
         connection.execute(sa.insert(schema.events), entry)
@@ -68,7 +68,7 @@ TAMPERING: dict[str, Callable[[Connection], Any]] = {
     "a cost one bit too low": lambda c: altered_event(c, "rho", lambda rho: math.nextafter(rho, 0)),
     "noise that was not drawn": lambda c: altered_event(c, "noise", lambda noise: 2 * noise),
     "a smaller sensitivity": lambda c: altered_event(c, "sensitivity", lambda sensitivity: sensitivity / 2),
-    "an entry of another batch": lambda c: altered_event(c, "visitors", lambda batch: batch + 1),
+    "an entry of another batch": lambda c: altered_event(c, "batch", lambda batch: batch + 1),
     "an entry struck out": lambda c: c.execute(sa.delete(schema.events).where(schema.events.c.number == 0)),
     "an entry too many": added_event,
     "a lost release that cost nothing": lambda c: lost_release(c, rho=0.0),

@@ -24,10 +24,6 @@ BatchOrHistory = int | Literal["history"]
 """The number of one batch (batches are disjoint), or ``HISTORY``."""
 
 
-RENAMED: Final = {"visitors": "batch"}
-"""Fields by the names that earlier versions gave them."""
-
-
 class Assumption(Enum):
     """What the proof of an event takes for granted about its noise (docs/proofs.md, section 5)."""
 
@@ -97,7 +93,7 @@ class Event:
         """The inverse of ``to_dict``; anything missing, unknown or out of range is a ``ValueError``."""
         names = [field.name for field in fields(cls)]
         require(isinstance(record, Mapping), "an event must be a mapping", event=record)
-        record = {RENAMED.get(name, name): value for name, value in record.items()}
+        record = {_present(name, record): value for name, value in record.items()}
         require(set(record) == set(names), f"an event must have the fields {', '.join(names)}", fields=list(record))
         code = record["assumption"]
         one_of("assumption", code, [assumption.value for assumption in Assumption])
@@ -146,6 +142,11 @@ def noise_for(sensitivity: float, rho: float) -> float:
     while _gaussian_rho(sensitivity, noise) > rho:
         noise = math.nextafter(noise, math.inf)
     return noise
+
+
+def _present(name: str, record: Mapping[str, Any]) -> str:
+    """The name of a field today: an earlier version called the batch ``visitors``."""
+    return "batch" if name == "visitors" and "batch" not in record else name
 
 
 def _gaussian_rho(sensitivity: float, noise: float) -> float:
