@@ -109,3 +109,19 @@ def test_more_items_than_rounding_is_proven_for_are_refused() -> None:
     """The margin in a contribution covers the rounding of 7 K + d terms up to a limit."""
     with pytest.raises(ValueError, match="7 capacity \\+ dim must be at most 8900"):
         Shelf(items=2000, dim=3, capacity=1300, rho=1.0)
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_whether_somebody_answered_after_a_save_decides_nothing_for_others(tmp_path: Path, answers: bool) -> None:
+    """The save can be resumed either way, and the shelf that goes on drops its batches at the next arrival."""
+    shelf = shop(real=True)
+    offer = shelf.offer(np.ones((N, D)))
+    shelf.save(tmp_path / "shop")
+    if answers:
+        shelf.choose(offer.id, offer.items[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Shelf.load(tmp_path / "shop").batches[0].taken == 1
+    with pytest.warns(OpenBatchDropped, match="1 visitors"):
+        shelf.offer(np.ones((N, D)))
+    assert shelf.privacy().unit == "visit"

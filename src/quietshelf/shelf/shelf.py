@@ -175,9 +175,7 @@ class Shelf:
         """
         with self._lock:
             chosen = NOTHING if item is None else whole("item", item, low=0)
-            self._state.check(offer, chosen)
-            self._own()
-            if self._state.check(offer, chosen):
+            if self._state.check(offer, chosen):  # it moves nothing public, so the last save stays as good as it was
                 self._state.choose(offer, chosen)
 
     # What the shop does
@@ -285,7 +283,7 @@ class Shelf:
             raise OwnerChanged
 
     def _own(self) -> bool:
-        """Before anything changes: make sure that nobody else has, or may resume, the batches that are not released.
+        """Before anything public changes: make sure that nobody else has, or may resume, the batches not yet released.
 
         False if somebody may, and they were dropped.
         """
