@@ -73,7 +73,6 @@ def watch() -> None:
     """Put the stopwatches in."""
     for room, name, stage in (
         (offers, "decide", "decide"),
-        (offers, "decide_together", "decide"),
         (answers, "contributions", "contribute"),
         (Writer, "_together", "write"),
         (DefaultDialect, "do_commit", "commit"),
