@@ -1,0 +1,53 @@
+"""What a rule says in itself, read off what one world received: where both worlds err alike, this still tells."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tests.protocol.steps import Schedule
+from tests.protocol.tape import Tape
+
+EXPIRED = b"urn:quietshelf:problem:offer-expired"
+
+
+def broken(schedule: Schedule, seen: list[Any], tape: Tape) -> list[str]:
+    """Where R4, R5 or R7 does not hold. R4 and R5 are told by the service, while no machine stops."""
+    found = [f"R7: {name} was drawn {times} times" for name, times in Counter(tape.members).items() if times > 1]
+    return [*found, *_late(schedule, seen), *_published(schedule, seen)]
+
+
+def _late(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
+    """R4: refused as expired if and only if it was received at the expiry of its offer, or after; the first stands.
+
+    Of one worker: what another has received and not written is not waited for (`test_two_workers`).
+    """
+    if not schedule.calm or schedule.workers > 1:
+        return
+    first: dict[str, Any] = {}
+    for each in seen:
+        if each.what == "answer" and isinstance(each.content, dict) and each.content["status"] != 404:
+            told = each.content
+            if (told["received"] >= told["expires"]) != (EXPIRED in _bytes(told["body"])):
+                yield f"R4: {each}"
+            if told["status"] == 200 and told["item"] != first.setdefault(told["offer"], told["item"]):
+                yield f"R4: another answer stands already: {each}"
+
+
+def _published(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
+    """R5: a release is published with the time at which the last offer of its batch expires."""
+    if not schedule.calm:
+        return
+    offers = [each.content for each in seen if each.what == "offer" and isinstance(each.content, dict)]
+    expires = {each["offer"]: each["expires"] for each in offers if "expires" in each}
+    for each in seen:
+        for release in json.loads(each.content) if each.what == "releases" else []:
+            last = expires.get(f"1.{release['batch']}.{release['visitors'] - 1}")
+            if last is not None and last != release["released"]:
+                yield f"R5: release {release['release']} was due at {last}, and says {release['released']}"
+
+
+def _bytes(body: bytes | str) -> bytes:
+    return body if isinstance(body, bytes) else body.encode()

@@ -1,0 +1,105 @@
+"""Noise that can be replayed: the released figures of one world are those of another, to the last bit.
+
+World A draws repeatable noise on the grid and keeps what it released. In world B the noise is ``noise of A + sum of A -
+sum of B``: exact, since all of it is on the grid. Whatever else others see must then be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from quietshelf.release import batch_pair
+from quietshelf.release.batch_pair import Noisy, Scales
+from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
+from quietshelf.service import releaser
+from quietshelf.shelf.state import Slots
+from quietshelf.statistics import Total, information_sensitivity, score_sensitivity
+from quietshelf.types import FloatArray
+
+
+class Tape(DiscreteGaussian):
+    """A source on the grid that is told each sum before it draws.
+
+    Attributes:
+        totals: The sums, score and information in turn.
+        released: The noisy sums, in the same order.
+        members: What was released so far, by names that are used once: batches of a service, offers of a shelf.
+        after_draw: Called once a release is drawn: a crash, perhaps.
+    """
+
+    def __init__(self, seed: int, replayed: Tape | None = None) -> None:
+        super().__init__(GRID)
+        self._rng, self._replayed = np.random.default_rng(seed), replayed
+        self._waiting: list[FloatArray] = []
+        self.totals: list[FloatArray] = []
+        self.released: list[FloatArray] = []
+        self.members: list[Any] = []
+        self.after_draw: Callable[[], None] = lambda: None
+
+    def hear(self, total: Total) -> None:
+        """The sums that the next draws are added to."""
+        self._waiting = [total.score, total.information]
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        """New noise; or in a replay, what takes this world's sum to the other's release."""
+        total = self._waiting.pop(0)
+        if self._replayed is None:
+            noise = np.asarray(np.rint(self._rng.normal(scale=scale / self.grid, size=size)) * self.grid)
+        else:
+            noise = self._replayed.released[len(self.released)] - total
+        self.totals.append(total)
+        self.released.append(total + noise)
+        if not self._waiting:
+            self.after_draw()
+        return noise
+
+    def excess(self, other: Tape) -> list[str]:
+        """Sums that differ between two worlds by more than one visitor can move them."""
+        found = []
+        if len(self.totals) != len(other.totals):
+            return [f"{len(self.totals) // 2} releases in one world, {len(other.totals) // 2} in the other"]
+        for place, (mine, theirs) in enumerate(zip(self.totals, other.totals, strict=True)):
+            dim = self.totals[place - place % 2].shape[-1]
+            most = information_sensitivity(dim, self.grid) if place % 2 else score_sensitivity()
+            moved = float(np.linalg.norm(mine - theirs, axis=-1).max(initial=0.0))
+            if moved > most:
+                found.append(f"sum {place} moved by {moved:.3f}, the sensitivity is {most:.3f}")
+        return found
+
+
+@contextmanager
+def taping() -> Iterator[None]:
+    """Let tapes hear the sums that are released, and whose they are."""
+    release, spend, finished = batch_pair.release, releaser._spend, Slots.finished
+    whose: list[Any] = []
+
+    def heard(total: Total, *, scales: Scales, source: NoiseSource) -> Noisy:
+        if isinstance(source, Tape):
+            source.hear(total)
+            source.members += whose
+        return release(total, scales=scales, source=source)
+
+    def of_service(connection: Any, shelf: Any, row: Any, *more: Any) -> bool:
+        whose[:] = [row["batch"]]
+        return spend(connection, shelf, row, *more)
+
+    def of_shelf(slots: Slots, on_no_answer: str) -> Total:
+        whose[:] = slots.kept
+        return finished(slots, on_no_answer)
+
+    with (
+        mock.patch.object(batch_pair, "release", heard),
+        mock.patch.object(releaser, "_spend", of_service),
+        mock.patch.object(Slots, "finished", of_shelf),
+    ):
+        yield
+
+
+def bits(arrays: list[FloatArray]) -> list[Any]:
+    """Arrays as bytes, to be compared to the last bit; minus zero is zero."""
+    return [(each.shape, (each + 0.0).tobytes()) for each in arrays]
