@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -59,7 +60,8 @@ class Service:
         self._look_at = 0.0
         self._offset = 0.0
         self.inbox = Inbox(lambda: self.store.local_now(self._offset))
-        self._opened, self._unclean = False, True  # what an earlier process deleted may still be in the log file
+        self._opened = False
+        self._clean_at = 0.0  # what an earlier process deleted may still be in the log file
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
         self.releasing = Releasing(self.store, self.source, self.inbox, settings)
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
@@ -234,7 +236,7 @@ class Service:
             self._look()
         while self._due is not None and self.inbox.time() >= self._due:
             self._tried = max(self._tried, self._due)
-            self._unclean = True
+            self._clean_at = 0.0
             if not self.releasing.release():
                 pause = min(
                     self.settings.poll_seconds, self.settings.poll_seconds if self.releasing.elsewhere else 0.05
@@ -242,7 +244,8 @@ class Service:
                 self._due, self._look_at = None, time.monotonic() + pause
                 break
             self._look()
-        wait = self._look_at - time.monotonic()
+        self._clean()
+        wait = min(self._look_at, self._clean_at) - time.monotonic()
         return wait if self._due is None else min(wait, self._due - self.inbox.time())
 
     def _look(self) -> None:
@@ -254,12 +257,16 @@ class Service:
             for name in list(self._views):
                 self._refresh(connection, name)
         self._look_at = time.monotonic() + self.settings.poll_seconds
-        if self._unclean:
-            self._unclean = not self.store.checkpoint()
+
+    def _clean(self) -> None:
+        """Empty the log file of what was deleted. An erasure brings nothing else forward: it is somebody's own act."""
+        if time.monotonic() >= self._clean_at:
+            pause = math.inf if self.store.checkpoint() else self.settings.poll_seconds
+            self._clean_at = time.monotonic() + pause
 
     def _clean_soon(self) -> None:
         """The next chores empty the log file of what this transaction deletes."""
-        self._unclean, self._look_at = True, 0.0
+        self._clean_at = 0.0
 
     def _refresh(self, connection: Connection, name: str) -> None:
         try:
