@@ -164,7 +164,7 @@ def crowd(shop: Shop, count: int = 50) -> None:
 
 def stall(shop: Shop, name: str = "teas") -> None:
     """A full batch that nobody releases."""
-    shop.service._release = lambda: False
+    shop.service.releasing.release = lambda: False
     shop.fill(name)
     shop.pass_time(WINDOW + 600.0)
 
