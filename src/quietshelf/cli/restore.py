@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +53,7 @@ def restore(
         if agreed:
             restore_command.carry_out(settings, DiscreteGaussian(), found)
     if as_json:
-        typer.echo(strict_json({"restored": agreed, **found.to_dict()}))
+        typer.echo(strict_json({"restored": agreed, **asdict(found)}))
         require(agreed, UNASKED)
     elif agreed:
         typer.echo(f"{_total(found)} in the ledger")

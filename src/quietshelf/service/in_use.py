@@ -11,7 +11,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -34,18 +34,14 @@ SESSIONS = (
 )
 
 
-@contextmanager
-def shared(settings: Settings) -> Iterator[None]:
+def shared(settings: Settings) -> AbstractContextManager[None]:
     """Use the database beside other processes of services; refused while it is being restored."""
-    with _locked(settings, fcntl.LOCK_SH, RESTORING):
-        yield
+    return _locked(settings, fcntl.LOCK_SH, RESTORING)
 
 
-@contextmanager
-def alone(settings: Settings) -> Iterator[None]:
+def alone(settings: Settings) -> AbstractContextManager[None]:
     """Have the database, and its epoch file, without any service of this machine."""
-    with _locked(settings, fcntl.LOCK_EX, f"{RULE}, got one that holds a lock on {{path}}"):
-        yield
+    return _locked(settings, fcntl.LOCK_EX, f"{RULE}, got one that holds a lock on {{path}}")
 
 
 def check_sessions(store: Store) -> None:

@@ -96,7 +96,7 @@ def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
             "noise": {"score": each["score_scale"], "information": each["information_scale"]},
             "score": learning.unpacked(each["score"], -1).tolist(),
             "theta": learning.unpacked(each["theta"], -1).tolist(),
-            "precision": _matrix(each["precision"], len(each["theta"]) // 8),
+            "precision": learning.unpacked(each["precision"], len(each["theta"]) // 8, -1).tolist(),
         }
         for each in learning.release_rows(connection, row["shelf"])
     ]
@@ -109,8 +109,3 @@ def items(connection: Connection, row: Row) -> list[dict[str, Any]]:
         {**{name: each[name] for name in plain}, "features": learning.unpacked(each["features"], -1).tolist()}
         for each in item_rows(connection, row["shelf"])
     ]
-
-
-def _matrix(content: bytes, dim: int) -> list[list[float]]:
-    found: list[list[float]] = learning.unpacked(content, dim, dim).tolist()
-    return found

@@ -53,7 +53,6 @@ UNSEEN = (
 """Details of events that have no release beside them; the last two were written by an earlier version."""
 FORGOTTEN = "This shelf was made after the backup: of it only the promise and the cost of its releases are known."
 NOWHERE: Mark = {"opened": -1, "released": -1, "announced": []}
-Waiting = dict[tuple[int, int], bool]
 
 
 class Dropped(NamedTuple):
@@ -76,7 +75,8 @@ def check(store: Store, source: NoiseSource) -> Dropped | None:
             _wait_for(connection, state)
             state = state_of(connection, store)
             if state.behind:
-                dropped = drop(connection, store, source, store.vault.epoch)
+                known = store.vault.epoch
+                dropped = settle(connection, store, known, lose(connection, store, source, known))
             else:
                 dropped = _burn(connection, store, source, state) if state.pending else None
                 if state.fresh:
@@ -115,18 +115,16 @@ def state_of(connection: Connection, store: Store) -> State:
         for shelf, mark in known.items()
         for batch in ([] if behind else epochs.unsettled(found[shelf], mark))
     ]
-    unlikely = any(_waiting(connection).get(each) is False for each in pending)  # announced as full, and not full here
-    return State(behind or unlikely, fresh, pending, known)
-
-
-def drop(connection: Connection, store: Store, source: NoiseSource, known: dict[str, Any]) -> Dropped:
-    """Drop every batch that is not released, enter what this database has forgotten, and announce from now on."""
-    lost = lose(connection, store, source, known)
-    return settle(connection, store, known, lost)
+    table = schema.batches
+    filling = sa.select(table.c.shelf, table.c.batch).where(table.c.full_at.is_(None))
+    unlikely = {tuple(row) for row in connection.execute(filling)} & set(
+        pending
+    )  # announced as full, and not full here
+    return State(behind or bool(unlikely), fresh, pending, known)
 
 
 def lose(connection: Connection, store: Store, source: NoiseSource, known: dict[str, Any]) -> dict[int, Dropped]:
-    """What ``drop`` does to each shelf; undone if the transaction is."""
+    """Drop every batch that is not released, and enter what this database has forgotten: what each shelf loses."""
     marks: Progress = known.get("shelves", {})
     _bring_back(connection, store, marks)
     rows = connection.execute(sa.select(schema.shelves).order_by(schema.shelves.c.shelf)).mappings().all()
@@ -248,10 +246,3 @@ def _cost(learner: Learner | None, rho: float, batch: int, source: NoiseSource) 
         return (gaussian("release", sensitivity=1.0, noise=reach, batch=batch, assumption=source.assumption),)
     frozen = learner.open(batch, 1, source)
     return batch_pair.events(frozen.theta.size, batch=batch, scales=frozen.scales, source=source)
-
-
-def _waiting(connection: Connection) -> Waiting:
-    """The batches that are not released; whether they are full."""
-    table = schema.batches
-    query = sa.select(table.c.shelf, table.c.batch, table.c.full_at)
-    return {(row.shelf, row.batch): row.full_at is not None for row in connection.execute(query)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.accounting import Promise, together
+from quietshelf.accounting import together
 from quietshelf.release.noise import NoiseSource
 from quietshelf.service import epochs, in_use, learning, queries, restore, schema
 from quietshelf.service.restore import Dropped
@@ -82,10 +82,6 @@ class Plan:
     rho: float
     shelves: tuple[ShelfCost, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for ``--json``."""
-        return asdict(self)
-
 
 @contextmanager
 def sole_use(settings: Settings) -> Iterator[None]:
@@ -104,13 +100,11 @@ def plan(settings: Settings, source: NoiseSource) -> Plan:
     """What a restore would cost; nothing is changed. The caller has sole use."""
     if made(settings.url):
         with _opened(settings) as store:
-            store.migrate()
             return _rehearsed(store, source)
     with TemporaryDirectory(prefix="quietshelf-restore-") as folder:
         shutil.copy(Path(settings.secrets) / EPOCH, folder)
         elsewhere = replace(settings, database=f"sqlite:///{folder}/lost.db", secrets=folder)
         with _opened(elsewhere, make=True) as store:
-            store.migrate()
             return _rehearsed(store, source)
 
 
@@ -138,9 +132,9 @@ def _opened(settings: Settings, *, make: bool = False) -> Iterator[Store]:
 
 
 def _rehearsed(store: Store, source: NoiseSource) -> Plan:
+    store.migrate()
     with store.rehearse() as connection:
-        found, _ = _restored(connection, store, source, _known(connection, store))
-    return found
+        return _restored(connection, store, source, _known(connection, store))[0]
 
 
 def _restored(
@@ -164,15 +158,8 @@ def _restored(
         )
         for row in queries.shelf_rows(connection)
     )
-    found = Plan(
-        reason=reason,
-        visitors=sum(each.visitors for each in costs),
-        lost_releases=sum(each.lost_releases for each in costs),
-        rho_before=rho_before,
-        rho=rho,
-        shelves=costs,
-    )
-    return found, lost
+    total = {name: sum(getattr(each, name) for each in costs) for name in ("visitors", "lost_releases")}
+    return Plan(reason=reason, **total, rho_before=rho_before, rho=rho, shelves=costs), lost
 
 
 def _reason(connection: Connection, store: Store) -> str:
@@ -201,12 +188,9 @@ def _known(connection: Connection, store: Store) -> dict[str, Any]:
 def _promises(connection: Connection) -> tuple[dict[int, Promised], float]:
     """What each shelf promises by its ledger, and what all of them do together."""
     ledgers = {row["shelf"]: queries.ledger_of(connection, row) for row in queries.shelf_rows(connection)}
-    found = {shelf: ledger.promise(delta=DELTA) for shelf, ledger in ledgers.items()}
-    return {shelf: _promised(each) for shelf, each in found.items()}, together(*ledgers.values())
-
-
-def _promised(found: Promise) -> Promised:
-    return Promised(unit=found.unit, rho=found.rho, words=found.words)
+    made_of = {shelf: ledger.promise(delta=DELTA) for shelf, ledger in ledgers.items()}
+    found = {shelf: Promised(unit=each.unit, rho=each.rho, words=each.words) for shelf, each in made_of.items()}
+    return found, together(*ledgers.values())
 
 
 def _dearest(connection: Connection, shelf: int, first: int) -> float:
