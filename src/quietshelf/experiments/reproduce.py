@@ -13,11 +13,23 @@ import numpy as np
 from quietshelf.experiments.checking import check
 from quietshelf.experiments.claims import Outcome, judge
 from quietshelf.experiments.engine import Local, Runner, run_study
+from quietshelf.experiments.gauntlet import KIND as MERITS
+from quietshelf.experiments.gauntlet import glance, merit_table, world_merits
 from quietshelf.experiments.store import Store, column
 from quietshelf.experiments.study import Study, read_study
 from quietshelf.experiments.summary import section
 from quietshelf.loop.pool import Progress
-from quietshelf.report import Plotted, Section, Series, draw, plotted, write_csv, write_page
+from quietshelf.report import (
+    Section,
+    Series,
+    Table,
+    draw,
+    draw_glance,
+    plotted,
+    write_csv,
+    write_glance_csv,
+    write_page,
+)
 from quietshelf.types import require
 
 if TYPE_CHECKING:
@@ -81,9 +93,8 @@ def reproduce(
     run_study(store, runner or Local(), progress)
     series = series_of(study, store.read())
     outcomes = tuple(outcome for claim in study.claims for outcome in judge(claim, series))
-    figures = [plotted(figure, series) for figure in study.figures]
-    drawn = _draw(figures, folder)
-    made = section(study, series, outcomes, drawn, manifest=store.manifest, command=command)
+    drawn, tables = _draw(study, series, folder)
+    made = section(study, series, outcomes, drawn, tables=tables, manifest=store.manifest, command=command)
     result = Reproduced(study, folder, outcomes, made)
     write_page(result.page, f"Quietshelf: {study.title}", [made])
     return result
@@ -121,10 +132,19 @@ def series_of(study: Study, table: pa.Table) -> list[Series]:
     return found
 
 
-def _draw(figures: Sequence[Plotted], folder: Path) -> list[tuple[Path, str]]:
-    drawn = []
-    for figure in figures:
-        svg, _ = draw(figure, folder / "figures")
-        drawn.append((svg, figure.title))
-    write_csv(figures, folder / "plotted.csv")
-    return drawn
+def _draw(study: Study, series: Sequence[Series], folder: Path) -> tuple[list[tuple[Path, str]], list[Table]]:
+    """The figures of a study with their titles, and the tables that belong to them; in the study's order."""
+    drawn, tables, curves = [], [], []
+    for figure in study.figures:
+        if figure.get("kind") == MERITS:
+            worlds = world_merits(study, series, figure)
+            seen = glance(worlds, figure)
+            svg, _ = draw_glance(seen, folder / "figures")
+            write_glance_csv(seen, folder / f"{figure['name']}.csv")
+            tables.append(merit_table(worlds, figure))
+        else:
+            curves.append(plotted(figure, series))
+            svg, _ = draw(curves[-1], folder / "figures")
+        drawn.append((svg, figure["title"]))
+    write_csv(curves, folder / "plotted.csv")
+    return drawn, tables
