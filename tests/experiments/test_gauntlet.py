@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.experiments.test_engine import InProcess
 from quietshelf.environments import Shop
 from quietshelf.experiments import Study, reproduce, study_named
 from quietshelf.experiments.checking import check
-from quietshelf.experiments.gauntlet import glance, overall, release_time, world_merits
+from quietshelf.experiments.gauntlet import as_data, glance, in_words, overall, release_time, world_merits
 from quietshelf.experiments.worlds import make_world
 from quietshelf.loop import Setting, contestant
 from quietshelf.report import Series
@@ -142,6 +143,11 @@ def test_figures_of_all_worlds_are_put_together(study: Study) -> None:
         assert together[rho].multiple == pytest.approx(multiple)
         assert together[rho].worst_high == pytest.approx(high)
         assert (together[rho].stuck, together[rho].worse) == (runs if rho < 1 else 0, runs if rho < 0.5 else 0)
+    assert in_words(worlds)[2].startswith("ρ = 1: ×5.00 what is lost without privacy")
+    plain = json.loads(json.dumps(as_data(worlds)))["merits"]
+    assert plain["overall"]["1.0"]["multiple"] == pytest.approx(5)
+    assert plain["worlds"][0]["merits"]["5.0"]["share"]["mean"] == pytest.approx(0.1)
+    assert (in_words([]), as_data([])) == ([], {})
     seen = glance(worlds, figure)
     assert seen.heads == ("no privacy", "ρ = 0.1", "ρ = 0.5", "ρ = 1", "ρ = 5")
     assert seen.rows[0].cells[0].text == "4.0 %"

@@ -14,6 +14,7 @@ from quietshelf.cli.console import Json, Workers, out, processes, progress, say,
 from quietshelf.experiments import PAPER, Reproduced, names, study_named, write_all
 from quietshelf.experiments import reproduce as run
 from quietshelf.experiments.engine import Cluster, Local
+from quietshelf.experiments.gauntlet import as_data, in_words
 from quietshelf.experiments.study import SEEDS
 from quietshelf.types import require
 
@@ -81,7 +82,12 @@ def reproduce(
 def _print(results: list[Reproduced], *, as_json: bool) -> None:
     if as_json:
         found = [
-            {"study": result.study.name, "folder": str(result.folder), "claims": [asdict(o) for o in result.outcomes]}
+            {
+                "study": result.study.name,
+                "folder": str(result.folder),
+                "claims": [asdict(o) for o in result.outcomes],
+                **as_data(result.merits),
+            }
             for result in results
         ]
         typer.echo(strict_json(found))
@@ -98,6 +104,8 @@ def _print(results: list[Reproduced], *, as_json: bool) -> None:
             )
         for says in result.untested:
             out.print(f" - not tested {says}: {UNTESTED}", markup=False, soft_wrap=True)
+        for line in in_words(result.merits):
+            out.print(f" {line}", markup=False, soft_wrap=True)
 
 
 def _folder(name: str, given: Mapping[str, object]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from quietshelf.experiments.contestants import options_of
@@ -31,13 +31,15 @@ class WorldMerits:
         note: Its sizes.
         floor: The best policy without privacy, as the study names it.
         floor_share: What that one lost, as a share of what random offers did.
-        merits: Of the contestants, by the setting that tells them apart.
+        setting: What tells the contestants apart.
+        merits: Of the contestants, by its values.
     """
 
     name: str
     note: str
     floor: str
     floor_share: Spread
+    setting: str
     merits: Mapping[Any, Merit]
 
 
@@ -130,6 +132,26 @@ def glance(worlds: Sequence[WorldMerits], figure: Mapping[str, Any]) -> Glance:
     return Glance(figure["name"], figure["title"], heads, tuple(rows), tuple((name, tuple(of)) for name, of in foot))
 
 
+def in_words(worlds: Sequence[WorldMerits]) -> list[str]:
+    """All worlds together, a line for each contestant."""
+    lines = []
+    for key, each in (overall(worlds) if worlds else {}).items():
+        lost = f"×{each.multiple:.2f} what is lost without privacy (geometric mean of {len(worlds)} worlds)"
+        high = f"worst 90 % quantile {_percent(each.worst_high)} of random"
+        worse = f"{each.worse} worse than random in some tenth ({each.worse_later} after release {RELEASES})"
+        stuck = f"{each.stuck} of {each.runs} runs stuck"
+        lines.append(f"{words(worlds[0].setting, key)}: {lost}, {high}, {stuck}, {worse}")
+    return lines
+
+
+def as_data(worlds: Sequence[WorldMerits]) -> dict[str, Any]:
+    """All figures as plain data, under the key ``merits``; nothing for studies without."""
+    if not worlds:
+        return {}
+    together = {str(key): asdict(each) for key, each in overall(worlds).items()}
+    return {"merits": {"overall": together, "worlds": [_plain(world) for world in worlds]}}
+
+
 def merit_table(worlds: Sequence[WorldMerits], figure: Mapping[str, Any]) -> Table:
     """Every figure of every world."""
     head = ("world", "who", "mean, median, 90 % quantile: % of random", "the same: multiple of no privacy", "stuck",
@@ -161,8 +183,17 @@ def _of_world(cells: Sequence[Cell], series: Sequence[Series], figure: Mapping[s
         note=f"{_buyers(random)}d {world.dim}, N {world.items:,}, K {world.capacity}, T {horizon:,}",
         floor=floor["policy"],
         floor_share=Spread.of(shares(floor.regret, random.regret)),
+        setting=key,
         merits={value: of(one) for value in values_of(judged, key) for one in matching(judged, {key: value})},
     )
+
+
+def _plain(world: WorldMerits) -> dict[str, Any]:
+    merits = {
+        str(key): {**asdict(each), "share": each.share._asdict(), "multiple": each.multiple._asdict()}
+        for key, each in world.merits.items()
+    }
+    return {"world": world.name, "floor": world.floor, "floor_share": world.floor_share._asdict(), "merits": merits}
 
 
 def _buyers(one: Series) -> str:

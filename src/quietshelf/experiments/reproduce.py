@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from quietshelf.experiments.checking import check
 from quietshelf.experiments.claims import Outcome, judge
 from quietshelf.experiments.engine import Local, Runner, run_study
 from quietshelf.experiments.gauntlet import KIND as MERITS
-from quietshelf.experiments.gauntlet import glance, merit_table, world_merits
+from quietshelf.experiments.gauntlet import WorldMerits, glance, merit_table, world_merits
 from quietshelf.experiments.store import Store, column
 from quietshelf.experiments.study import Study, read_study
 from quietshelf.experiments.summary import section
@@ -22,7 +22,6 @@ from quietshelf.loop.pool import Progress
 from quietshelf.report import (
     Section,
     Series,
-    Table,
     draw,
     draw_glance,
     plotted,
@@ -48,6 +47,7 @@ class Reproduced:
     folder: Path
     outcomes: tuple[Outcome, ...]
     section: Section
+    merits: tuple[WorldMerits, ...] = ()
 
     @property
     def untested(self) -> tuple[str, ...]:
@@ -93,9 +93,11 @@ def reproduce(
     run_study(store, runner or Local(), progress)
     series = series_of(study, store.read())
     outcomes = tuple(outcome for claim in study.claims for outcome in judge(claim, series))
-    drawn, tables = _draw(study, series, folder)
+    merits = {each["name"]: world_merits(study, series, each) for each in study.figures if each.get("kind") == MERITS}
+    tables = [merit_table(merits[each["name"]], each) for each in study.figures if each["name"] in merits]
+    drawn = _draw(study.figures, series, merits, folder)
     made = section(study, series, outcomes, drawn, tables=tables, manifest=store.manifest, command=command)
-    result = Reproduced(study, folder, outcomes, made)
+    result = Reproduced(study, folder, outcomes, made, tuple(world for worlds in merits.values() for world in worlds))
     write_page(result.page, f"Quietshelf: {study.title}", [made])
     return result
 
@@ -132,19 +134,22 @@ def series_of(study: Study, table: pa.Table) -> list[Series]:
     return found
 
 
-def _draw(study: Study, series: Sequence[Series], folder: Path) -> tuple[list[tuple[Path, str]], list[Table]]:
-    """The figures of a study with their titles, and the tables that belong to them; in the study's order."""
-    drawn, tables, curves = [], [], []
-    for figure in study.figures:
-        if figure.get("kind") == MERITS:
-            worlds = world_merits(study, series, figure)
-            seen = glance(worlds, figure)
+def _draw(
+    figures: Sequence[Mapping[str, Any]],
+    series: Sequence[Series],
+    merits: Mapping[str, Sequence[WorldMerits]],
+    folder: Path,
+) -> list[tuple[Path, str]]:
+    """The figures of a study, with their titles; the numbers they show go to CSV files beside them."""
+    drawn, curves = [], []
+    for figure in figures:
+        if figure["name"] in merits:
+            seen = glance(merits[figure["name"]], figure)
             svg, _ = draw_glance(seen, folder / "figures")
             write_glance_csv(seen, folder / f"{figure['name']}.csv")
-            tables.append(merit_table(worlds, figure))
         else:
             curves.append(plotted(figure, series))
             svg, _ = draw(curves[-1], folder / "figures")
         drawn.append((svg, figure["title"]))
     write_csv(curves, folder / "plotted.csv")
-    return drawn, tables
+    return drawn

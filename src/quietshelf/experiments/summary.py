@@ -31,7 +31,8 @@ def section(
     command: str,
 ) -> Section:
     """Everything the page says of a study."""
-    size = f"{study.replicates} replicates of {study.horizon:,} visitors, seed {study.seed}."
+    own = " (some worlds have a number of their own)" if any("horizon" in world for world in study.worlds) else ""
+    size = f"{study.replicates} replicates of {study.horizon:,} visitors{own}, seed {study.seed}."
     claims = [claims_table(outcomes)] if outcomes else []
     return Section(
         title=study.title,

@@ -14,7 +14,7 @@ FORMATS = ("svg", "png")
 STUCK, WORSE = "■", "▼"
 HIGHEST = 20.0
 """Multiples from here on have the strongest colour."""
-PALE = 0.72
+PALE = 0.58
 """The share of the colour map that is pale enough for black letters."""
 NAMES, ROW, COLUMN = 2.9, 0.37, 1.62
 """Inches: the width of the names, the height of a row, the width of a column."""
