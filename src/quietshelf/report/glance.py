@@ -6,6 +6,7 @@ import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from quietshelf.report.style import figures
@@ -22,6 +23,15 @@ MIDDLE, EDGE = 0.39, 0.97
 """Where in a cell texts are centred, and where marks end."""
 FOOT = 0.68
 """The height of a line of the foot, in rows."""
+LETTERS = 13.5
+"""Letters of the legend in an inch."""
+LEGEND = (
+    "Large: regret as a share of that of random offers, mean over runs. Small: × how many times as much as without "
+    "privacy (the darker, the more), and the 90 % quantile over runs of the share.",
+    f"{STUCK} runs that are stuck: their later half loses more than a quarter of random's. "
+    f"{WORSE} runs that are worse than random in one of ten equal parts.",
+    "(!) More than 5 % is lost without privacy: too short a run to judge.",
+)
 
 
 @dataclass(frozen=True)
@@ -75,11 +85,11 @@ def draw_glance(glance: Glance, folder: Path) -> list[Path]:
     """Write ``folder/NAME.svg`` and ``.png``."""
     paths = [folder / f"{glance.name}.{suffix}" for suffix in FORMATS]
     lines = len(glance.rows) + FOOT * len(glance.foot)
-    size = (NAMES + COLUMN * len(glance.heads) + 0.2, ROW * (lines + 4.0))
+    size = (NAMES + COLUMN * len(glance.heads) + 0.2, ROW * (lines + 4.4))
     with figures(paths, size=size) as (canvas, grid):
         axes = grid[0][0]
         axes.set_xlim(-NAMES / COLUMN, len(glance.heads))
-        axes.set_ylim(lines + 2.0, -0.8)
+        axes.set_ylim(lines + 2.4, -0.8)
         axes.axis("off")
         canvas.suptitle(glance.title)
         for place, head in enumerate(glance.heads):
@@ -124,16 +134,9 @@ def _foot(axes: Any, glance: Glance) -> None:
         axes.text(-0.08, first + FOOT * (number + 0.5), name, ha="right", va="center", fontsize=9.5)
         for place, text in enumerate(texts):
             axes.text(place + MIDDLE, first + FOOT * (number + 0.5), text, ha="center", va="center", fontsize=9.5)
-    legend = (
-        "Large: regret as a share of that of random offers, mean over runs. Small: × how many times as much as without "
-        "privacy (the darker, the more),\nand the 90 % quantile over runs of the share.  "
-        f"{STUCK} runs that are stuck: their later half loses more than a quarter of random's.\n"
-        f"{WORSE} runs that are worse than random in one of ten equal parts.  "
-        "(!) more than 5 % is lost without privacy: too short a run to judge."
-    )
-    axes.text(
-        -NAMES / COLUMN, first + FOOT * len(glance.foot) + 0.9, legend, ha="left", va="center", fontsize=8, color="0.2"
-    )
+    below, width = first + FOOT * len(glance.foot) + 0.3, int(LETTERS * (NAMES + COLUMN * len(glance.heads)))
+    legend = "\n".join(line for meaning in LEGEND for line in wrap(meaning, width))
+    axes.text(-NAMES / COLUMN, below, legend, ha="left", va="top", fontsize=8, color="0.2", in_layout=False)
 
 
 def _colour(tone: float) -> Any:
