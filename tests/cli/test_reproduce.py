@@ -87,3 +87,23 @@ def test_full_is_refused_where_a_study_has_one_length() -> None:
         done = command("reproduce", name, "--full")
         assert (done.returncode, f"study='{name}'" in done.stderr) == (2, True)
         assert "--full is for expedia" in done.stderr
+
+
+def test_seeds_for_tuning_and_missing_data_have_folders_of_their_own(tmp_path: Path) -> None:
+    """What is reported and what is tuned on never mix; a world whose file is not there is named and left out."""
+    path = tmp_path / "tiny.toml"
+    hotels = '\n[[worlds]]\nname = "hotels"\nkind = "hotels"\ndata = "nowhere.npz"\noptional = true\ncapacity = 2\n'
+    text = STUDY.replace("seed = 1", "seed = 1\ntuning_seed = 2").replace("[[worlds]]", '[[worlds]]\nname = "shop"', 1)
+    path.write_text(text + hotels, encoding="utf-8")
+    arguments = ("reproduce", str(path), "--out", str(tmp_path), "--workers", "1")
+    for more, folder in (((), "tiny-without-1"), (("--seeds", "tuning"), "tiny-seeds-tuning-without-1")):
+        done = command(*arguments, *more)
+        assert done.returncode == 0, done.stderr
+        assert "left out: hotels: it needs a file of searches" in " ".join(done.stderr.split())
+        assert (tmp_path / folder / "report.html").is_file()
+    manifests = [json.loads(file.read_text(encoding="utf-8")) for file in tmp_path.glob("tiny-*/manifest.json")]
+    assert {manifest["seed"] for manifest in manifests} == {1, 2}
+    page = (tmp_path / "tiny-seeds-tuning-without-1" / "report.html").read_text(encoding="utf-8")
+    assert "--seeds tuning" in page
+    refused = command("reproduce", "dimension", "--seeds", "tuning")
+    assert (refused.returncode, "tuning_seed" in refused.stderr) == (2, True)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence
 
-from quietshelf.environments import Synthetic
+from quietshelf.environments import Shop, Synthetic
+from quietshelf.environments.shop import FEATURES, REVENUES
 from quietshelf.policies import Uniform
 from quietshelf.types import NOTHING, Context, Environment, FloatArray, IntArray, Release
 
@@ -33,7 +34,7 @@ def revenue_of(utility: FloatArray, revenue: FloatArray, items: list[int]) -> fl
 class EnvironmentContract:
     """The suite, for worlds with few enough items to try every assortment."""
 
-    world: Synthetic
+    world: Synthetic | Shop
 
     def open(self, seeds: list[SeedSequence]) -> Environment:
         return self.world.open(seeds)
@@ -87,7 +88,7 @@ class EnvironmentContract:
             np.testing.assert_array_equal(quiet.regret(one, items), busy.regret(other, items))
 
     def test_regret_equals_enumeration(self) -> None:
-        """Best of all subsets less what was shown, both summed item by item; at least zero, and zero at the best."""
+        """Best of all allowed subsets less what was shown, summed item by item; at least zero, and zero at the best."""
         environment, rng = self.world.open(SeedSequence(9).spawn(3)), np.random.default_rng(10)
         sizes = range(self.world.capacity + 1)
         subsets = [list(s) for k in sizes for s in combinations(range(self.world.items), k)]
@@ -99,11 +100,13 @@ class EnvironmentContract:
             regret = environment.regret(context, items)
             assert (regret >= 0).all()
             for k in range(3):
-                values = [revenue_of(utility[k], context.revenue[k], subset) for subset in subsets]
-                value = revenue_of(utility[k], context.revenue[k], items[k].tolist())
+                stock = np.ones(self.world.items, dtype=bool) if context.available is None else context.available[k]
+                allowed = [subset for subset in subsets if stock[subset].all()]
+                values = [revenue_of(utility[k], context.revenue[k], subset) for subset in allowed]
+                value = revenue_of(utility[k], context.revenue[k], items[k][items[k] != NOTHING].tolist())
                 assert regret[k] == pytest.approx(max(values) - value, abs=1e-12)
                 best = np.full_like(items, NOTHING)
-                chosen = subsets[int(np.argmax(values))]
+                chosen = allowed[int(np.argmax(values))]
                 best[k, : len(chosen)] = chosen
                 assert environment.regret(context, best)[k] == 0
 
@@ -156,8 +159,55 @@ class TestDrifting(EnvironmentContract):
     world = Synthetic(items=6, capacity=3, dim=2, drift=0.3)
 
 
+class TestShop(EnvironmentContract):
+    """Features drawn for each visitor, correlated."""
+
+    world = Shop(items=6, capacity=3, conversion_rate=0.3, item_dim=2, per_visitor=True, correlation=0.5)
+
+
+class TestSoldOut(EnvironmentContract):
+    """Visitor and item features, unequal revenues; not everything is available."""
+
+    world = Shop(
+        items=6, capacity=2, conversion_rate=0.1, item_dim=2, visitor_dim=1, revenue="uniform", availability=0.8
+    )
+
+
+class TestCategories(EnvironmentContract):
+    """Rare levels and heavy-tailed prices."""
+
+    world = Shop(items=6, capacity=3, conversion_rate=0.3, features="categories", levels=3)
+
+
+class TestIds(EnvironmentContract):
+    """One-hot items, tastes that change."""
+
+    world = Shop(items=6, capacity=3, conversion_rate=0.3, features="ids", half_life=10)
+
+    def test_equal_seeds_give_equal_worlds_and_others_differ(self) -> None:
+        """Items are the same in every world: tastes tell worlds apart."""
+        first, again, other = (self.world.open(SeedSequence(seed).spawn(3)).theta for seed in (3, 3, 4))
+        np.testing.assert_array_equal(first, again)
+        assert (first != other).any()
+
+
+class TestMixed(EnvironmentContract):
+    """Visitors of several kinds."""
+
+    world = Shop(items=6, capacity=2, conversion_rate=0.3, item_dim=2, per_visitor=True, mixing=1.0)
+
+    def test_regret_equals_enumeration(self) -> None:
+        """It needs the tastes of every class: tests/environments/test_shop.py."""
+
+
 def test_every_kind_of_world_is_in_the_contract() -> None:
     """Each law of contexts, features, revenue and theta is inherited by at least one suite above."""
     worlds = [suite.world for suite in (TestAsPrinted, TestClipped, TestFixed, TestDrifting)]
     seen = set(chain.from_iterable((w.contexts, w.revenue, w.fixed, w.drift > 0) for w in worlds))
     assert seen == {"normal", "clipped", "equal", "uniform", True, False}
+    shops = [suite.world for suite in (TestShop, TestSoldOut, TestCategories, TestIds, TestMixed)]
+    assert {shop.features for shop in shops} == set(FEATURES)
+    for key in ("visitor_dim", "per_visitor", "correlation", "mixing", "half_life"):
+        assert {bool(getattr(shop, key)) for shop in shops} == {True, False}
+    assert {shop.revenue for shop in shops} == set(REVENUES)
+    assert {shop.availability < 1 for shop in shops} == {True, False}

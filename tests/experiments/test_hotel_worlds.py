@@ -22,7 +22,7 @@ from quietshelf.loop.named import declared_curvature
 def test_worlds_are_synthetic_unless_they_say_otherwise() -> None:
     """The kind decides; an unknown one is named."""
     assert make_world({"items": 6, "capacity": 2}) == Synthetic(items=6, capacity=2)
-    with pytest.raises(ValueError, match="kind must be one of synthetic, hotels, got kind='moon'"):
+    with pytest.raises(ValueError, match="kind must be one of synthetic, shop, hotels, got kind='moon'"):
         make_world({"kind": "moon"})
 
 

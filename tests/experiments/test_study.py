@@ -22,10 +22,10 @@ def of(study: Study, policy: str, *keys: str) -> set[tuple[object, ...]]:
 
 
 def test_package_has_its_studies() -> None:
-    """The paper's four figures come first; its hotels, its theory and the price of privacy follow."""
+    """The paper's four figures come first; its hotels, its theory and ours follow."""
     assert PAPER == ("privacy-level", "dimension", "assortment-size", "benchmark")
     hotels = {"expedia", "expedia-full", "expedia-once", "hotels"}
-    assert set(names()) == {*PAPER, *hotels, "theory", "price-of-privacy"}
+    assert set(names()) == {*PAPER, *hotels, "theory", "price-of-privacy", "gauntlet"}
 
 
 @pytest.mark.parametrize("name", PAPER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,8 @@ from quietshelf.cli.console import Json, Workers, out, processes, progress, say,
 from quietshelf.experiments import PAPER, Reproduced, names, study_named, write_all
 from quietshelf.experiments import reproduce as run
 from quietshelf.experiments.engine import Cluster, Local
+from quietshelf.experiments.gauntlet import as_data, in_words
+from quietshelf.experiments.study import SEEDS
 from quietshelf.types import require
 
 QUICK = {"horizon": 1000, "replicates": 4}
@@ -28,11 +31,17 @@ def reproduce(
     replicates: Annotated[int | None, typer.Option(help="Independent worlds, in place of the study's own.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Visitors, in place of the study's own.")] = None,
     seed: Annotated[int | None, typer.Option(help="In place of the study's own; equal seeds give equal rows.")] = None,
+    seeds: Annotated[
+        str, typer.Option(help="report, or tuning: other runs, to choose settings on, for studies that have them.")
+    ] = SEEDS[0],
     full: Annotated[bool, typer.Option("--full", help="The paper's own length, for expedia.")] = False,
     data: Annotated[
         Path | None, typer.Option(help="File of searches, for the studies of hotels: see `quietshelf expedia`.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version: 4 replicates of 1,000 visitors.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A small version, for a look: 4 replicates of 1,000 visitors, or in proportion."),
+    ] = False,
     workers: Workers = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://HOST:PORT.")] = None,
     as_json: Json = False,
@@ -40,24 +49,30 @@ def reproduce(
     """Run a study, test its claims on the rows, draw its figures and write report.html. What is done is not done again.
 
     Example: quietshelf reproduce privacy-level --quick
+
+    Example: quietshelf reproduce gauntlet --seeds tuning
     """
     size = {"horizon": horizon, "replicates": replicates}
     if quick:
         size = {key: QUICK[key] if value is None else value for key, value in size.items()}
     wanted = (_longer(name),) if full else PAPER if name == "all" else (name,)
-    studies = [study_named(each).with_data(data).reduced(**size, seed=seed) for each in wanted]
+    studies = [study_named(each).with_seeds(seeds).with_data(data).reduced(**size, seed=seed) for each in wanted]
     runner = Cluster(cluster) if cluster else Local(processes(workers))
     results = []
-    for study in studies:
-        again = _again(name if name.endswith(".toml") else study.name, data, size, seed)
-        where = folder / _folder(study.name, size, seed)
+    given = {**size, "seed": seed, "seeds": None if seeds == SEEDS[0] else seeds}
+    for whole in studies:
+        study, missing = whole.without_missing()
+        for world in missing:
+            say(f"left out: {world}: it needs a file of searches, --data FILE, or the folder named by QUIETSHELF_DATA")
+        again = _again(name if name.endswith(".toml") else study.name, {"data": data, **given})
+        where = folder / _folder(study.name, {**given, "without": len(missing) or None})
         kept = f"What is finished is kept in {where}: the same command goes on from there."
         with progress(study.name, unit="rounds", kept=kept) as moved:
             results.append(run(study, where, runner=runner, progress=moved, command=again))
     _print(results, as_json=as_json)
     pages = [result.page for result in results]
     if name == "all":
-        pages.append(write_all(results, folder / f"{_folder('report', size, seed)}.html"))
+        pages.append(write_all(results, folder / f"{_folder('report', given)}.html"))
     for page in pages:
         say(f"written: {page}")
     if quick:
@@ -67,7 +82,12 @@ def reproduce(
 def _print(results: list[Reproduced], *, as_json: bool) -> None:
     if as_json:
         found = [
-            {"study": result.study.name, "folder": str(result.folder), "claims": [asdict(o) for o in result.outcomes]}
+            {
+                "study": result.study.name,
+                "folder": str(result.folder),
+                "claims": [asdict(o) for o in result.outcomes],
+                **as_data(result.merits),
+            }
             for result in results
         ]
         typer.echo(strict_json(found))
@@ -84,17 +104,17 @@ def _print(results: list[Reproduced], *, as_json: bool) -> None:
             )
         for says in result.untested:
             out.print(f" - not tested {says}: {UNTESTED}", markup=False, soft_wrap=True)
+        for line in in_words(result.merits):
+            out.print(f" {line}", markup=False, soft_wrap=True)
 
 
-def _folder(name: str, size: dict[str, int | None], seed: int | None) -> str:
-    """Another size has another folder, so that it never mixes with the study's own."""
-    given = {**size, "seed": seed}
+def _folder(name: str, given: Mapping[str, object]) -> str:
+    """Another size, other seeds or fewer worlds have another folder, so that they never mix with the study's own."""
     return "-".join([name, *(f"{key}-{value}" for key, value in given.items() if value is not None)])
 
 
-def _again(name: str, data: Path | None, size: dict[str, int | None], seed: int | None) -> str:
+def _again(name: str, given: Mapping[str, object]) -> str:
     """The command that makes the same rows."""
-    given = {"data": data, **size, "seed": seed}
     words = [
         shlex.quote(f"{word}") for key, value in given.items() if value is not None for word in (f"--{key}", value)
     ]

@@ -2,6 +2,7 @@
 
 from quietshelf.environments.expedia import Hotels
 from quietshelf.environments.logit import LogitRound
+from quietshelf.environments.shop import Shop
 from quietshelf.environments.synthetic import Synthetic
 
-__all__ = ["Hotels", "LogitRound", "Synthetic"]
+__all__ = ["Hotels", "LogitRound", "Shop", "Synthetic"]

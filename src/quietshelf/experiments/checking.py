@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.environments import Synthetic
+from quietshelf.environments import Shop, Synthetic
 from quietshelf.environments.expedia import fitted
 from quietshelf.experiments.claims import KEYS as CLAIM_KEYS
 from quietshelf.experiments.claims import OPTIONAL as CLAIM_OPTIONAL
 from quietshelf.experiments.claims import TRENDS
 from quietshelf.experiments.contestants import make
+from quietshelf.experiments.gauntlet import KEYS as MERIT_KEYS
+from quietshelf.experiments.gauntlet import KIND as MERITS
+from quietshelf.experiments.gauntlet import floors
 from quietshelf.experiments.study import Study
 from quietshelf.experiments.watch import MEASURES
 from quietshelf.experiments.worlds import KINDS, make_world
@@ -25,9 +28,10 @@ from quietshelf.report.series import Series, matching, values_of
 from quietshelf.types import one_of, require
 
 Settings = Mapping[str, Any]
-OF_A_WORLD = ("name", "horizon", "kind")
+OF_A_WORLD = ("name", "horizon", "kind", "optional")
 WORLD_KEYS = {
     "synthetic": tuple(field.name for field in fields(Synthetic)),
+    "shop": tuple(field.name for field in fields(Shop)),
     "hotels": ("data", "fit_ridge", *sorted({*inspect.signature(fitted).parameters} - {"searches", "ridge"})),
 }
 
@@ -93,7 +97,10 @@ def _check_claim(claim: Settings, series: Sequence[Series], *, watch: bool) -> N
 
 def _check_figure(figure: Settings, series: Sequence[Series]) -> None:
     kind = figure.get("kind", "curves")
-    one_of("kind", kind, FIGURE_KINDS)
+    one_of("kind", kind, (*FIGURE_KINDS, MERITS))
+    if kind == MERITS:
+        _check_merits(figure, series)
+        return
     _keys(figure, known=FIGURE_KEYS, needed=("name", "title", "lines", *(("x",) if kind == "final" else ())))
     chosen = _chosen(series, figure.get("where", {}), "where")
     _settings(chosen, figure["lines"], "lines")
@@ -102,6 +109,18 @@ def _check_figure(figure: Settings, series: Sequence[Series]) -> None:
             _settings(chosen, [figure[key]], key)
     for policy in figure.get("floor", ()):
         _chosen(series, {"policy": policy}, "floor")
+
+
+def _check_merits(figure: Settings, series: Sequence[Series]) -> None:
+    _keys(figure, known=MERIT_KEYS, needed=MERIT_KEYS)
+    _settings(_chosen(series, figure["where"], "where"), [figure["columns"]], "columns")
+    for world in values_of(series, "world"):
+        require(world is not None, "merits need worlds with names", world=world)
+        here = matching(series, {"world": world})
+        _chosen(here, figure["where"], "where")
+        _chosen(here, {"policy": figure["random"]}, "random")
+        rest = [one["policy"] for one in floors(here, figure)]
+        require(len(rest) == 1, f"{world!r} must have one policy that is neither judged nor random", rest=rest)
 
 
 def _keys(given: Settings, *, known: Sequence[str], needed: Sequence[str]) -> None:

@@ -10,7 +10,9 @@ from quietshelf.loop.named import MAKERS, MakeDpmnl, contestant
 from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
 from quietshelf.types import one_of
 
-NOT_OPTIONS = ("policy", "worlds", "schedule")
+NOT_OPTIONS = ("policy", "worlds")
+PUBLIC_SCHEDULE = ("dpmnl", "dpmnl-eps-delta")
+"""Policies whose ``schedule`` is one of `SCHEDULES`; that of others is a setting of their own."""
 SCHEDULES = ("own", "equal")
 
 
@@ -27,9 +29,11 @@ def make(label: str, settings: Mapping[str, Any]) -> Contestant:
 
 def options_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What the curator is given."""
-    schedule = settings.get("schedule", "own")
-    one_of("schedule", schedule, SCHEDULES)
     options = {key: value for key, value in settings.items() if key not in NOT_OPTIONS}
+    if settings["policy"] not in PUBLIC_SCHEDULE:
+        return options
+    schedule = options.pop("schedule", "own")
+    one_of("schedule", schedule, SCHEDULES)
     return options if schedule == "own" else {**options, "trigger": "doubling"}
 
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quietshelf.experiments.checking import check
 from quietshelf.experiments.claims import Outcome, judge
 from quietshelf.experiments.engine import Local, Runner, run_study
+from quietshelf.experiments.gauntlet import KIND as MERITS
+from quietshelf.experiments.gauntlet import WorldMerits, glance, merit_table, world_merits
 from quietshelf.experiments.store import Store, column
 from quietshelf.experiments.study import Study, read_study
 from quietshelf.experiments.summary import section
 from quietshelf.loop.pool import Progress
-from quietshelf.report import Plotted, Section, Series, draw, plotted, write_csv, write_page
+from quietshelf.report import (
+    Section,
+    Series,
+    draw,
+    draw_glance,
+    plotted,
+    write_csv,
+    write_glance_csv,
+    write_page,
+)
 from quietshelf.types import require
 
 if TYPE_CHECKING:
@@ -36,6 +47,7 @@ class Reproduced:
     folder: Path
     outcomes: tuple[Outcome, ...]
     section: Section
+    merits: tuple[WorldMerits, ...] = ()
 
     @property
     def untested(self) -> tuple[str, ...]:
@@ -81,10 +93,11 @@ def reproduce(
     run_study(store, runner or Local(), progress)
     series = series_of(study, store.read())
     outcomes = tuple(outcome for claim in study.claims for outcome in judge(claim, series))
-    figures = [plotted(figure, series) for figure in study.figures]
-    drawn = _draw(figures, folder)
-    made = section(study, series, outcomes, drawn, manifest=store.manifest, command=command)
-    result = Reproduced(study, folder, outcomes, made)
+    merits = {each["name"]: world_merits(study, series, each) for each in study.figures if each.get("kind") == MERITS}
+    tables = [merit_table(merits[each["name"]], each) for each in study.figures if each["name"] in merits]
+    drawn = _draw(study.figures, series, merits, folder)
+    made = section(study, series, outcomes, drawn, tables=tables, manifest=store.manifest, command=command)
+    result = Reproduced(study, folder, outcomes, made, tuple(world for worlds in merits.values() for world in worlds))
     write_page(result.page, f"Quietshelf: {study.title}", [made])
     return result
 
@@ -121,10 +134,22 @@ def series_of(study: Study, table: pa.Table) -> list[Series]:
     return found
 
 
-def _draw(figures: Sequence[Plotted], folder: Path) -> list[tuple[Path, str]]:
-    drawn = []
+def _draw(
+    figures: Sequence[Mapping[str, Any]],
+    series: Sequence[Series],
+    merits: Mapping[str, Sequence[WorldMerits]],
+    folder: Path,
+) -> list[tuple[Path, str]]:
+    """The figures of a study, with their titles; the numbers they show go to CSV files beside them."""
+    drawn, curves = [], []
     for figure in figures:
-        svg, _ = draw(figure, folder / "figures")
-        drawn.append((svg, figure.title))
-    write_csv(figures, folder / "plotted.csv")
+        if figure["name"] in merits:
+            seen = glance(merits[figure["name"]], figure)
+            svg, _ = draw_glance(seen, folder / "figures")
+            write_glance_csv(seen, folder / f"{figure['name']}.csv")
+        else:
+            curves.append(plotted(figure, series))
+            svg, _ = draw(curves[-1], folder / "figures")
+        drawn.append((svg, figure["title"]))
+    write_csv(curves, folder / "plotted.csv")
     return drawn

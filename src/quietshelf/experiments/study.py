@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from quietshelf.experiments.units import Cell, Entry, Unit
-from quietshelf.experiments.worlds import make_world
-from quietshelf.types import require, whole
+from quietshelf.experiments.worlds import lacks_data, make_world
+from quietshelf.types import one_of, require, whole
 
 Settings = dict[str, Any]
 HEAD = ("title", "summary", "horizon", "replicates", "seed", "block", "together", "checkpoints", "watch")
+BESIDE = ("tuning_seed",)
+"""Keys that do not decide the rows."""
 TABLES = ("worlds", "policies", "claims", "figures")
 NEEDED = (*HEAD[:5], *TABLES[:2])
+SEEDS = ("report", "tuning")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class Study:
         block: Replicates that run side by side in one unit of work.
         together: The most contestants of one cell.
         checkpoints: How many times, evenly spread, rows are noted.
+        tuning_seed: In place of ``seed`` while settings are being chosen, so that what is reported was never tuned on.
         watch: Whether confidence, definiteness and refits are noted besides the regret.
         worlds: Settings of each world, lists resolved.
         policies: Settings of each contestant, lists resolved; ``worlds`` in them names those it takes part in.
@@ -57,6 +61,7 @@ class Study:
     together: int = 10
     checkpoints: int = 50
     watch: bool = False
+    tuning_seed: int | None = None
     worlds: tuple[Settings, ...]
     policies: tuple[Settings, ...]
     claims: tuple[Settings, ...] = ()
@@ -66,6 +71,8 @@ class Study:
         for key in ("horizon", "replicates", "block", "together", "checkpoints"):
             whole(key, getattr(self, key))
         whole("seed", self.seed, low=0)
+        rule = "tuning_seed must be a whole number other than seed"
+        require(self.tuning_seed is None or self.tuning_seed != self.seed, rule, tuning_seed=self.tuning_seed)
         require(bool(self.worlds) and bool(self.policies), "a study needs worlds and policies", study=self.name)
         both = {key for world in self.worlds for key in world} & {key for policy in self.policies for key in policy}
         require(not both, "a setting must belong to worlds or to policies, not to both", both=sorted(both))
@@ -88,6 +95,15 @@ class Study:
             claims=tuple(_scaled(claim, "after", min(share, Fraction(1))) for claim in self.claims),
         )
 
+    def with_seeds(self, name: str) -> Study:
+        """The same study on its seeds of that name: ``report`` or ``tuning``."""
+        one_of("seeds", name, SEEDS)
+        if name == "report":
+            return self
+        if self.tuning_seed is None:
+            raise ValueError(f"--seeds tuning is for studies with a tuning_seed, got study={self.name!r}")
+        return replace(self, seed=self.tuning_seed, tuning_seed=None)
+
     def with_data(self, path: Path | None) -> Study:
         """The same study on another file, in the worlds that read one."""
         if path is None:
@@ -95,6 +111,13 @@ class Study:
         return replace(
             self, worlds=tuple({**world, "data": str(path)} if "data" in world else world for world in self.worlds)
         )
+
+    def without_missing(self) -> tuple[Study, tuple[str, ...]]:
+        """The study without optional worlds whose file is not there, and their names; other worlds must have theirs."""
+        missing = tuple(world["name"] for world in self.worlds if world.get("optional") and lacks_data(world))
+        worlds = tuple(world for world in self.worlds if world.get("name") not in missing)
+        left = (_elsewhere(policy, missing) for policy in self.policies)
+        return replace(self, worlds=worlds, policies=tuple(policy for policy in left if policy is not None)), missing
 
     @property
     def config(self) -> Settings:
@@ -111,12 +134,11 @@ class Study:
         """Contestants that share a world, so many together."""
         found: list[Cell] = []
         for settings in self.worlds:
-            world = {key: value for key, value in settings.items() if key not in ("name", "horizon")}
             entries = [Entry(settings, policy) for policy in self.policies if _takes_part(policy, settings)]
             horizon = settings.get("horizon", self.horizon)
             for begin in range(0, len(entries), self.together):
                 group = tuple(entries[begin : begin + self.together])
-                found.append(Cell(len(found), make_world(world), group, horizon))
+                found.append(Cell(len(found), make_world(settings), group, horizon))
         return tuple(found)
 
     @property
@@ -138,10 +160,10 @@ def read_study(path: Path) -> Study:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"a study must be TOML, got {path}: {error}") from error
-    unknown, missing = sorted(set(raw) - {*HEAD, *TABLES}), [key for key in NEEDED if key not in raw]
-    require(not unknown, f"a study has the keys {', '.join((*HEAD, *TABLES))}", unknown=unknown)
+    unknown, missing = sorted(set(raw) - {*HEAD, *BESIDE, *TABLES}), [key for key in NEEDED if key not in raw]
+    require(not unknown, f"a study has the keys {', '.join((*HEAD, *BESIDE, *TABLES))}", unknown=unknown)
     require(not missing, f"a study needs {', '.join(NEEDED)}", missing=missing)
-    head: Settings = {key: raw[key] for key in HEAD if key in raw}
+    head: Settings = {key: raw[key] for key in (*HEAD, *BESIDE) if key in raw}
     worlds = tuple(_unique(world for table in raw["worlds"] for world in _grid(table)))
     policies = tuple(_unique(policy for table in raw["policies"] for policy in _grid(table, keep=("worlds",))))
     tables: Settings = {key: tuple(raw.get(key, ())) for key in ("claims", "figures")}
@@ -165,6 +187,14 @@ def _unique(found: Iterator[Settings]) -> list[Settings]:
 
 def _takes_part(policy: Settings, world: Settings) -> bool:
     return "worlds" not in policy or world.get("name") in policy["worlds"]
+
+
+def _elsewhere(policy: Settings, missing: Sequence[str]) -> Settings | None:
+    """A policy without the worlds that are missing; None if it takes part in no other."""
+    if "worlds" not in policy:
+        return policy
+    worlds = [name for name in policy["worlds"] if name not in missing]
+    return {**policy, "worlds": worlds} if worlds else None
 
 
 def _scaled(settings: Settings, key: str, share: Fraction) -> Settings:

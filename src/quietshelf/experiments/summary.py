@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,18 @@ def section(
     outcomes: Sequence[Outcome],
     figures: Sequence[tuple[Path, str]],
     *,
+    tables: Sequence[Table] = (),
     manifest: Mapping[str, Any],
     command: str,
 ) -> Section:
     """Everything the page says of a study."""
-    size = f"{study.replicates} replicates of {study.horizon:,} visitors, seed {study.seed}."
-    tables = [claims_table(outcomes)] if outcomes else []
+    own = " (some worlds have a number of their own)" if any("horizon" in world for world in study.worlds) else ""
+    size = f"{study.replicates} replicates of {study.horizon:,} visitors{own}, seed {study.seed}."
+    claims = [claims_table(outcomes)] if outcomes else []
     return Section(
         title=study.title,
         text=[study.summary, size, *([METHOD] if outcomes else [])],
-        tables=[*tables, regret_table(series, study.horizon)],
+        tables=[*claims, *tables, regret_table(series, study.horizon, told=_told(study))],
         figures=figures,
         rerun=command or f"quietshelf reproduce {study.name}",
         facts=_facts(manifest),
@@ -52,9 +54,15 @@ def claims_table(outcomes: Sequence[Outcome]) -> Table:
     return Table("Claims", ("claim", "made by", "where", "verdict", "comparisons that hold"), rows, notes)
 
 
-def regret_table(series: Sequence[Series], horizon: int) -> Table:
-    """Mean regret at the end, with its confidence interval and the rho that the ledger proves."""
-    every = dict.fromkeys(key for one in series for key in one.settings)
+def regret_table(series: Sequence[Series], horizon: int, told: Collection[str] = ()) -> Table:
+    """Mean regret at the end, with its confidence interval and the rho that the ledger proves.
+
+    Args:
+        series: Everybody.
+        horizon: Visitors, unless a world has a horizon of its own.
+        told: Settings that need not be said, because others tell them.
+    """
+    every = dict.fromkeys(key for one in series for key in one.settings if key not in told)
     keys = [key for key in every if len(set(values_of(series, key)) - {None}) > 1]
     rows = []
     for one in series:
@@ -63,6 +71,14 @@ def regret_table(series: Sequence[Series], horizon: int) -> Table:
         rows.append((described(one, keys) or one["policy"], regret, shown(one.proven)))
     caption = f"Regret of everybody at the end (T = {horizon:,} unless said otherwise)"
     return Table(caption, ("who and where", "mean ± 95 %", "ρ proven"), rows, folded=True)
+
+
+def _told(study: Study) -> set[str]:
+    """Settings of worlds that their names tell, if each has a name of its own."""
+    names = [world.get("name") for world in study.worlds]
+    if None in names or len(set(names)) < len(names):
+        return set()
+    return {key for world in study.worlds for key in world} - {"name"}
 
 
 def _sentence(each: Comparison) -> str:

@@ -13,26 +13,35 @@ from numpy.random import SeedSequence
 
 from quietshelf.choice.maps import FeatureMap
 from quietshelf.choice.tables import Table
-from quietshelf.environments import Hotels, Synthetic
+from quietshelf.environments import Hotels, Shop, Synthetic
 from quietshelf.environments.expedia import fitted
 from quietshelf.logs.cleaned import read_searches
 from quietshelf.loop import World
 from quietshelf.types import Environment, FloatArray, one_of, require
 
-KINDS = ("synthetic", "hotels")
+KINDS = ("synthetic", "shop", "hotels")
+NOT_OPTIONS = ("kind", "name", "horizon", "optional")
 
 
 def make_world(settings: Mapping[str, Any]) -> World:
     """The world of these settings.
 
     Args:
-        settings: ``kind`` and its options; of ``hotels`` a file of searches, ``data``, and the options of
-            `quietshelf.environments.expedia.fitted`, its ridge as ``fit_ridge``: contestants may have one of their own.
+        settings: ``kind`` and its options: those of `quietshelf.environments.Synthetic` or ``Shop``; of ``hotels`` a
+            file of searches, ``data``, and the options of `quietshelf.environments.expedia.fitted`, its ridge as
+            ``fit_ridge``: contestants may have one of their own.
     """
-    options = {key: value for key, value in settings.items() if key not in ("kind", "name", "horizon")}
+    options = {key: value for key, value in settings.items() if key not in NOT_OPTIONS}
     kind = settings.get("kind", "synthetic")
     one_of("kind", kind, KINDS)
-    return Synthetic(**options) if kind == "synthetic" else NamedHotels(tuple(sorted(options.items())))
+    if kind == "hotels":
+        return NamedHotels(tuple(sorted(options.items())))
+    return Shop(**options) if kind == "shop" else Synthetic(**options)
+
+
+def lacks_data(settings: Mapping[str, Any]) -> bool:
+    """Whether a world reads a file that is not there."""
+    return "data" in settings and not _path(settings).is_file()
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,8 @@ class NamedHotels:
 @lru_cache(maxsize=8)
 def _hotels(settings: tuple[tuple[str, Any], ...]) -> Hotels:
     options = dict(settings)
-    path = Path(os.path.expandvars(options.pop("data")))
+    path = _path(options)
+    del options["data"]
     rule = (
         "a study of hotels needs a file of searches: --data FILE, or the folder named by QUIETSHELF_DATA; "
         "`quietshelf expedia --help` says how to make one"
@@ -102,3 +112,7 @@ def _hotels(settings: tuple[tuple[str, Any], ...]) -> Hotels:
     require(path.is_file(), rule, data=str(path))
     ridge = options.pop("fit_ridge", None)
     return fitted(read_searches(path), ridge=ridge, **options)
+
+
+def _path(settings: Mapping[str, Any]) -> Path:
+    return Path(os.path.expandvars(settings["data"]))

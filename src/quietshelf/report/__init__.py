@@ -1,19 +1,25 @@
 """Rows -> figures, tables, one page. Figures need the extra ``report`` (matplotlib), imported when one is drawn."""
 
 from quietshelf.report.curves import regret_curves
+from quietshelf.report.glance import Glance, GlanceCell, GlanceRow, draw_glance, write_glance_csv
 from quietshelf.report.page import Section, Table, write_page
 from quietshelf.report.panels import draw
 from quietshelf.report.plotted import Plotted, plotted, write_csv
 from quietshelf.report.series import Series
 
 __all__ = [
+    "Glance",
+    "GlanceCell",
+    "GlanceRow",
     "Plotted",
     "Section",
     "Series",
     "Table",
     "draw",
+    "draw_glance",
     "plotted",
     "regret_curves",
     "write_csv",
+    "write_glance_csv",
     "write_page",
 ]

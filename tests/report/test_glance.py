@@ -1,0 +1,41 @@
+"""Many worlds at a glance: the picture and its numbers."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from quietshelf.report import Glance, GlanceCell, GlanceRow, draw_glance, write_glance_csv
+
+SEEN = Glance(
+    name="seen",
+    title="Two shops",
+    heads=("no privacy", "ρ = 1"),
+    rows=(
+        GlanceRow("ids only", "d 30", (GlanceCell("3.3 %", "ucb-mnl"), GlanceCell("9 %", "×2.7", tone=2.7, stuck=3))),
+        GlanceRow("hotels", "d 49", (GlanceCell("4.6 %", "greedy"), GlanceCell("99 %", "×21", tone=21.0, worse=7))),
+    ),
+    foot=(("geometric mean", ("", "×7.5")),),
+)
+
+
+def test_picture_says_everything_in_words_and_marks(tmp_path: Path) -> None:
+    """Names, sizes, figures, marks with their counts, and what they mean; as SVG with real letters, and as PNG."""
+    svg, png = draw_glance(SEEN, tmp_path)
+    text = svg.read_text(encoding="utf-8")
+    for said in ("Two shops", "ids only", "d 49", "3.3 %", "×21", "■ 3", "▼ 7", "geometric mean", "×7.5", "stuck"):
+        assert said in text
+    assert ("■ 0" in text, "▼ 0" in text) == (False, False)
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_numbers_of_the_picture_are_a_table(tmp_path: Path) -> None:
+    """One line for each cell; a cell without a multiple has none."""
+    with write_glance_csv(SEEN, tmp_path / "seen.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["world"], row["column"], row["multiple"]) for row in rows] == [
+        ("ids only", "no privacy", ""),
+        ("ids only", "ρ = 1", "2.7"),
+        ("hotels", "no privacy", ""),
+        ("hotels", "ρ = 1", "21"),
+    ]
