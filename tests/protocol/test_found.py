@@ -73,6 +73,11 @@ FOUND = [
     Found("an erasure decides when a lost commit is noticed", "service-sqlite",
           (Arrive(visit=M), Arrive(visit=M + 1), Write(), Save(), Tick(seconds=4.0), Write(), Lose(), ERASURE, Write(),
            Look())),
+    Found("an answer decides whether an erasure comes before a release that was not due yet", "service-sqlite",
+          (Arrive(visit=N), Arrive(visit=M), Write(), ANSWER, Erase(person="bob"), Tick(seconds=5.0), Write(), Look())),
+    Found("an answer decides whether an erasure comes before a release that was due", "service-sqlite",
+          (Arrive(visit=N), Arrive(visit=M), Write(), Tick(seconds=3.0), ANSWER, Tick(seconds=2.0), Erase(person="bob"),
+           Write(), Look())),
 ]  # fmt: skip
 
 
