@@ -8,7 +8,8 @@ does until the offer expires, one window after it was made, and its batch is rel
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -69,15 +70,31 @@ class Choice(NamedTuple):
         return self.ticket.shelf
 
 
+@dataclass(frozen=True, eq=False)
+class Erasure:
+    """A step of a write that erases, and when it was received."""
+
+    step: Callable[[Connection], int]
+    receipt: Receipt
+
+    def __call__(self, connection: Connection) -> int:
+        """How many offers it erased."""
+        return self.step(connection)
+
+
 def take(connection: Connection, store: Store, choices: Sequence[Choice]) -> list[Any]:
     """For each answer None if it is taken, or a `Problem`."""
     return in_groups(choices, lambda one: (one.ticket.shelf, one.ticket.batch), partial(_of_batch, connection, store))
 
 
-def erase(connection: Connection, shelf: int, person: str) -> int:
-    """Let a person's offers that are not released contribute zero; how many there were. Their slots stay taken."""
-    table = schema.offers
-    where = (table.c.shelf == shelf) & (table.c.person == person)
+def erase(connection: Connection, shelf: int, person: str, *, received: float) -> int:
+    """Let a person's offers contribute zero, unless their batch was due by then; how many. Their slots stay taken.
+
+    By the time of receipt, as with answers: whether it comes before a release must not depend on others' work.
+    """
+    table, batches = schema.offers, schema.batches
+    due = sa.select(batches.c.batch).where(batches.c.shelf == shelf, batches.c.full_at + batches.c.window <= received)
+    where = (table.c.shelf == shelf) & (table.c.person == person) & table.c.batch.not_in(due)
     order = sa.select(table.c.slot).where(where).order_by(table.c.batch, table.c.slot).with_for_update()
     connection.execute(order).all()  # locked in the order in which answers lock them
     erased = connection.execute(sa.update(table).where(where).values({**ERASURE, "items": "[]"}))

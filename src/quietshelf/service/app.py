@@ -136,9 +136,9 @@ async def choose(
 
 
 @routes.post("/shelves/{shelf}/erasures", dependencies=[Depends(may("admin"))], tags=["visitors"])
-async def erase_person(shelf: Shelf, body: models.ErasureBody, service: Serving) -> models.Plain:
+async def erase_person(shelf: Shelf, body: models.ErasureBody, service: Serving, request: Request) -> models.Plain:
     """Let a person's visits that are not released contribute nothing."""
-    return {"erased": await service.erase(shelf, body.person)}
+    return {"erased": await service.erase(shelf, body.person, request.scope["receipt"])}
 
 
 @routes.get("/shelves/{shelf}/privacy", dependencies=[Depends(may("read"))], tags=["read"])

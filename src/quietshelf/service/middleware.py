@@ -19,7 +19,7 @@ from quietshelf.service.problems import Failure, Problem, TooLarge, TooSlow
 
 LOCKED = ("/v1", "/metrics")
 """Paths that need a key."""
-STAMPED = ("/offers", "/choice")
+STAMPED = ("/offers", "/choice", "/erasures")
 """How the paths of requests end whose time of receipt counts."""
 UNCOUNTED = ("/choice", "/erasures")
 """How the paths of requests end that are neither counted nor timed: who answers or is erased, and when, is private."""

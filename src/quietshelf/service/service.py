@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.service import answers, in_use, keys, schema, shelves
-from quietshelf.service.answers import Choice
+from quietshelf.service.answers import Choice, Erasure
 from quietshelf.service.inbox import Inbox, Receipt
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
@@ -103,7 +103,7 @@ class Service:
             raise NotFound("offer must be one that was made here")
         await self._received(self.take_choices, Choice(ticket, item, receipt or self.inbox.stamp(), key.shelf))
 
-    async def _received(self, operation: Operation, payload: OfferRequest | Choice) -> Any:
+    async def _received(self, operation: Operation, payload: OfferRequest | Choice | Erasure) -> Any:
         """The answer to a request that was stamped; the stamp is settled if the writer does not take it."""
         try:
             return await self.writer.submit(operation, payload)
@@ -151,7 +151,7 @@ class Service:
             self._views |= self._fresh
         self._fresh = {}
         for payload in payloads:
-            if isinstance(payload, (OfferRequest, Choice)):
+            if isinstance(payload, (OfferRequest, Choice, Erasure)):
                 self.inbox.settle(payload.receipt)
 
     # The shop
@@ -179,15 +179,17 @@ class Service:
         """Retire items."""
         return dict(await self.write(lambda c: shelves.retire(c, name, ids)))
 
-    async def erase(self, name: str, person: str) -> int:
+    async def erase(self, name: str, person: str, receipt: Receipt | None = None) -> int:
         """Let a person's pending visits contribute nothing."""
+        received = receipt or self.inbox.stamp()
 
         def step(connection: Connection) -> int:
             number = shelf_row(connection, name, lock=True)["shelf"]
             self._clean_soon()
-            return answers.erase(connection, number, self.vault.person(number, person))
+            person_hash = self.vault.person(number, person)
+            return answers.erase(connection, number, person_hash, received=received.time)
 
-        return int(await self.write(step))
+        return int(await self._received(self.each, Erasure(step, received)))
 
     async def key(self, header: str | None) -> keys.Key:
         """The valid key in an Authorization header; keys made elsewhere are looked up."""
