@@ -106,7 +106,8 @@ class FeatureMap:
         for block, (left, right), place in zip(self.blocks, sizes, _places(sizes), strict=True):
             of_visitor = visitor[..., None, :, None] if block.visitor else np.ones((1, 1, 1))
             of_item = items[..., :, None, :] if block.item else np.ones((1, 1, 1))
-            product: FloatArray = of_visitor * of_item
+            with np.errstate(over="ignore", invalid="ignore"):  # a visitor's huge features are nobody else's log line
+                product: FloatArray = of_visitor * of_item
             x[..., place] = product.reshape(*product.shape[:-2], left * right)
         return x
 
