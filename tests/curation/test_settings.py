@@ -83,3 +83,12 @@ def test_the_learner_starts_from_what_is_public() -> None:
     blind = start(settings, Public.of(visitor_scale=None, curvature=None, prior=None), stock, Noiseless())
     assert not blind.config.declared
     np.testing.assert_array_equal(blind.curvature, np.eye(6) / 6)
+
+
+def test_a_catalogue_of_zeros_declares_nothing() -> None:
+    """Nothing can be learnt of such items, and the shop opens all the same: its features may come later."""
+    settings = Settings(**TERMS, feature_map="outer", visitor_dim=2)
+    stock = Stock.of(4, np.zeros((4, 1)), None, None)
+    found = start(settings, Public.of(visitor_scale=1.0, curvature=None, prior=None), stock, Noiseless())
+    assert not found.config.declared
+    np.testing.assert_array_equal(found.curvature, np.eye(2) / 2)

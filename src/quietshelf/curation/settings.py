@@ -162,4 +162,5 @@ def _catalogue_curvature(settings: Settings, public: Public, stock: Stock) -> Fl
     if each.ndim == 0:
         each = np.broadcast_to(each, (settings.visitor_dim,))
     offerable = stock.catalogue[stock.offerable]
-    return catalogue_curvature(offerable, settings.map, visitor_scale=each, capacity=settings.capacity)
+    guess = catalogue_curvature(offerable, settings.map, visitor_scale=each, capacity=settings.capacity)
+    return guess if guess.any() else None  # of a catalogue of zeros nothing is known
