@@ -18,7 +18,7 @@ from quietshelf.auditing import Auditable, Claim, releases
 from quietshelf.auditing.linear import Mechanism, sampled
 from quietshelf.auditing.mechanisms import linear
 from quietshelf.auditing.neighbours import Neighbours, far_gram, far_scores, visitor
-from quietshelf.auditing.shelves import copy_of, full_shelf
+from quietshelf.auditing.shelves import ITEMS, copy_of, full_shelf
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release import tree
 from quietshelf.release.dpmnl import Dpmnl
@@ -180,7 +180,7 @@ def shelf_resumed(everybody: bool, secret: bool, runs: int, rng: np.random.Gener
     for _ in range(runs):
         twins = [copy_of(shelf, rng, source) for shelf in shelves]
         for twin in twins:
-            twin.offer(np.zeros((2, DIM)))
+            twin.offer(np.zeros((ITEMS, DIM)))
         learners = [twin.learner for twin in twins]
         records = [learner.records[0] for learner in learners if learner is not None and learner.records]
         rows.append(np.sum([record.score for record in records], axis=0))

@@ -41,7 +41,7 @@ def test_noiseless_learner_follows_the_statistic_and_reads_infinite() -> None:
     for item in rounds:
         curator.observe(item)
     seen = [Shown(r.context.features.rows(r.assortment), r.assortment >= 0, r.choice) for r in rounds]
-    pairs = [contribution(s, frozen.theta, frozen.coordinates) for s in seen]
+    pairs = [contribution(s, frozen.theta, frozen.coordinates, frozen.scales.bound) for s in seen]
     (latest,) = curator.learner.records
     np.testing.assert_allclose(latest.score, sum(p.score for p in pairs), atol=1e-10)
     assert curator.ledger.rho == math.inf
@@ -99,7 +99,7 @@ def test_policies_see_the_same_when_a_visitor_is_replaced_and_the_release_is_not
 
     def pair(item: Round) -> tuple[np.ndarray, np.ndarray]:
         shown = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
-        found = contribution(shown, frozen.theta, frozen.coordinates)
+        found = contribution(shown, frozen.theta, frozen.coordinates, frozen.scales.bound)
         return found.score, svec(found.information)
 
     difference = [a - b for a, b in zip(pair(rounds[3]), pair(replaced[3]), strict=True)]
@@ -183,7 +183,7 @@ def test_those_who_do_not_count_add_nothing_beside_those_who_do() -> None:
         curator.observe(Round(item.context, item.assortment, item.choice, counts=counts))
         if place % 3:
             seen = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
-            expected += contribution(seen, frozen.theta, frozen.coordinates).score
+            expected += contribution(seen, frozen.theta, frozen.coordinates, frozen.scales.bound).score
     (latest,) = curator.learner.records
     np.testing.assert_allclose(latest.score, expected, atol=1e-12)
 
