@@ -10,7 +10,6 @@ from quietshelf.auditing.neighbours import Neighbours, visitor
 from quietshelf.choice.features import Dense
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release import batch_pair
-from quietshelf.release.geometry import unknown_curvature
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.release.tree import ContinualSum
@@ -52,7 +51,7 @@ def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSourc
     """Two batches of `quiet` through its curator: all records, estimates and precisions."""
     target = neighbours.target(secret)
     places, dim = target.rows.shape
-    curator = quiet_curator(rho, dim, source, runs)
+    curator = quiet_curator(rho, dim, places, source, runs)
     others, seen = np.random.default_rng(SEED), []
     for t in range(curator.batch.frozen.size + curator.learner.config.batch_size(dim, curator.batch.frozen.size)):
         came = target if t == 1 else visitor(others.standard_normal((places, dim)))
@@ -62,10 +61,11 @@ def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSourc
     return np.concatenate(seen, axis=-1)
 
 
-def quiet_curator(rho: float, dim: int, source: NoiseSource, runs: int) -> QuietCurator:
+def quiet_curator(rho: float, dim: int, places: int, source: NoiseSource, runs: int) -> QuietCurator:
     """The curator of `quiet` where nothing is declared, over many runs side by side."""
-    start = Learner.start(Quiet(rho=rho, declared=False), unknown_curvature(dim), source=source, lead=(runs,))
-    return QuietCurator(start, source)
+    outlook = normal_outlook(np.eye(dim) / dim, items=places, capacity=places, policy=POLICIES["quiet"], lead=(runs,))
+    start = Learner.start(Quiet(rho=rho), outlook, capacity=places, source=source, lead=(runs,))
+    return QuietCurator(start, source, outlook)
 
 
 def round_of(rows: FloatArray, picked: int, runs: int) -> Round:

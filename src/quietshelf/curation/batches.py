@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from quietshelf.release.noise import NoiseSource
+from quietshelf.release.outlook import Outlook
 from quietshelf.release.quiet import Learner, OpenBatch
 from quietshelf.statistics import Total
 from quietshelf.types import require
@@ -63,10 +64,12 @@ class Schedule:
         return replace(self, next_size=next((batch.frozen.size for batch in batches), self.next_size))
 
 
-def open_batch(schedule: Schedule, learner: Learner, source: NoiseSource, *, window: float) -> tuple[Schedule, Batch]:
+def open_batch(
+    schedule: Schedule, learner: Learner, source: NoiseSource, outlook: Outlook, *, window: float
+) -> tuple[Schedule, Batch]:
     """R2: the next batch, with everything that its contributions are computed with frozen as it is known now."""
     size = schedule.next_size or learner.next_size(schedule.last_size)
-    frozen = learner.open(schedule.opened + 1, size, source)
+    frozen = learner.open(schedule.opened + 1, size, source, outlook)
     return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
 
 

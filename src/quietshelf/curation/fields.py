@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from quietshelf.accounting import Ledger
 from quietshelf.curation.batches import Batch
 from quietshelf.release.batch_pair import Scales
+from quietshelf.release.outlook import Moments
 from quietshelf.release.quiet import Learner, OpenBatch, Quiet
 from quietshelf.release.records import Estimate, Record
 from quietshelf.types import FloatArray
@@ -29,8 +31,10 @@ def batch_fields(batch: Batch) -> dict[str, Any]:
         "theta": frozen.theta,
         "coordinates": frozen.coordinates,
         "score_scale": frozen.scales.score,
-        "information_scale": frozen.scales.information,
-        "bound": frozen.scales.bound,
+        "information_scale": _number(frozen.scales.information),
+        "bound": _number(frozen.scales.bound),
+        "expected": frozen.expected,
+        "spread": _number(frozen.spread),
         "grid": batch.grid,
         "window": batch.window,
         "taken": batch.taken,
@@ -47,6 +51,8 @@ def batch_from(fields: Fields) -> Batch:
         theta=theta,
         coordinates=_square(fields["coordinates"], theta),
         scales=Scales(fields["score_scale"], fields["information_scale"], fields["bound"]),
+        expected=np.reshape(fields["expected"], (-1, theta.size, theta.size)),
+        spread=np.asarray(fields["spread"]),
     )
     return Batch(frozen, fields["grid"], fields["window"], fields["taken"], fields["full_at"])
 
@@ -56,8 +62,11 @@ def record_fields(record: Record) -> dict[str, Any]:
     return {
         "size": record.size,
         "score_scale": record.scales.score,
-        "information_scale": record.scales.information,
-        "bound": record.scales.bound,
+        "information_scale": _number(record.scales.information),
+        "bound": _number(record.scales.bound),
+        "kept": _number(record.kept),
+        "spread": _number(record.spread),
+        "fit": record.fit,
         "evaluated_at": record.theta,
         "coordinates": record.coordinates,
         "score": record.score,
@@ -69,6 +78,7 @@ def record_fields(record: Record) -> dict[str, Any]:
 def record_from(fields: Fields) -> Record:
     """The inverse."""
     theta, bound = fields["evaluated_at"], fields["bound"]
+    earlier = fields.get("fit") is None
     return Record(
         theta=theta,
         coordinates=_square(fields["coordinates"], theta),
@@ -77,32 +87,33 @@ def record_from(fields: Fields) -> Record:
         values=fields["values"],
         scales=Scales(fields["score_scale"], fields["information_scale"], EARLIER_BOUND if bound is None else bound),
         size=fields["size"],
+        kept=np.asarray(1.0 if earlier else fields["kept"]),
+        spread=np.asarray(1.0 if earlier else fields["spread"]),
+        fit=np.zeros(1) if earlier else fields["fit"],
     )
 
 
 def start_fields(learner: Learner) -> dict[str, Any]:
     """What the first arrival froze."""
-    return {
-        "declared": learner.config.declared,
-        "curvature": learner.curvature,
-        "prior_theta": learner.prior.theta,
-        "prior_precision": learner.prior.precision,
-    }
+    theta, precision = (None, None) if learner.given is None else learner.given
+    return {**learner.moments._asdict(), "prior_theta": theta, "prior_precision": precision}
 
 
 def learner_from(
-    config: Quiet, start: Fields, records: Sequence[Record], estimate: Fields | None, ledger: Ledger
+    config: Quiet, capacity: int, start: Fields, records: Sequence[Record], estimate: Fields | None, ledger: Ledger
 ) -> Learner:
     """A learner from what the first arrival froze, what each release left behind, and the last estimate."""
-    prior = _estimate(start["prior_theta"], start["prior_precision"])
-    return Learner(
-        config=config,
-        curvature=_square(start["curvature"], prior.theta),
-        prior=prior,
-        estimate=prior if estimate is None else _estimate(estimate["theta"], estimate["precision"]),
-        records=tuple(records),
-        ledger=ledger,
-    )
+    dim = np.size(start["second"]) // np.size(start["mean"])  # of F d and F d² numbers
+    theta = start.get("prior_theta")
+    given = None if theta is None else _estimate(theta, start["prior_precision"])
+    moments = Moments(np.reshape(start["mean"], (-1, dim)), np.reshape(start["second"], (-1, dim, dim)))
+    known = None if estimate is None else _estimate(estimate["theta"], estimate["precision"])
+    begun = Learner.resumed(config, capacity, moments, given, ledger)
+    return begun if known is None else replace(begun, estimate=known, records=tuple(records))
+
+
+def _number(value: FloatArray | float) -> float:
+    return float(value)
 
 
 def _estimate(theta: FloatArray, precision: FloatArray) -> Estimate:

@@ -16,6 +16,7 @@ from quietshelf.accounting import Ledger
 from quietshelf.curation import contributions
 from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, open_batch
 from quietshelf.release.noise import NoiseSource
+from quietshelf.release.outlook import Outlook
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import Shown, shown
 from quietshelf.types import BoolArray, FloatArray, Release, Round, require
@@ -32,8 +33,9 @@ class QuietCurator:
     Several learners can work side by side in the same worlds, each with batches of its own.
     """
 
-    def __init__(self, learner: Learner, source: NoiseSource) -> None:
+    def __init__(self, learner: Learner, source: NoiseSource, outlook: Outlook) -> None:
         self._learners: tuple[Learner, ...] = (learner,)
+        self._outlooks: tuple[Outlook, ...] = (outlook,)
         self._sources: tuple[NoiseSource, ...] = (source,)
         self._joint = False
         self._begin()
@@ -44,6 +46,7 @@ class QuietCurator:
         require(len({each.batch_key for each in curators}) == 1, "curators must have equal batch keys to be merged")
         one = cls.__new__(cls)
         one._learners = tuple(learner for each in curators for learner in each._learners)
+        one._outlooks = tuple(outlook for each in curators for outlook in each._outlooks)
         one._sources = tuple(source for each in curators for source in each._sources)
         one._joint = True
         one._begin()
@@ -143,7 +146,8 @@ class QuietCurator:
             self._batches = _with(self._batches, place, batch)
 
     def _next(self, place: int, schedule: Schedule) -> tuple[Schedule, Batch]:
-        return open_batch(schedule, self._learners[place], self._sources[place], window=1)
+        parts = self._learners[place], self._sources[place], self._outlooks[place]
+        return open_batch(schedule, *parts, window=1)
 
     def _publish(self) -> None:
         """What policies may know now, and what contributions are evaluated with."""

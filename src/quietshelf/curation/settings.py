@@ -10,9 +10,7 @@ from numpy.typing import ArrayLike
 
 from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.stock import Stock
-from quietshelf.release.geometry import catalogue_curvature, unknown_curvature
-from quietshelf.release.noise import NoiseSource
-from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet import Quiet
 from quietshelf.statistics.pair import ROUNDING_ROOM
 from quietshelf.types import FloatArray, finite, one_of, positive, require, whole
 
@@ -38,6 +36,7 @@ class Settings:
         visitor_dim: Length of visitor features: declared, for the first visitor must not decide who is valid (R1).
         max_batch: The most visitors in a batch.
         forgetting: How much each release makes older ones count less.
+        conversion: Declared share of visitors who choose something; None if nobody knows.
     """
 
     rho: float
@@ -52,9 +51,10 @@ class Settings:
     visitor_dim: int = 0
     max_batch: int | None = None
     forgetting: float = 1.0
+    conversion: float | None = None
 
     def __post_init__(self) -> None:
-        self.learning(declared=True)  # checks rho and visits
+        self.learning()  # checks rho and visits
         positive("window", self.window)
         whole("capacity", self.capacity)
         if self.dim is not None:
@@ -69,14 +69,14 @@ class Settings:
         """The feature map; None if each offer brings x for every item."""
         return None if self.feature_map is None else feature_map(self.feature_map, intercept=self.intercept)
 
-    def learning(self, *, declared: bool) -> Quiet:
+    def learning(self) -> Quiet:
         """How the learner of this shelf learns."""
         unit: Literal["visit", "person"] = "person" if self.visits > 1 else "visit"
         return Quiet(
             rho=self.rho,
             visits=self.visits,
             unit=unit,
-            declared=declared,
+            conversion=self.conversion,
             max_batch=self.max_batch,
             forgetting=self.forgetting,
         )
@@ -138,29 +138,14 @@ def declared_dim(name: str, visitor_dim: int | None, visitor_scale: ArrayLike | 
     return given or 0
 
 
-def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource) -> Learner:
-    """The learner before the first visitor. Everything that fixes its geometry and prior is public."""
+def check_size(settings: Settings, stock: Stock) -> int:
+    """d, if rounding is proven for it."""
     dim = settings.dim or 0
     if settings.map is not None and stock.catalogue is not None:
         dim = settings.map.dim(settings.visitor_dim, stock.catalogue.shape[1])
         require(dim > 0, f"features must not be empty for the map {settings.feature_map}")
-    guess = _catalogue_curvature(settings, public, stock) if public.curvature is None else public.curvature
     size = 7 * settings.capacity + dim
     require(
         size <= ROUNDING_ROOM, f"7 capacity + dim must be at most {ROUNDING_ROOM}: rounding is proven so far", size=size
     )
-    declared = guess is not None
-    guess = unknown_curvature(dim) if guess is None else guess
-    require(guess.shape == (dim, dim), f"curvature must have shape ({dim}, {dim})", shape=guess.shape)
-    return Learner.start(settings.learning(declared=declared), guess, source=source, prior=public.prior)
-
-
-def _catalogue_curvature(settings: Settings, public: Public, stock: Stock) -> FloatArray | None:
-    if stock.catalogue is None or settings.map is None or public.visitor_scale is None:
-        return None
-    each = public.visitor_scale
-    if each.ndim == 0:
-        each = np.broadcast_to(each, (settings.visitor_dim,))
-    offerable = stock.catalogue[stock.offerable]
-    guess = catalogue_curvature(offerable, settings.map, visitor_scale=each, capacity=settings.capacity)
-    return guess if guess.any() else None  # of a catalogue of zeros nothing is known
+    return dim

@@ -10,13 +10,11 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.environments.item_laws import CategoryItems, ItemLaw, NormalItems, NumberedItems
-from quietshelf.environments.shop_visits import ShopEnvironment
+from quietshelf.environments.shop_visits import DECLARED, ShopEnvironment
 from quietshelf.types import FloatArray, one_of, positive, require, whole
 
 FEATURES = ("normal", "categories", "ids")
 REVENUES = ("equal", "uniform")
-DECLARED = {"right": 1.0, "ten times": 10.0, "a tenth": 0.1, "nothing": 0.0}
-"""By what the declared scales of features differ from the true ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,23 +115,10 @@ class Shop:
         return np.asarray(np.kron(np.eye(1 + self.visitor_dim), self.law.second) - np.outer(mean, mean))
 
     @property
-    def second_moment(self) -> FloatArray | None:
-        """``E[x x']`` as declared, (d, d); None where nothing is."""
-        return self._declared(self.law.second)
-
-    @property
-    def mean_outer(self) -> FloatArray | None:
-        """``E[m m']`` as declared, m the mean of x over the items, (d, d); None where nothing is."""
-        return self._declared(self.law.mean_outer)
+    def conversion(self) -> float | None:
+        """Share of visitors who choose something, as declared; None where nothing is."""
+        return self.conversion_rate if DECLARED[self.declared] else None
 
     def open(self, seeds: Sequence[SeedSequence]) -> ShopEnvironment:
         """The shop, once for each seed."""
         return ShopEnvironment(self, seeds)
-
-    def _declared(self, of_items: FloatArray) -> FloatArray | None:
-        factor = DECLARED[self.declared]
-        if not factor:
-            return None
-        item = np.where(self.law.constant == 1, 1.0, factor) if self.features != "ids" else np.full(self.items, factor)
-        scale = np.kron(np.append(1.0, np.full(self.visitor_dim, factor)), item)
-        return np.asarray(np.kron(np.eye(1 + self.visitor_dim), of_items) * np.outer(scale, scale))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.environments.calibration import calibrated
 from quietshelf.environments.logit import KnownRound, LogitRound, OpenRound
 from quietshelf.environments.mixed import MixedRound, best_on_average
-from quietshelf.types import BoolArray, Context, FloatArray
+from quietshelf.types import BoolArray, Context, FloatArray, Streams
 
 if TYPE_CHECKING:
     from quietshelf.environments.shop import Shop
@@ -24,6 +24,9 @@ TOGETHER = 256
 """Best assortments that are solved in one call, for all replicates of some rounds."""
 CLASSES = 16
 """Latent classes of visitors where tastes are mixed."""
+PUBLIC_SEED = 1702
+DECLARED = {"right": 1.0, "ten times": 10.0, "a tenth": 0.1, "nothing": 0.0}
+"""By what the declared scales of features differ from the true ones."""
 
 
 class Visit(NamedTuple):
@@ -67,6 +70,26 @@ class ShopEnvironment(OpenRound):
         if not self._ready:
             self._ready = self._prepared()
         return self._begin(self._ready.pop(0)[1])
+
+    @property
+    def made_up(self) -> Callable[[FloatArray, int], Context] | None:
+        """Contexts of made-up visitors as the shop declares them, (R, number); None if it declares nothing."""
+        return self._made_up if DECLARED[self._shop.declared] else None
+
+    def _made_up(self, factor: FloatArray, number: int) -> Context:
+        shop, wrong = self._shop, factor * DECLARED[self._shop.declared]
+        revenue = np.broadcast_to(self._revenue[:, None], (self._count, number, shop.items))
+        if self._catalogue is None:
+            drawn = shop.law.columns(_public(number), shop.items)
+            scale = np.where(shop.law.constant == 1, 1.0, wrong[:, None])[:, None, :, None]
+            return Context(Dense(np.swapaxes(scale * drawn, -1, -2)), revenue, shop.capacity)
+        columns = np.broadcast_to(self._catalogue[:, None], (self._count, number, *self._catalogue.shape[1:]))
+        if shop.visitor_dim:
+            normal = _public(1).standard_normal((1, number, shop.visitor_dim))
+            visitor = np.concatenate([np.ones((self._count, number, 1)), wrong[:, None, None] * normal], axis=-1)
+            columns = visitor[..., None, None] * columns[:, :, None]
+            columns = columns.reshape(self._count, number, shop.dim, shop.items)
+        return Context(Dense(np.swapaxes(columns, -1, -2)), revenue, shop.capacity)
 
     def _prepared(self) -> list[tuple[FloatArray, KnownRound]]:
         """The next rounds, as many as are worth solving together."""
@@ -138,6 +161,11 @@ class ShopEnvironment(OpenRound):
     def _first(self, of_items: FloatArray) -> FloatArray:
         """Of x, (d,), what is said of the items alone, whoever visits."""
         return np.kron(np.eye(1 + self._shop.visitor_dim)[0], of_items)
+
+
+def _public(count: int) -> Streams:
+    """Streams that anybody may know."""
+    return Streams([SeedSequence([PUBLIC_SEED, number]) for number in range(count)])
 
 
 def _stocks(visits: Sequence[Visit]) -> BoolArray | None:

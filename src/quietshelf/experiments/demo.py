@@ -16,9 +16,7 @@ from quietshelf.auditing.shelves import copy_of
 from quietshelf.curation.coins import Coins
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Setting, contestant
-from quietshelf.loop.named import declared_curvature
 from quietshelf.loop.pool import Progress, Throttled, spread
-from quietshelf.release.geometry import coordinates, floored
 from quietshelf.release.quiet import Quiet
 from quietshelf.shelf import Shelf
 from quietshelf.shelf.testing import copied
@@ -85,7 +83,7 @@ class Served:
 def new_shelf() -> Shelf:
     """A shelf for the shop, with the geometry that the shop declares."""
     return Shelf(
-        items=WORLD.items, dim=WORLD.dim, capacity=WORLD.capacity, rho=RHO, curvature=declared_curvature(WORLD)
+        items=WORLD.items, dim=WORLD.dim, capacity=WORLD.capacity, rho=RHO, curvature=WORLD.second_moment
     )
 
 
@@ -166,9 +164,9 @@ def shelf_runs(worst: bool, secret: bool, runs: int, rng: np.random.Generator) -
 
 def worst_visitor() -> FloatArray:
     """Features (N, d) of one whose purchase moves the sums most: length 2 in the first batch's coordinates."""
-    curvature = declared_curvature(WORLD)
-    assert curvature is not None  # noqa: S101 - this world declares its law
-    along = np.linalg.solve(coordinates(floored(curvature)), 2.0 * np.eye(WORLD.dim)[0])
+    shelf = new_shelf()
+    shelf.offer(np.zeros((WORLD.items, WORLD.dim)))
+    along = np.linalg.solve(shelf.batches[0].frozen.coordinates, 2.0 * np.eye(WORLD.dim)[0])
     return np.tile(along, (WORLD.items, 1))
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from numpy.random import SeedSequence
 
-from quietshelf.types import Curator, Environment, FloatArray, Policy, Random, require
+from quietshelf.types import Context, Curator, Environment, FloatArray, Policy, Random, require
 
 
 class World(Protocol):
@@ -39,12 +39,15 @@ class Setting:
         worlds: R, replicates side by side.
         horizon: How many visitors will come, for those who need to know.
         tastes: Reads the true theta from the environment; for the oracle only.
+        made_up: Contexts of made-up visitors, from what is public of each replicate, where the world has them: for a
+            factor by which scales may differ from what is declared, (R,), and their number, (R, number, ...).
     """
 
     world: World
     worlds: int
     horizon: int
     tastes: Callable[[], FloatArray]
+    made_up: Callable[[FloatArray, int], Context] | None = None
 
     @property
     def items(self) -> int:

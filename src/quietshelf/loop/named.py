@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from quietshelf.accounting import Ledger
-from quietshelf.choice.maps import FeatureMap
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.loop.contest import Contestant, Setting, World
+from quietshelf.loop.contest import Contestant, Setting
+from quietshelf.loop.declared import blind_outlook, declared_outlook
 from quietshelf.loop.options import check_settings
 from quietshelf.policies import POLICIES
 from quietshelf.release.constant import Constant
 from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
 from quietshelf.release.dpmnl_curator import DpmnlCurator
-from quietshelf.release.geometry import catalogue_curvature, curvature_at_zero, unknown_curvature
 from quietshelf.release.maximum_likelihood import ConfidenceWidth, MaximumLikelihood
 from quietshelf.release.mirror_descent import MirrorDescent
 from quietshelf.release.noise import Simulated
@@ -54,30 +53,6 @@ def contestant(name: str, *, rho: float | None = None, label: str | None = None,
     return Contestant(label or text, POLICIES[name], MAKERS[name](**options))
 
 
-@runtime_checkable
-class WithCatalogue(Protocol):
-    """A world whose x is ``feature_map(u, v) / feature_scale``, v from a public catalogue, u of declared scales."""
-
-    catalogue: FloatArray
-    feature_map: FeatureMap
-    visitor_scale: FloatArray
-    feature_scale: float
-
-
-def declared_curvature(world: World) -> FloatArray | None:
-    """Γ0 from what a world declares: itself, a catalogue and visitors' scales, or moments; None if nothing."""
-    declared: FloatArray | None = getattr(world, "curvature", None)
-    if declared is not None:
-        return declared
-    if isinstance(world, WithCatalogue):
-        options: dict[str, Any] = {"visitor_scale": world.visitor_scale, "capacity": world.capacity}
-        return catalogue_curvature(world.catalogue, world.feature_map, **options) / world.feature_scale**2
-    second, mean_outer = getattr(world, "second_moment", None), getattr(world, "mean_outer", None)
-    if second is None or mean_outer is None:
-        return None
-    return curvature_at_zero(second, mean_outer, items=world.items, capacity=world.capacity)
-
-
 @dataclass(frozen=True)
 class MakeQuiet:
     """The curator of `quiet`, geometry from what the world declares."""
@@ -93,11 +68,12 @@ class MakeQuiet:
 
     def __call__(self, setting: Setting, rng: Random) -> Curator:
         """The curator for so many worlds."""
-        source = Simulated(rng)
-        guess = declared_curvature(setting.world) if self.geometry == "declared" else None
-        config = replace(self.config, declared=guess is not None)
-        shape = unknown_curvature(setting.dim) if guess is None else guess
-        return QuietCurator(Learner.start(config, shape, source=source, lead=(setting.worlds,)), source)
+        source, lead, declared = Simulated(rng), (setting.worlds,), self.geometry == "declared"
+        outlook = declared_outlook(setting, POLICIES["quiet"]) if declared else blind_outlook(setting, POLICIES["quiet"])
+        conversion = getattr(setting.world, "conversion", None) if declared else None
+        config = self.config if self.config.conversion else replace(self.config, conversion=conversion)
+        learner = Learner.start(config, outlook, capacity=setting.capacity, source=source, lead=lead)
+        return QuietCurator(learner, source, outlook)
 
 
 @dataclass(frozen=True)

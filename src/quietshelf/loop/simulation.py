@@ -116,6 +116,7 @@ def _enter(study: Study, group: range, environment: Environment) -> list[Entrant
         worlds=len(group),
         horizon=study.horizon,
         tastes=partial(_tastes, environment),
+        made_up=getattr(environment, "made_up", None),
     )
     entrants = []
     for one in study.contestants:

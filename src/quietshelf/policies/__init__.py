@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 from quietshelf.policies.chance import Uniform
 from quietshelf.policies.optimism import Greedy, Optimistic
-from quietshelf.policies.sampling import Thompson
+from quietshelf.policies.sampling import OptimisticDraw, Thompson
 from quietshelf.types import Policy
 
 POLICIES: Mapping[str, Policy] = MappingProxyType(
     {
-        "quiet": Optimistic(),
+        "quiet": OptimisticDraw(),
         "dpmnl": Optimistic(),
         "dpmnl-eps-delta": Optimistic(),
         "ucb-mnl": Optimistic(),
@@ -26,4 +26,4 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
 )
 """The policies by the names that the command line, settings and the service use."""
 
-__all__ = ["POLICIES", "Greedy", "Optimistic", "Thompson", "Uniform"]
+__all__ = ["POLICIES", "Greedy", "Optimistic", "OptimisticDraw", "Thompson", "Uniform"]

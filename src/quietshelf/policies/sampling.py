@@ -63,3 +63,25 @@ def draw_theta(release: Release, samples: int, rng: Random, batch: tuple[int, ..
     upper = np.swapaxes(np.linalg.cholesky(release.precision), -1, -2)
     spread = release.radius[..., None, None] * np.linalg.solve(upper, z)
     return np.ascontiguousarray(release.theta + np.moveaxis(spread, -1, 0))
+
+
+@dataclass(frozen=True)
+class OptimisticDraw:
+    """The assortment that is best for tastes drawn for this visitor, each item given the benefit of the doubt.
+
+    Draws, ``N(theta, radius² covariance)``, make visitors of one batch see different items: where all see the same
+    products, a batch would otherwise teach nothing of those that are not shown. Where features vary from visitor to
+    visitor, optimism alone would do, and draws cost little.
+    """
+
+    stacks: ClassVar[bool] = True
+
+    def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
+        """The assortment to show, (..., K) item indices with -1 for empty places."""
+        dim, radius = release.theta.shape[-1], release.radius[..., None]
+        normal = rng.standard_normal((*batch_of(context, release), dim))
+        with np.errstate(over="ignore", invalid="ignore"):
+            drawn = release.theta + radius * (normal[..., None, :] @ np.swapaxes(release.root, -1, -2))[..., 0, :]
+            utility = context.features.utility(np.ascontiguousarray(drawn))
+            utility = utility + radius * context.features.norm(release.covariance)
+        return decide(context, release, utility, rng)

@@ -18,11 +18,15 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.release import batch_pair, records
-from quietshelf.release.geometry import coordinates, floored
 from quietshelf.release.noise import NoiseSource
+from quietshelf.release.outlook import FACTORS, Moments, Outlook, view
+from quietshelf.release.prior import UNDECLARED, Prior, prior_of
 from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Total
-from quietshelf.types import FloatArray, Release, finite, positive, require, whole
+from quietshelf.types import FloatArray, IntArray, Release, finite, positive, require, whole
+
+TRIALS = 4
+"""Releases after which the factor by which scales are wrong is settled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,36 +37,35 @@ class Quiet:
         rho: The promise to one person (or one visit) for the whole run, in zCDP.
         visits: How many visits of one person count, at most one a batch; each release spends rho / visits.
         unit: Whether visitors are told apart as persons, or only as visits.
-        first: The first batch has ``first d / sqrt(rho of a release)`` visitors.
+        conversion: Declared share of visitors who choose something; None if nobody knows.
+        first: The first batch has ``first d / conversion`` visitors, over the rho of a release where that is below 2.
         growth: Each batch is so many times the one before.
         max_batch: No batch is larger; for tastes that drift.
         forgetting: Each older record counts so many times less at every release; 1 forgets nothing.
-        optimism: Standard deviations added to utilities when offers are chosen.
-        prior_visitors: Visitors that the prior precision, ``prior_visitors Γ0``, counts for.
-        declared: Whether Γ0 was declared (then it is trusted longer) or is the blind guess I/d.
+        optimism: Standard deviations added to utilities when offers are chosen, and of the tastes drawn for each visitor.
     """
 
     rho: float
     visits: int = 1
     unit: Literal["visit", "person"] = "visit"
 
-    first: float = 7.0
-    growth: float = 1.5
+    conversion: float | None = None
+    first: float = 0.3
+    growth: float = 1.35
     max_batch: int | None = None
     forgetting: float = 1.0
-    optimism: float = 0.5
-    prior_visitors: float = 10.0
-    declared: bool = True
+    optimism: float = 0.45
 
     def __post_init__(self) -> None:
         positive("rho", self.rho)
         whole("visits", self.visits)
         require(self.unit == "person" or self.visits == 1, "visits above 1 need person ids", visits=self.visits)
+        known = self.conversion is None or 0 < self.conversion < 1
+        require(known, "conversion must be a share of visitors, between 0 and 1", conversion=self.conversion)
         positive("first", self.first)
         require(1 <= self.growth < math.inf, "growth must be at least 1 and finite", growth=self.growth)
         require(0 < self.forgetting <= 1, "forgetting must be in (0, 1]", forgetting=self.forgetting)
         positive("optimism", self.optimism, zero=True)
-        positive("prior_visitors", self.prior_visitors)
         if self.max_batch is not None:
             whole("max_batch", self.max_batch)
 
@@ -77,7 +80,9 @@ class Quiet:
 
     def batch_size(self, dim: int, previous: int | None) -> int:
         """Visitors in the batch that follows one of size ``previous``."""
-        exact = self.first * dim / math.sqrt(self.rho_per_release) if previous is None else self.growth * previous
+        share = min(self.conversion or UNDECLARED, 0.9)
+        first = self.first * dim / share * max(1.0, 2.0 / self.rho_per_release)
+        exact = first if previous is None else self.growth * previous
         size = max(1, math.ceil(exact))
         return size if self.max_batch is None else min(size, self.max_batch)
 
@@ -90,7 +95,9 @@ class OpenBatch(NamedTuple):
         size: Its visitors; it closes when so many have arrived.
         theta: Where contributions are evaluated, (..., d).
         coordinates: L, (..., d, d).
-        scales: Standard deviations of the noise to come, and the bound of contributions that they were made for.
+        scales: Standard deviations of the noise to come, and the bound on a visitor's information.
+        expected: Information of one visitor that is expected under each factor, (F, ..., d, d).
+        spread: Variance of a score over the information, (...).
     """
 
     number: int
@@ -98,6 +105,8 @@ class OpenBatch(NamedTuple):
     theta: FloatArray
     coordinates: FloatArray
     scales: batch_pair.Scales
+    expected: FloatArray
+    spread: FloatArray
 
 
 @dataclass(frozen=True)
@@ -106,16 +115,18 @@ class Learner:
 
     Attributes:
         config: How it learns.
-        curvature: Γ0, eigenvalues floored, (..., d, d).
-        prior: What was known before the first visitor.
+        capacity: K.
+        moments: Of the features that made-up visitors saw when it started.
+        given: A prior that somebody gave; None for the usual one.
         estimate: What is known now.
         records: One of each release.
         ledger: What was spent.
     """
 
     config: Quiet
-    curvature: FloatArray
-    prior: Estimate
+    capacity: int
+    moments: Moments
+    given: Estimate | None
     estimate: Estimate
     records: tuple[Record, ...]
     ledger: Ledger
@@ -124,8 +135,9 @@ class Learner:
     def start(
         cls,
         config: Quiet,
-        curvature: FloatArray,
+        outlook: Outlook,
         *,
+        capacity: int,
         source: NoiseSource,
         lead: tuple[int, ...] = (),
         prior: tuple[FloatArray, FloatArray] | None = None,
@@ -134,30 +146,28 @@ class Learner:
 
         Args:
             config: How to learn.
-            curvature: Γ0, the public guess of one visitor's curvature, (d, d).
-            source: Where noise will come from; its grid is part of the noise scale.
+            outlook: Made-up visitors: they give the prior its scale.
+            capacity: K.
+            source: Where noise will come from.
             lead: Parallel worlds.
-            prior: Public (theta, precision) to start from, (d,) and (d, d); by default 0 and ``prior_visitors Γ0``.
+            prior: Public (theta, precision) to start from, (d,) and (d, d), in place of the usual one.
         """
-        dim = curvature.shape[-1]
-        first = floored(finite("curvature", curvature, shape=(dim, dim)))
-        theta, precision = prior or (np.zeros(dim), config.prior_visitors * first)
-        theta, precision = finite("prior theta", theta, shape=(dim,)), finite("prior precision", precision)
-        require(precision.shape[-2:] == (dim, dim), "prior precision must be (d, d)", shape=precision.shape)
-        for name, matrix in (("curvature", curvature), ("prior precision", precision)):
-            require(bool(np.allclose(matrix, np.swapaxes(matrix, -1, -2))), f"{name} must be symmetric")
-        smallest = float(np.linalg.eigvalsh(precision).min())
-        require(smallest > 0, "prior precision must be positive definite", smallest_eigenvalue=smallest)
-        known = Estimate(np.broadcast_to(theta, (*lead, dim)), np.broadcast_to(precision, (*lead, dim, dim)))
-        shape = np.broadcast_to(first, (*lead, dim, dim))
-        return cls(
-            config=config,
-            curvature=shape,
-            prior=known,
-            estimate=known,
-            records=(),
-            ledger=config.ledger(source),
+        mean, second = outlook.moments
+        dim = mean.shape[-1]
+        moments = Moments(
+            np.broadcast_to(mean, (len(mean), *lead, dim)), np.broadcast_to(second, (len(mean), *lead, dim, dim))
         )
+        given = None if prior is None else _checked(prior, dim, lead)
+        return cls.resumed(config, capacity, moments, given, config.ledger(source))
+
+    @classmethod
+    def resumed(
+        cls, config: Quiet, capacity: int, moments: Moments, given: Estimate | None, ledger: Ledger
+    ) -> Learner:
+        """Before the first release, from what was frozen at the start."""
+        none = Estimate(np.zeros(moments.mean.shape[1:]), np.zeros(moments.second.shape[1:]))
+        known = cls(config, capacity, moments, given, none, (), ledger).prior
+        return cls(config, capacity, moments, given, Estimate(known.theta, known.precision), (), ledger)
 
     @cached_property
     def release(self) -> Release:
@@ -171,27 +181,57 @@ class Learner:
             count=np.full(lead, len(self.records), dtype=np.int64),
         )
 
+    @cached_property
+    def place(self) -> IntArray:
+        """Of the factor, among those that scales may be wrong by, which fits the releases best, (...)."""
+        lead = self.estimate.theta.shape[:-1]
+        return np.broadcast_to(records.believed(self.records, self.moments.factors), lead)
+
+    @property
+    def factor(self) -> FloatArray:
+        """By what features seem to differ in scale from what was declared, (...)."""
+        return np.asarray(self.moments.factors[self.place])
+
+    @property
+    def prior(self) -> Prior:
+        """What was known before the first release, if features have the scale that the releases speak for."""
+        if self.given is not None:
+            return Prior(self.given.theta, self.given.precision, np.zeros_like(self.given.precision))
+        mean, second = self._believed(self.moments.mean), self._believed(self.moments.second)
+        return prior_of(mean, second, conversion=self.config.conversion, capacity=self.capacity)
+
+    def _believed(self, by_factor: FloatArray) -> FloatArray:
+        place = self.place.reshape(1, *self.place.shape, *(1,) * (by_factor.ndim - 1 - self.place.ndim))
+        return np.asarray(np.take_along_axis(by_factor, place, axis=0)[0])
+
     def next_size(self, previous: int | None) -> int:
         """Visitors in the batch that follows one of size ``previous`` (None: the first)."""
-        return self.config.batch_size(self.curvature.shape[-1], previous)
+        return self.config.batch_size(self.estimate.theta.shape[-1], previous)
 
-    def open(self, number: int, size: int, source: NoiseSource) -> OpenBatch:
+    def open(self, number: int, size: int, source: NoiseSource, outlook: Outlook) -> OpenBatch:
         """A batch with everything frozen as it is known now."""
-        config, dim = self.config, self.curvature.shape[-1]
-        shape = records.geometry(self.records, self.curvature, declared=config.declared)
+        tried = self.factor[None]
+        if len(self.records) < TRIALS and len(self.moments.factors) > 1:
+            tried = np.broadcast_to(
+                self.moments.factors.reshape(-1, *(1,) * self.place.ndim), (len(FACTORS), *self.place.shape)
+            )
+        seen = view(outlook, self.release, factor=self.factor, tried=tried)
+        rho, dim = self.config.rho_per_release, self.estimate.theta.shape[-1]
         return OpenBatch(
             number=number,
             size=size,
             theta=self.estimate.theta,
-            coordinates=coordinates(shape),
-            scales=batch_pair.scales(rho=config.rho_per_release, dim=dim, bound=batch_pair.BOUND, grid=source.grid),
+            coordinates=seen.coordinates,
+            scales=batch_pair.scales(rho=rho, dim=dim, bound=seen.bound, grid=source.grid),
+            expected=seen.expected,
+            spread=seen.spread,
         )
 
     def charge(self, batch: OpenBatch, source: NoiseSource) -> Learner:
         """The learner with the cost of a batch entered. A refused budget, or a second time, raises."""
         charged = {event.batch for event in self.ledger.events}
         require(batch.number not in charged, "a batch must be released once", batch=batch.number)
-        spent = batch_pair.events(self.curvature.shape[-1], batch=batch.number, scales=batch.scales, source=source)
+        spent = batch_pair.events(self.estimate.theta.shape[-1], batch=batch.number, scales=batch.scales, source=source)
         return replace(self, ledger=self.ledger.spend(*spent))
 
     def learn(self, batch: OpenBatch, total: Total, source: NoiseSource) -> Learner:
@@ -200,25 +240,53 @@ class Learner:
         require(batch.number in charged, "a batch must be charged before it is released", batch=batch.number)
         noisy = batch_pair.release(total, scales=batch.scales, source=source)
         latest = records.record(
-            noisy, theta=batch.theta, coordinates=batch.coordinates, scales=batch.scales, size=batch.size
+            noisy,
+            theta=batch.theta,
+            coordinates=batch.coordinates,
+            scales=batch.scales,
+            size=batch.size,
+            expected=batch.expected,
+            place=self.place,
+            spread=batch.spread,
         )
-        kept = (*self.records, latest)
-        estimate = records.rebuild(kept, self.prior, self.estimate, forgetting=self.config.forgetting)
-        return replace(self, estimate=estimate, records=kept)
+        return replace(self, records=(*self.records, latest))._rebuilt()
+
+    def _rebuilt(self) -> Learner:
+        second = self._believed(self.moments.second)
+        options = {} if self.given is None else {"strengths": np.ones(1)}
+        now = records.rebuild(
+            self.records, self.prior, second, self.estimate, forgetting=self.config.forgetting, **options
+        )
+        return replace(self, estimate=now)
 
     @property
     def health(self) -> str:
         """One line on whether the last release saw anything above its noise, computed from releases alone."""
-        dim = self.curvature.shape[-1]
+        dim = self.estimate.theta.shape[-1]
         if not self.records:
-            return f"no release yet: the first comes after {self.config.batch_size(dim, None)} visitors"
+            return f"no release yet: the first comes after {self.next_size(None):,} visitors"
         below = int(np.max(records.drowned(self.records[-1])))
         if below == 0:
-            return f"information is above the noise in all {dim} directions"
+            return f"information is above the noise in all {dim} directions{self._scale_advice()}"
         latest = self.records[-1]
-        advice = (
-            "check the declared scales"
-            if latest.size / dim > 2 * np.max(records.noise_level(latest))
-            else "few visitors yet"
-        )
-        return f"information is below the noise in {below} of {dim} directions: {advice}"
+        needed = math.ceil(latest.size * latest.scales.score**2 / max(float(np.min(latest.values)), 1e-9))
+        level = f"information is below the noise in {below} of {dim} directions"
+        return f"{level}: a batch would need about {needed:,} visitors{self._scale_advice()}"
+
+    def _scale_advice(self) -> str:
+        """What to do if features look otherwise than declared; nothing where nothing is wrong."""
+        factor = float(np.max(self.factor)) if self.factor.size else 1.0
+        if factor == 1.0 or self.factor.size > 1:
+            return ""
+        how = f"{factor:.0f} times as large as" if factor > 1 else f"{1 / factor:.0f} times smaller than"
+        return f"; features look about {how} declared: declare their scales anew to learn faster"
+
+
+def _checked(prior: tuple[FloatArray, FloatArray], dim: int, lead: tuple[int, ...]) -> Estimate:
+    theta, precision = finite("prior theta", prior[0], shape=(dim,)), finite("prior precision", prior[1])
+    require(precision.shape[-2:] == (dim, dim), "prior precision must be (d, d)", shape=precision.shape)
+    symmetric = bool(np.allclose(precision, np.swapaxes(precision, -1, -2)))
+    require(symmetric, "prior precision must be symmetric")
+    smallest = float(np.linalg.eigvalsh(precision).min())
+    require(smallest > 0, "prior precision must be positive definite", smallest_eigenvalue=smallest)
+    return Estimate(np.broadcast_to(theta, (*lead, dim)), np.broadcast_to(precision, (*lead, dim, dim)))

@@ -1,10 +1,11 @@
 """From noisy batch sums to an estimate: post-processing of what is already public.
 
-Every release leaves a record: where it was evaluated (theta, L), the noisy score, and the noisy information shrunk
-towards a multiple of the identity. The estimate is rebuilt from all records, each weighted by how far its information
-stands above its noise. No raw data enter, so nothing here costs privacy (docs/proofs.md, section 2).
+Every release leaves a record: where it was evaluated (theta, L), the noisy score, and the information that the batch is
+taken to have held: what was expected of it, corrected by its noisy sum as far as that stands above its noise. The
+estimate is rebuilt from all records, each weighted by how far its information stands above the noise of its score and
+above doubts about itself. No raw data enter, so nothing here costs privacy (docs/proofs.md, sections 2 and 7).
 
-Everything has leading batch axes ``...`` (parallel worlds); records are stacked along a first axis k.
+Everything has leading batch axes ``...`` (parallel worlds).
 """
 
 from __future__ import annotations
@@ -15,27 +16,30 @@ from typing import NamedTuple
 import numpy as np
 
 from quietshelf.release.batch_pair import Noisy, Scales
+from quietshelf.release.prior import Prior
 from quietshelf.statistics import svec_dim
 from quietshelf.types import FloatArray
 
-EIGENVALUE_FLOOR = 1e-3
+EIGENVALUE_FLOOR = 1e-6
+"""Information of a record in any direction, at least, for each visitor."""
 REBUILDS = 2
 """How often the estimate is rebuilt after a release; the weights depend on it, and settle at once."""
-
-
-class Trust(NamedTuple):
-    """How firmly a first guess Γ0 is held.
-
-    Attributes:
-        anchor: Visitors that it counts for, over d.
-        caution: Multiples of the noise's spectral norm, sH sqrt(2 d), by which what was seen is reduced.
-    """
-
-    anchor: float
-    caution: float
-
-
-DECLARED, BLIND = Trust(50.0, 2.0), Trust(5.0, 1.0)
+SCALE_DOUBT = 1.0
+"""Standard deviation of the factor by which information may differ from what was expected."""
+SHAPE_DOUBT = 0.2
+"""Relative error of what was expected."""
+FIT_DOUBT = 0.3
+"""The same where factors are compared: the true law is none of theirs."""
+FACTOR_DOUBT = 1.0
+"""Standard deviation of the logarithm of the factor by which declared scales are wrong."""
+STRENGTHS = np.exp(np.linspace(-6.0, 6.0, 25))
+"""Variances of utilities over items that are thought of, and..."""
+STRENGTH_DOUBT = 2.0
+"""... the standard deviation of their logarithm."""
+NEAR = 0.5
+"""Utilities that differ by so much hardly alter a curvature; records evaluated further away count e times less by 1."""
+STEP = 1.5
+"""The most by which a release moves utilities, as a root mean square: beyond, curvature says little."""
 
 
 class Record(NamedTuple):
@@ -45,10 +49,13 @@ class Record(NamedTuple):
         theta: Where the contributions were evaluated, raw coordinates, (..., d).
         coordinates: L, (..., d, d).
         score: The noisy score sum, (..., d).
-        vectors: Q, eigenvectors of the shrunk information, (..., d, d).
-        values: v, its eigenvalues, (..., d), floored at 1e-3.
-        scales: Standard deviations of the noise.
+        vectors: Q, eigenvectors of the information, (..., d, d).
+        values: v, its eigenvalues, (..., d), floored.
+        scales: Standard deviations of the noise, and the bound.
         size: Visitors in the batch.
+        kept: Share of what the noisy sum adds to the expectation that was taken for information, (...).
+        spread: Variance of the score over its information, (...).
+        fit: How well expectations under each factor fitted, as a logarithm of their likelihood, (F, ...).
     """
 
     theta: FloatArray
@@ -58,6 +65,9 @@ class Record(NamedTuple):
     values: FloatArray
     scales: Scales
     size: int
+    kept: FloatArray
+    spread: FloatArray
+    fit: FloatArray
 
     @property
     def signal(self) -> FloatArray:
@@ -81,94 +91,169 @@ class Estimate(NamedTuple):
     precision: FloatArray
 
 
-def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: Scales, size: int) -> Record:
-    """Shrink the noisy information towards a multiple of the identity and keep what later estimates need."""
-    values, vectors = np.linalg.eigh(shrunk(noisy.information, scale=scales.information, size=size))
+class Evidence(NamedTuple):
+    """What some records say of theta: precision (..., d, d), and precision times theta, (..., d)."""
+
+    precision: FloatArray
+    shift: FloatArray
+
+
+def blended(information: FloatArray, expected: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``a T + k (H - a T)``: the expected sum T, scaled by a, corrected by the noisy sum H; and k.
+
+    The scale a weighs 1, give or take SCALE_DOUBT, against what H says of it; k is the share of the remainder that is
+    not noise of standard deviation ``scale``.
+    """
+    squared = _squared(expected)
+    heard = _ratio(scale**2, squared)  # variance of what H says of a
+    told = _ratio((information * expected).sum((-1, -2)), squared)
+    amount = (heard + SCALE_DOUBT**2 * told) / (heard + SCALE_DOUBT**2)
+    centre = np.where(squared > 0, np.maximum(amount, 0.02), 0.0)[..., None, None] * expected
+    excess = information - centre
+    noise = (svec_dim(expected.shape[-1]) - 1) * scale**2
+    kept = np.maximum(0.0, 1.0 - _ratio(noise, _squared(excess)))
+    return centre + kept[..., None, None] * excess, kept
+
+
+def fits(information: FloatArray, expected: FloatArray, scale: FloatArray) -> FloatArray:
+    """Log-likelihood of the noisy sum under the sums expected of each factor, (F, ..., d, d) -> (F, ...)."""
+    count = svec_dim(expected.shape[-1])
+    variance = scale**2 + FIT_DOUBT**2 * _squared(expected) / count
+    return -0.5 * _squared(information - expected) / variance - 0.5 * count * np.log(variance)
+
+
+def believed(records: Sequence[Record], factors: FloatArray) -> FloatArray:
+    """Place of the factor that fits all records best, (...)."""
+    doubt = -0.5 * (np.log(factors) / FACTOR_DOUBT) ** 2
+    told = [record.fit for record in records if len(record.fit) == len(factors)]
+    lead = told[0].shape[1:] if told else ()
+    total = sum(told, np.zeros((len(factors), *lead))) + doubt.reshape(-1, *(1,) * len(lead))
+    return np.asarray(total.argmax(axis=0))
+
+
+def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: Scales, size: int,
+           expected: FloatArray, place: FloatArray, spread: FloatArray) -> Record:  # fmt: skip
+    """Keep what later estimates need; ``place`` is that of the factor believed in so far."""
+    sums = size * expected
+    own = sums[0] if len(sums) == 1 else np.take_along_axis(sums, place[None, ..., None, None], axis=0)[0]
+    level = np.asarray(scales.information)
+    information, kept = blended(noisy.information, own, level)
+    values, vectors = np.linalg.eigh(information)
     return Record(
         theta=theta,
         coordinates=coordinates,
         score=noisy.score,
         vectors=vectors,
-        values=np.maximum(values, EIGENVALUE_FLOOR),
+        values=np.maximum(values, EIGENVALUE_FLOOR * size),
         scales=scales,
         size=size,
+        kept=kept,
+        spread=spread,
+        fit=fits(noisy.information, sums, level) if len(sums) > 1 else np.zeros((1, *kept.shape)),
     )
 
 
-def shrunk(information: FloatArray, *, scale: FloatArray | float, size: int) -> FloatArray:
-    """``mu I + a (H - mu I)``: mu the mean eigenvalue, within what a batch can hold; a the share that is not noise."""
-    dim = information.shape[-1]
-    mean = np.clip(np.trace(information, axis1=-2, axis2=-1) / dim, 0.0, size / dim)
-    centre = mean[..., None, None] * np.eye(dim)
-    excess = information - centre
-    squared = (excess**2).sum((-2, -1))
-    noise = (svec_dim(dim) - 1) * scale**2
-    keep = np.maximum(0.0, 1.0 - noise / np.where(squared > 0, squared, np.inf))
-    return np.asarray(centre + keep[..., None, None] * excess)
+def rebuild(
+    records: Sequence[Record],
+    prior: Prior,
+    second: FloatArray,
+    current: Estimate,
+    *,
+    forgetting: float = 1.0,
+    strengths: FloatArray = STRENGTHS,
+) -> Estimate:
+    """The estimate from all records, started at the current one, which sets the weights of the first pass.
 
-
-def rebuild(records: Sequence[Record], prior: Estimate, current: Estimate, *, forgetting: float = 1.0) -> Estimate:
-    """The estimate from all records, started at the current one, which sets the weights of the first pass."""
+    Args:
+        records: All releases so far.
+        prior: What was believed before.
+        second: Second moment of x, (..., d, d): what a change of theta does to utilities.
+        current: The estimate before the last record.
+        forgetting: Each older record counts so many times less.
+        strengths: Variances of utilities to choose from; 1 alone if the prior is given.
+    """
     estimate = current
     for _ in range(REBUILDS):
-        estimate = _weighted(records, prior, estimate, forgetting)
-    return estimate
+        estimate = _strongest(evidence(records, second, estimate, forgetting), prior, strengths)
+    start = records[-1].theta
+    far = _root_mean_square(estimate.theta - start, second)
+    step = np.minimum(1.0, _ratio(np.asarray(STEP), far, otherwise=1.0))
+    return Estimate(start + step[..., None] * (estimate.theta - start), estimate.precision)
 
 
-def _weighted(records: Sequence[Record], prior: Estimate, current: Estimate, forgetting: float) -> Estimate:
+def evidence(records: Sequence[Record], second: FloatArray, current: Estimate, forgetting: float) -> Evidence:
+    """What all records say, each direction weighted by ``v / (spread v + s²)``."""
     covariance = np.linalg.inv(current.precision)
-    precision = prior.precision
-    shift = (prior.precision @ prior.theta[..., None])[..., 0]
+    precision, shift = np.zeros_like(current.precision), np.zeros_like(current.theta)
+    last = records[-1].theta
     for age, item in enumerate(reversed(records)):
-        weight = (
-            forgetting**age * item.values / (item.values + signal_noise(item, current.theta, covariance)[..., None])
-        )
+        away = _root_mean_square(last - item.theta, second)
+        counts = forgetting**age * np.exp(-np.maximum(away - NEAR, 0.0))
+        noise = signal_noise(item, current.theta, covariance)
+        weight = counts[..., None] * item.values / (item.spread[..., None] * item.values + noise)
         frame = item.frame
         along = weight * (np.swapaxes(item.vectors, -1, -2) @ item.signal[..., None])[..., 0]
         precision = precision + (frame * (weight * item.values)[..., None, :]) @ np.swapaxes(frame, -1, -2)
         shift = shift + (frame @ along[..., None])[..., 0]
-    precision = 0.5 * (precision + np.swapaxes(precision, -1, -2))
-    theta = np.linalg.solve(precision, shift[..., None])[..., 0]
-    return Estimate(theta, precision)
+    return Evidence(0.5 * (precision + np.swapaxes(precision, -1, -2)), shift)
 
 
 def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> FloatArray:
-    """s_k²: variance of a record's signal in any direction, the noise of H acting on how far theta is from it."""
-    dim = theta.shape[-1]
-    back = np.swapaxes(np.linalg.inv(item.coordinates), -1, -2)  # L^-T
-    away = (back @ (theta - item.theta)[..., None])[..., 0]
-    distance = (away**2).sum(-1) + np.trace(back @ covariance @ np.swapaxes(back, -1, -2), axis1=-2, axis2=-1)
-    result: FloatArray = item.scales.score**2 + item.scales.information**2 * (dim + 1) / (2 * dim) * distance
-    return result
+    """s²: variance of a record's signal in each of its directions beside that of the choices, (..., d).
 
-
-def geometry(records: Sequence[Record], first: FloatArray, *, declared: bool) -> FloatArray:
-    """Γ for the next batch: what the records saw of curvature, less its noise, held by the first guess, (..., d, d).
-
-    Args:
-        records: All releases so far.
-        first: Γ0.
-        declared: Whether Γ0 was declared, and is trusted longer, or is the blind guess I/d.
+    The noise of the score; and errors of H, which act on how far theta is from where the record was evaluated: of what
+    was expected, in its own direction, and of what the noisy sum added, in all.
     """
-    dim, (anchor, caution) = first.shape[-1], DECLARED if declared else BLIND
-    total = anchor * dim * first
-    for item in records:
-        above = np.maximum(
-            item.values - caution * np.sqrt(2 * dim) * np.asarray(item.scales.information)[..., None], 0.0
-        )
-        frame = item.frame
-        total = total + (frame * above[..., None, :]) @ np.swapaxes(frame, -1, -2)
-    result: FloatArray = total / (sum(item.size for item in records) + anchor * dim)
+    dim = theta.shape[-1]
+    back = np.swapaxes(item.vectors, -1, -2) @ np.swapaxes(np.linalg.inv(item.coordinates), -1, -2)  # Q' L^-T
+    away = (back @ (theta - item.theta)[..., None])[..., 0]
+    distance = away**2 + np.einsum("...ij,...ij->...i", back @ covariance, back)
+    kept = item.kept[..., None]
+    felt = (item.values * distance).sum(-1, keepdims=True)
+    expected = (SHAPE_DOUBT * (1.0 - kept)) ** 2 * item.values * felt
+    heard = (kept * np.asarray(item.scales.information)[..., None]) ** 2 * (dim + 1) / (2 * dim)
+    result: FloatArray = item.scales.score**2 + expected + heard * distance.sum(-1, keepdims=True)
     return result
+
+
+def _strongest(told: Evidence, prior: Prior, strengths: FloatArray) -> Estimate:
+    """The estimate under the strength of tastes that the evidence makes most likely, in each world."""
+    best = None
+    for strength in strengths:
+        before = prior.tastes / strength + prior.level
+        pull = (before @ prior.theta[..., None])[..., 0]
+        precision, shift = told.precision + before, told.shift + pull
+        theta = np.linalg.solve(precision, shift[..., None])[..., 0]
+        gain = np.linalg.slogdet(before)[1] - np.linalg.slogdet(precision)[1]
+        gain = gain + (shift * theta).sum(-1) - (pull * prior.theta).sum(-1)
+        likely = 0.5 * gain - 0.5 * (np.log(strength) / STRENGTH_DOUBT) ** 2
+        if best is None:
+            best = likely, theta, precision
+        else:
+            more = likely > best[0]
+            best = (
+                np.where(more, likely, best[0]),
+                np.where(more[..., None], theta, best[1]),
+                np.where(more[..., None, None], precision, best[2]),
+            )
+    assert best is not None  # noqa: S101 - there is always a strength to try
+    return Estimate(best[1], best[2])
 
 
 def drowned(item: Record) -> FloatArray:
-    """In how many directions a record's information is below the noise, (...)."""
-    result: FloatArray = (item.values < np.asarray(noise_level(item))[..., None]).sum(-1)
+    """In how many directions a record's information is below the noise of its score, (...)."""
+    result: FloatArray = (item.values < item.scales.score**2).sum(-1)
     return result
 
 
-def noise_level(item: Record) -> FloatArray:
-    """Information that is hard to tell from noise: the variance sg² of the score, or sH sqrt(2 d) of its own."""
-    own = np.asarray(item.scales.information) * np.sqrt(2 * item.values.shape[-1])
-    return np.asarray(np.maximum(item.scales.score**2, own))
+def _root_mean_square(change: FloatArray, second: FloatArray) -> FloatArray:
+    """Of the change of utilities that a change of theta makes, (...)."""
+    return np.sqrt(np.maximum((change * (second @ change[..., None])[..., 0]).sum(-1), 0.0))
+
+
+def _squared(matrix: FloatArray) -> FloatArray:
+    return np.asarray((matrix**2).sum((-1, -2)))
+
+
+def _ratio(above: FloatArray, below: FloatArray, otherwise: float = np.inf) -> FloatArray:
+    return np.where(below > 0, above / np.where(below > 0, below, 1.0), otherwise)

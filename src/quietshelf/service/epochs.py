@@ -151,5 +151,5 @@ def _mark(row: Row) -> Mark:
         "name": row["name"],
         "rho": settings.rho,
         "visits": settings.visits,
-        "rho_per_release": settings.learning(declared=True).rho_per_release,
+        "rho_per_release": settings.learning().rho_per_release,
     }

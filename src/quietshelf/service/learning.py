@@ -53,13 +53,13 @@ _BATCHES = (
 
 def learner(connection: Connection, shelf: Row, settings: Settings) -> Learner | None:
     """The learner of a shelf; None before its first offer."""
-    if shelf["curvature"] is None:
+    if shelf["second"] is None:
         return None
     rows = [from_row(row) for row in release_rows(connection, shelf["shelf"])]
-    config = settings.learning(declared=shelf["declared"])
+    config = settings.learning()
     records = [record_from(row) for row in rows]
     kept = ledger(connection, shelf["shelf"], config)
-    return learner_from(config, from_row(shelf), records, rows[-1] if rows else None, kept)
+    return learner_from(config, settings.capacity, from_row(shelf), records, rows[-1] if rows else None, kept)
 
 
 def release_rows(connection: Connection, shelf: int) -> list[Row]:

@@ -20,7 +20,7 @@ from quietshelf.curation.coins import Coins
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.fields import batch_fields, start_fields
 from quietshelf.curation.persons import admit
-from quietshelf.curation.settings import start
+from quietshelf.curation.outlook import outlook_of, start
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.service import learning, schema
@@ -136,7 +136,8 @@ class OfferTransaction:
         learner = self._learner()
         if not self.batches or self.batches[-1].full:
             window = self.view.body.window
-            self.schedule, batch = open_batch(self.schedule, learner, self.source, window=window)
+            outlook = outlook_of(self.view.settings, self.view.public, self.view.stock)
+            self.schedule, batch = open_batch(self.schedule, learner, self.source, outlook, window=window)
             self.batches.append(batch)
             self.opened_at[batch.frozen.number] = now
         batch, self.now = self.batches[-1], now
@@ -238,7 +239,7 @@ class OfferTransaction:
         anonymous = sum(row["person"] is None for row in rows)
         write(_COUNT, {"of_shelf": shelf, "more": len(rows), "more_anonymous": anonymous, "now": self.now})
         changes = asdict(self.schedule) if self.opened_at else {}
-        if self.row["curvature"] is None:
+        if self.row["second"] is None:
             assert self.view.learner is not None  # noqa: S101 - somebody arrived
             changes |= to_row(start_fields(self.view.learner))
         if changes:

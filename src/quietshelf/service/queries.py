@@ -51,7 +51,7 @@ def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
 
 def ledger_of(connection: Connection, row: Row) -> Ledger:
     """The ledger of a shelf, for whom it is counted; after a restore releases may be missing, and persons too."""
-    config = settings_in(row).learning(declared=True)
+    config = settings_in(row).learning()
     return addressed(
         learning.ledger(connection, row["shelf"], config),
         arrivals=row["arrivals"],

@@ -51,8 +51,8 @@ shelves = Table(
     Column("opened", Integer, nullable=False),
     Column("last_size", Integer),
     Column("next_size", Integer),
-    Column("declared", Boolean),
-    Column("curvature", LargeBinary),
+    Column("mean", LargeBinary),
+    Column("second", LargeBinary),
     Column("prior_theta", LargeBinary),
     Column("prior_precision", LargeBinary),
     Column("notes", Text, nullable=False),
@@ -87,6 +87,8 @@ batches = Table(
     Column("score_scale", Double, nullable=False),
     Column("information_scale", Double, nullable=False),
     Column("bound", Double, nullable=False),
+    Column("expected", LargeBinary, nullable=False),
+    Column("spread", Double, nullable=False),
     Column("grid", Double, nullable=False),
     Column("window", Double, nullable=False),
     Column("opened_at", Double, nullable=False),
@@ -161,9 +163,12 @@ releases = Table(
     Column("full_at", Double, nullable=False),
     Column("released_at", Double, nullable=False),
     Column("bound", Double),
+    Column("kept", Double),
+    Column("spread", Double),
+    Column("fit", LargeBinary),
     PrimaryKeyConstraint("shelf", "number"),
 )
-"""``bound`` is null for releases of score and information as two events, made before the two were bounded together."""
+"""``bound`` and what follows are null for releases of score and information as two events, made before the two were bounded together."""
 Index("releases_once", releases.c.shelf, releases.c.batch, unique=True)
 
 events = Table(

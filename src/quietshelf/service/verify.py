@@ -85,7 +85,7 @@ def _figures(release: Row) -> list[tuple[str, float, float]]:
 
 def _unseen(events: list[Event], row: Row) -> Iterator[str]:
     """Releases whose figures are lost cost what every release of the shelf does."""
-    wanted = settings_in(row).learning(declared=True).rho_per_release * (1 - TOLERANCE)
+    wanted = settings_in(row).learning().rho_per_release * (1 - TOLERANCE)
     for batch in sorted({int(event.batch) for event in events}):
         mine = [event for event in events if event.batch == batch]
         if any(map(_cheaper, mine)) or sum(event.rho for event in mine) < wanted:

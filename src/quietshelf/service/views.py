@@ -72,7 +72,7 @@ class View:
 
 def versions(row: Row) -> Versions:
     """What a view of this row would be a view of."""
-    return row["config_version"], row["stock_version"], row["releases"], row["curvature"] is not None
+    return row["config_version"], row["stock_version"], row["releases"], row["second"] is not None
 
 
 def settings_of(body: ShelfBody) -> Settings:

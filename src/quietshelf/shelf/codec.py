@@ -51,7 +51,7 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
         settings=Settings(**header["settings"]),
         public=Public(get("public.scale"), get("public.curvature"), prior),
         stock=Stock(**stock),
-        learner=None if header["learner"] is None else _learner_in(header["learner"], arrays),
+        learner=None if header["learner"] is None else _learner_in(header["learner"], arrays, header["settings"]["capacity"]),
         open=slots.pop() if header["open"] else None,
         waiting=slots,
         schedule=Schedule(**header["schedule"]),
@@ -85,9 +85,10 @@ def _learner_out(learner: Learner, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _learner_in(saved: dict[str, Any], arrays: Arrays) -> Learner:
+def _learner_in(saved: dict[str, Any], arrays: Arrays, capacity: int) -> Learner:
     return learner_from(
         Quiet(**saved["config"]),
+        capacity,
         _got(arrays, "start", saved["start"]),
         [record_from(_got(arrays, f"record{i}", record)) for i, record in enumerate(saved["records"])],
         _got(arrays, "estimate", saved["estimate"]),

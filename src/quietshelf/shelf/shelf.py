@@ -19,7 +19,8 @@ from quietshelf.accounting import Promise
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.requests import check_person, visitor_context
-from quietshelf.curation.settings import OnNoAnswer, Public, Settings, declared_dim, start
+from quietshelf.curation.outlook import start
+from quietshelf.curation.settings import OnNoAnswer, Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner
@@ -66,6 +67,8 @@ class Shelf:
         curvature: Public guess of one visitor's curvature (d, d), where each offer brings x; I/d by default.
         max_batch: The most visitors in a batch, where tastes drift.
         forgetting: How much each release makes older ones count less; 1 forgets nothing.
+        conversion: Share of visitors who choose something, as you know it from your shop: 0.03 if three in a hundred
+            do. It sizes the first batch. A wrong one costs time, never privacy.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Shelf:
         curvature: ArrayLike | None = None,
         max_batch: int | None = None,
         forgetting: float = 1.0,
+        conversion: float | None = None,
     ) -> None:
         dense = catalogue is None
         require(dense == (items is not None) == (dim is not None), "give either items and dim, or a catalogue")
@@ -109,6 +113,7 @@ class Shelf:
             visitor_dim=0 if dense else declared_dim(feature_map, visitor_dim, visitor_scale),
             max_batch=max_batch,
             forgetting=forgetting,
+            conversion=conversion,
         )
         public = Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=prior)
         stock = Stock.of(count, known, groups, limits)

@@ -21,7 +21,8 @@ from quietshelf.curation.contributions import contributions, total, width
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.ledgers import addressed
 from quietshelf.curation.persons import Persons
-from quietshelf.curation.settings import Public, Settings, start
+from quietshelf.curation.outlook import outlook_of, start
+from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
@@ -131,7 +132,7 @@ class State:
 
     def ledger(self, source: NoiseSource) -> Ledger:
         """What was spent, and for whom it is counted."""
-        config = self.settings.learning(declared=True)
+        config = self.settings.learning()
         return addressed(
             config.ledger(source) if self.learner is None else self.learner.ledger,
             arrivals=self.arrivals,
@@ -151,7 +152,8 @@ class State:
         self._release_due(source)
         learner = self.begin(source)
         if self.open is None:
-            self.schedule, batch = open_batch(self.schedule, learner, source, window=self.settings.window)
+            outlook = outlook_of(self.settings, self.public, self.stock)
+            self.schedule, batch = open_batch(self.schedule, learner, source, outlook, window=self.settings.window)
             self.open = Slots.of(batch)
         mine, number = self.open, self.open.batch.frozen.number
         own = coins.of([(number, mine.batch.taken)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from quietshelf.choice.maps import feature_map
 from quietshelf.curation.fields import EARLIER_BOUND
 from quietshelf.shelf.codec import Arrays
@@ -76,10 +78,15 @@ def _from_2(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays
         "left_out": sum(each["taken"] for each in held),
     }
     if old["learner"] is not None:
-        config = {name: value for name, value in old["learner"]["config"].items() if name != "share"}
+        gone = ("share", "prior_visitors", "declared")
+        config = {name: value for name, value in old["learner"]["config"].items() if name not in gone}
         records = [{**each, "bound": EARLIER_BOUND} for each in old["learner"]["records"]]
-        header["learner"] = {**old["learner"], "config": config, "records": records}
-    return header, {name: value for name, value in arrays.items() if not name.startswith("batch")}
+        header["learner"] = {**old["learner"], "config": config, "start": {}, "records": records}
+    found = {name: value for name, value in arrays.items() if not name.startswith("batch")}
+    if "start.curvature" in found:
+        second = found.pop("start.curvature")
+        found |= {"start.second": second[None], "start.mean": np.zeros((1, len(second)))}
+    return header, found
 
 
 def _renamed(name: str) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+
 from quietshelf.types.inverse import symmetric_inverse
 from quietshelf.types.validation import BoolArray, FloatArray, IntArray
 
@@ -109,6 +111,12 @@ class Release:
     def covariance(self) -> FloatArray:
         """The inverse of ``precision``, computed once a release and shared by all offers made from it."""
         return symmetric_inverse(self.precision)
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """A factor of the covariance, ``root root' = covariance``, computed once a release, (..., d, d)."""
+        lower = np.linalg.cholesky(self.precision)
+        return np.ascontiguousarray(np.swapaxes(np.linalg.inv(lower), -1, -2))
 
 
 @dataclass(frozen=True)

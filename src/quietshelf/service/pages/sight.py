@@ -95,7 +95,7 @@ def health(view: View, names: list[str]) -> dict[str, Any]:
 
 def directions(latest: Record, names: list[str]) -> list[dict[str, Any]]:
     """The directions in which a release measured information, weakest first, by the coordinates they mostly are."""
-    level = float(records.noise_level(latest))
+    level = latest.scales.score**2
     return [
         {"mostly": _mostly(latest.frame[:, place], names), "information": float(latest.values[place]), "noise": level}
         for place in np.argsort(latest.values)
@@ -107,7 +107,7 @@ def coordinate_names(view: View) -> list[str]:
     learner = view.learner
     if learner is None:
         return []
-    dim, visitor_dim = learner.curvature.shape[-1], view.settings.visitor_dim
+    dim, visitor_dim = learner.estimate.theta.shape[-1], view.settings.visitor_dim
     shape = feature_map(view.body.feature_map, intercept=view.body.intercept)
     item_dim = next((size for size in range(dim + 1) if shape.dim(visitor_dim, size) == dim), 0)
     visitor = [f"visitor {number + 1}" for number in range(visitor_dim)]

@@ -1,4 +1,4 @@
-"""Score and information are bounded together: batches carry a bound, and those that are open are dropped.
+"""Score and information are bounded together: batches carry a bound and an outlook, and open ones are dropped.
 
 What visitors of an open batch contributed was bounded for other noise than a release now draws, so it may not be
 released. Dropping costs no privacy: their contributions and features are deleted, their offers have expired, and the
@@ -8,6 +8,7 @@ next batch has the size of the first that was dropped. Releases made before keep
 from __future__ import annotations
 
 import json
+import math
 
 import sqlalchemy as sa
 from alembic import op
@@ -45,13 +46,29 @@ def upgrade() -> None:
         sa.Column("score_scale", sa.Double, nullable=False),
         sa.Column("information_scale", sa.Double, nullable=False),
         sa.Column("bound", sa.Double, nullable=False),
+        sa.Column("expected", sa.LargeBinary, nullable=False),
+        sa.Column("spread", sa.Double, nullable=False),
         sa.Column("grid", sa.Double, nullable=False),
         sa.Column("window", sa.Double, nullable=False),
         sa.Column("opened_at", sa.Double, nullable=False),
         sa.Column("full_at", sa.Double),
         sa.PrimaryKeyConstraint("shelf", "batch"),
     )
-    op.add_column("releases", sa.Column("bound", sa.Double))
+    for name, kind in (("bound", sa.Double), ("kept", sa.Double), ("spread", sa.Double), ("fit", sa.LargeBinary)):
+        op.add_column("releases", sa.Column(name, kind))
+    _moments(connection)
+
+
+def _moments(connection: sa.Connection) -> None:
+    """What was frozen at the first arrival is kept as moments of features; shelves that began keep their prior."""
+    op.execute("ALTER TABLE shelves RENAME COLUMN curvature TO second")
+    op.drop_column("shelves", "declared")
+    op.add_column("shelves", sa.Column("mean", sa.LargeBinary))
+    shelves = sa.table("shelves", *map(sa.column, ("shelf", "mean", "second")))
+    begun = sa.select(shelves.c.shelf, shelves.c.second).where(shelves.c.second.is_not(None))
+    for shelf, second in connection.execute(begun).all():
+        nothing = bytes(8 * math.isqrt(len(second) // 8))  # a mean of zeros
+        connection.execute(sa.update(shelves).where(shelves.c.shelf == shelf).values(mean=nothing))
 
 
 def _drop(connection: sa.Connection, shelf: int, *, first: int, visitors: int) -> None:

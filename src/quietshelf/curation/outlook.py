@@ -1,0 +1,119 @@
+"""Made-up visitors of a shop: drawn from what it declared, with a public seed, and served by its policy.
+
+They shape noise and expectations (`release.outlook`). Nobody real is among them, and none of their coins is a visitor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from quietshelf.choice.features import Catalogued, Dense
+from quietshelf.curation.settings import Public, Settings, check_size
+from quietshelf.curation.stock import Stock
+from quietshelf.policies import POLICIES
+from quietshelf.release.noise import NoiseSource
+from quietshelf.release.outlook import FACTORS, Moments
+from quietshelf.release.quiet import Learner
+from quietshelf.statistics import Shown
+from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release, require
+
+VISITORS = 32
+"""Made-up visitors of a batch."""
+ITEMS = 256
+"""Items of a shop that they choose from, at most; drawn from all where there are more."""
+PUBLIC_SEED = 1701
+Sample = Callable[[FloatArray], Context]
+
+
+@dataclass(frozen=True, eq=False)
+class MadeUp:
+    """An outlook: made-up visitors and a policy.
+
+    Attributes:
+        sample: Their contexts, (..., VISITORS), if features are so many times as large as declared, (...).
+        policy: What serves them.
+        factors: Those that are thought of.
+        lead: Axes of parallel worlds.
+    """
+
+    sample: Sample
+    policy: Policy
+    factors: tuple[float, ...] = FACTORS
+    lead: tuple[int, ...] = ()
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Of what they see, by factor."""
+        found = [self._moments(self.sample(np.full(self.lead, factor))) for factor in self.factors]
+        return Moments(*(np.stack(part) for part in zip(*found, strict=True)))
+
+    def shown(self, release: Release, factor: FloatArray) -> Shown:
+        """What they would be shown."""
+        context = self.sample(factor)
+        everybody = Release(**{name: _per_visitor(getattr(release, name), name) for name in Release.arrays})
+        items = self.policy.offer(context, everybody, np.random.default_rng(PUBLIC_SEED))
+        return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
+
+    def _moments(self, context: Context) -> tuple[FloatArray, FloatArray]:
+        batch, count = context.revenue.shape[:-1], context.revenue.shape[-1]
+        rows = context.features.rows(np.broadcast_to(np.arange(count), (*batch, count)))
+        flat = rows.reshape(*self.lead, -1, rows.shape[-1])
+        with np.errstate(all="ignore"):
+            return flat.mean(-2), np.swapaxes(flat, -1, -2) @ flat / flat.shape[-2]
+
+
+def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
+    """The outlook of a shelf; everything it rests on is public."""
+    rng = np.random.default_rng(PUBLIC_SEED)
+    offerable = np.flatnonzero(stock.offerable)
+    items = offerable if offerable.size <= ITEMS else np.sort(rng.choice(offerable, ITEMS, replace=False))
+    earned = np.broadcast_to(stock.earned[items], (VISITORS, items.size))
+    capacity, policy = min(settings.capacity, max(items.size, 1)), POLICIES[settings.policy]
+    if settings.map is None or stock.catalogue is None:
+        second = np.eye(settings.dim or 1) / (settings.dim or 1) if public.curvature is None else public.curvature
+        return normal_outlook(second, items=max(items.size, 1), capacity=settings.capacity, policy=policy)
+    scale = 1.0 if public.visitor_scale is None else public.visitor_scale
+    visitor = scale * rng.standard_normal((VISITORS, settings.visitor_dim))
+    catalogue, named = stock.catalogue[items], settings.map
+    by_visitor = any(block.visitor for block in named.blocks)
+
+    def sample(factor: FloatArray) -> Context:
+        return Context(Catalogued(factor[..., None] * visitor, catalogue, named), earned, capacity)
+
+    return MadeUp(sample, policy, FACTORS if by_visitor else (1.0,))
+
+
+def normal_outlook(
+    second: FloatArray, *, items: int, capacity: int, policy: Policy, lead: tuple[int, ...] = ()
+) -> MadeUp:
+    """Visitors who see items of normal features of mean zero and this second moment, all of revenue 1."""
+    values, vectors = np.linalg.eigh(second)
+    drawn = np.random.default_rng(PUBLIC_SEED).standard_normal((VISITORS, min(items, ITEMS), len(second)))
+    x = (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+    def sample(factor: FloatArray) -> Context:
+        seen = factor[..., None, None, None] * x
+        return Context(Dense(seen), np.ones(seen.shape[:-1]), min(capacity, x.shape[-2]))
+
+    return MadeUp(sample, policy, lead=lead)
+
+
+def _per_visitor(of_release: FloatArray, name: str) -> FloatArray:
+    """With an axis for made-up visitors after those of the worlds."""
+    own = {"theta": 1, "precision": 2}.get(name, 0)
+    return np.expand_dims(of_release, of_release.ndim - own)
+
+
+def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource) -> Learner:
+    """The learner before the first visitor. Everything that fixes its prior is public."""
+    dim = check_size(settings, stock)
+    curvature = public.curvature
+    require(curvature is None or curvature.shape == (dim, dim), f"curvature must have shape ({dim}, {dim})")
+    outlook = outlook_of(settings, public, stock)
+    return Learner.start(
+        settings.learning(), outlook, capacity=settings.capacity, source=source, prior=public.prior
+    )

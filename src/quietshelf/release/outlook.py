@@ -1,0 +1,124 @@
+"""What the next batch is likely to see, worked out on made-up visitors: coordinates, bound, expected information.
+
+Made-up visitors are drawn from what is declared, with a public seed, and served from the last release as real ones will
+be. Their information is what a batch is expected to hold; its noisy sum then has little left to say, and in many
+dimensions nobody could hear it. Should the declaration be wrong, the noisy sums say so: features may be some FACTORS as
+large as declared, and whichever fits the releases best is believed (`records`). Nobody's data are touched here, so
+nothing costs privacy; the coordinates and the bound are frozen when a batch opens (docs/proofs.md, sections 4 and 7).
+
+Everything has leading batch axes ``...`` (parallel worlds); made-up visitors are an axis m after them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from quietshelf.choice.likelihood import shares, utilities
+from quietshelf.release.geometry import coordinates, unknown_curvature
+from quietshelf.statistics import Shown, contribution
+from quietshelf.types import FloatArray, Release
+
+FACTORS = (0.1, 0.316, 1.0, 3.16, 10.0)
+"""By what features may differ in scale from what is declared."""
+ROOM = 2.5
+"""The bound on a visitor's information, over the mean of it: few visitors are shortened by it."""
+BOUNDS = 1e-4, 2.0
+"""No bound is smaller or larger."""
+UNBOUNDED = 1e6
+LEAST_SPREAD = 0.05
+
+
+class Moments(NamedTuple):
+    """Of x over made-up visitors and items, by factor: mean (F, ..., d) and second moment (F, ..., d, d)."""
+
+    mean: FloatArray
+    second: FloatArray
+
+    @property
+    def factors(self) -> FloatArray:
+        """By what scales may differ, (F,)."""
+        return np.array(FACTORS if len(self.mean) > 1 else (1.0,))
+
+
+class Outlook(Protocol):
+    """Made-up visitors, and what they would be shown."""
+
+    @property
+    def moments(self) -> Moments:
+        """Of what they would see."""
+
+    def shown(self, release: Release, factor: FloatArray) -> Shown:
+        """What they would be shown, (..., m), if features were ``factor`` (...) times as large as declared."""
+
+
+class View(NamedTuple):
+    """What a batch freezes of its outlook.
+
+    Attributes:
+        coordinates: L, (..., d, d).
+        bound: B, (...).
+        expected: Information of one visitor, in these coordinates, by factor, (F, ..., d, d).
+        spread: Variance of a score over the information, at most 1, (...).
+    """
+
+    coordinates: FloatArray
+    bound: FloatArray
+    expected: FloatArray
+    spread: FloatArray
+
+
+@np.errstate(all="ignore")  # features of any size are served; where they overflow, nothing is expected
+def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: FloatArray) -> View:
+    """The outlook of the next batch.
+
+    Args:
+        outlook: Made-up visitors.
+        release: What they are served from.
+        factor: By what features differ from what is declared, as believed now, (...).
+        tried: Factors whose expectations are wanted, (F, ...).
+    """
+    theta = release.theta[..., None, :]
+    seen = outlook.shown(release, factor)
+    frame = _coordinates(seen, theta)
+    own = frame[..., None, :, :]
+    size = np.sqrt(_sum_of_squares(contribution(seen, theta, own, UNBOUNDED).information))
+    bound = np.clip(ROOM * size.mean(axis=-1), *BOUNDS)
+    sample = [seen if np.array_equal(each, factor) else outlook.shown(release, each) for each in tried]
+    expected = [contribution(each, theta, own, bound[..., None]).information.mean(axis=-3) for each in sample]
+    return View(frame, bound, np.stack(expected), _spread(seen, theta, own, bound[..., None]))
+
+
+def _coordinates(seen: Shown, theta: FloatArray) -> FloatArray:
+    """L with L Γ L' proportional to I, Γ the plain information, in which items are 1 away from the mean as a rule."""
+    share = shares(utilities(seen.rows, theta), seen.offered)
+    mean = (share.items[..., None, :] @ seen.rows)[..., 0, :]
+    away = np.where(seen.offered[..., None], seen.rows - mean[..., None, :], 0.0)
+    dim = mean.shape[-1]
+    rows = np.concatenate([np.sqrt(share.items)[..., None] * away, (np.sqrt(share.none)[..., None] * mean)[..., None, :]], axis=-2)
+    flat = rows.reshape(*rows.shape[:-3], -1, dim)
+    curvature = np.swapaxes(flat, -1, -2) @ flat / mean.shape[-2]
+    seeing = np.isfinite(curvature).all((-1, -2)) & (np.trace(curvature, axis1=-2, axis2=-1) > 0)
+    frame = coordinates(np.where(seeing[..., None, None], curvature, unknown_curvature(dim)))
+    length = np.sqrt(((away @ np.swapaxes(frame, -1, -2)[..., None, :, :]) ** 2).sum(-1))
+    places = np.maximum(seen.offered.sum((-1, -2)), 1)
+    usual = np.where(seeing, length.sum((-1, -2)) / places, 1.0)
+    return frame / np.where(np.isfinite(usual) & (usual > 0), usual, 1.0)[..., None, None]
+
+
+def _spread(seen: Shown, theta: FloatArray, frame: FloatArray, bound: FloatArray) -> FloatArray:
+    """Mean square of a score over mean trace of the information: below 1, for clipped scores vary less, (...)."""
+    share = shares(utilities(seen.rows, theta), seen.offered)
+    chances = [share.none, *np.moveaxis(share.items, -1, 0)]
+    square, trace = np.zeros(share.none.shape), np.zeros(share.none.shape)
+    for place, chance in enumerate(chances, start=-1):
+        pair = contribution(seen._replace(position=np.full(chance.shape, place)), theta, frame, bound)
+        square += chance * (pair.score**2).sum(-1)
+        trace = np.trace(pair.information, axis1=-2, axis2=-1)
+    total = trace.mean(-1)
+    return np.clip(square.mean(-1) / np.where(total > 0, total, 1.0), LEAST_SPREAD, 1.0)
+
+
+def _sum_of_squares(matrix: FloatArray) -> FloatArray:
+    return np.asarray((matrix**2).sum((-1, -2)))
