@@ -8,7 +8,9 @@ import numpy as np
 
 from quietshelf.auditing.neighbours import Neighbours, visitor
 from quietshelf.choice.features import Dense
+from quietshelf.curation.outlook import normal_outlook
 from quietshelf.curation.parallel import QuietCurator
+from quietshelf.policies import POLICIES
 from quietshelf.release import batch_pair
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner, Quiet

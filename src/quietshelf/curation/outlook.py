@@ -1,6 +1,6 @@
 """Made-up visitors of a shop: drawn from what it declared, with a public seed, and served by its policy.
 
-They shape noise and expectations (`release.outlook`). Nobody real is among them, and none of their coins is a visitor's.
+They shape noise and expectations (`release.outlook`). Nobody real is among them, and their coins are nobody's.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,8 @@ class MadeUp:
     def shown(self, release: Release, factor: FloatArray) -> Shown:
         """What they would be shown."""
         context = self.sample(factor)
-        everybody = Release(**{name: _per_visitor(getattr(release, name), name) for name in Release.arrays})
+        parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
+        everybody = Release(**parts)
         items = self.policy.offer(context, everybody, np.random.default_rng(PUBLIC_SEED))
         return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
@@ -114,6 +116,4 @@ def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource)
     curvature = public.curvature
     require(curvature is None or curvature.shape == (dim, dim), f"curvature must have shape ({dim}, {dim})")
     outlook = outlook_of(settings, public, stock)
-    return Learner.start(
-        settings.learning(), outlook, capacity=settings.capacity, source=source, prior=public.prior
-    )
+    return Learner.start(settings.learning(), outlook, capacity=settings.capacity, source=source, prior=public.prior)

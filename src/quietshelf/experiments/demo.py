@@ -82,9 +82,7 @@ class Served:
 
 def new_shelf() -> Shelf:
     """A shelf for the shop, with the geometry that the shop declares."""
-    return Shelf(
-        items=WORLD.items, dim=WORLD.dim, capacity=WORLD.capacity, rho=RHO, curvature=WORLD.second_moment
-    )
+    return Shelf(items=WORLD.items, dim=WORLD.dim, capacity=WORLD.capacity, rho=RHO, curvature=WORLD.second_moment)
 
 
 def serve(visitors: int, *, watch: Callable[[Served], None] | None = None) -> Served:

@@ -96,7 +96,8 @@ def _coordinates(seen: Shown, theta: FloatArray) -> FloatArray:
     mean = (share.items[..., None, :] @ seen.rows)[..., 0, :]
     away = np.where(seen.offered[..., None], seen.rows - mean[..., None, :], 0.0)
     dim = mean.shape[-1]
-    rows = np.concatenate([np.sqrt(share.items)[..., None] * away, (np.sqrt(share.none)[..., None] * mean)[..., None, :]], axis=-2)
+    none = (np.sqrt(share.none)[..., None] * mean)[..., None, :]
+    rows = np.concatenate([np.sqrt(share.items)[..., None] * away, none], axis=-2)
     flat = rows.reshape(*rows.shape[:-3], -1, dim)
     curvature = np.swapaxes(flat, -1, -2) @ flat / mean.shape[-2]
     seeing = np.isfinite(curvature).all((-1, -2)) & (np.trace(curvature, axis1=-2, axis2=-1) > 0)
@@ -117,7 +118,7 @@ def _spread(seen: Shown, theta: FloatArray, frame: FloatArray, bound: FloatArray
         square += chance * (pair.score**2).sum(-1)
         trace = np.trace(pair.information, axis1=-2, axis2=-1)
     total = trace.mean(-1)
-    return np.clip(square.mean(-1) / np.where(total > 0, total, 1.0), LEAST_SPREAD, 1.0)
+    return np.asarray(np.clip(square.mean(-1) / np.where(total > 0, total, 1.0), LEAST_SPREAD, 1.0))
 
 
 def _sum_of_squares(matrix: FloatArray) -> FloatArray:

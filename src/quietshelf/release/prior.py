@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.release.outlook import Moments
 from quietshelf.types import FloatArray
 
 UNDECLARED = 0.2

@@ -161,9 +161,7 @@ class Learner:
         return cls.resumed(config, capacity, moments, given, config.ledger(source))
 
     @classmethod
-    def resumed(
-        cls, config: Quiet, capacity: int, moments: Moments, given: Estimate | None, ledger: Ledger
-    ) -> Learner:
+    def resumed(cls, config: Quiet, capacity: int, moments: Moments, given: Estimate | None, ledger: Ledger) -> Learner:
         """Before the first release, from what was frozen at the start."""
         none = Estimate(np.zeros(moments.mean.shape[1:]), np.zeros(moments.second.shape[1:]))
         known = cls(config, capacity, moments, given, none, (), ledger).prior
@@ -249,9 +247,10 @@ class Learner:
             place=self.place,
             spread=batch.spread,
         )
-        return replace(self, records=(*self.records, latest))._rebuilt()
+        return replace(self, records=(*self.records, latest)).rebuilt()
 
-    def _rebuilt(self) -> Learner:
+    def rebuilt(self) -> Learner:
+        """The learner whose estimate is made of all its records, from the one before on."""
         second = self._believed(self.moments.second)
         options = {} if self.given is None else {"strengths": np.ones(1)}
         now = records.rebuild(

@@ -18,7 +18,7 @@ import numpy as np
 from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.prior import Prior
 from quietshelf.statistics import svec_dim
-from quietshelf.types import FloatArray
+from quietshelf.types import FloatArray, IntArray
 
 EIGENVALUE_FLOOR = 1e-6
 """Information of a record in any direction, at least, for each visitor."""
@@ -122,7 +122,7 @@ def fits(information: FloatArray, expected: FloatArray, scale: FloatArray) -> Fl
     return -0.5 * _squared(information - expected) / variance - 0.5 * count * np.log(variance)
 
 
-def believed(records: Sequence[Record], factors: FloatArray) -> FloatArray:
+def believed(records: Sequence[Record], factors: FloatArray) -> IntArray:
     """Place of the factor that fits all records best, (...)."""
     doubt = -0.5 * (np.log(factors) / FACTOR_DOUBT) ** 2
     told = [record.fit for record in records if len(record.fit) == len(factors)]
@@ -132,7 +132,7 @@ def believed(records: Sequence[Record], factors: FloatArray) -> FloatArray:
 
 
 def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: Scales, size: int,
-           expected: FloatArray, place: FloatArray, spread: FloatArray) -> Record:  # fmt: skip
+           expected: FloatArray, place: IntArray, spread: FloatArray) -> Record:  # fmt: skip
     """Keep what later estimates need; ``place`` is that of the factor believed in so far."""
     sums = size * expected
     own = sums[0] if len(sums) == 1 else np.take_along_axis(sums, place[None, ..., None, None], axis=0)[0]
@@ -248,7 +248,7 @@ def drowned(item: Record) -> FloatArray:
 
 def _root_mean_square(change: FloatArray, second: FloatArray) -> FloatArray:
     """Of the change of utilities that a change of theta makes, (...)."""
-    return np.sqrt(np.maximum((change * (second @ change[..., None])[..., 0]).sum(-1), 0.0))
+    return np.asarray(np.sqrt(np.maximum((change * (second @ change[..., None])[..., 0]).sum(-1), 0.0)))
 
 
 def _squared(matrix: FloatArray) -> FloatArray:

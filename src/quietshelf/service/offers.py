@@ -19,8 +19,8 @@ from quietshelf.curation.batches import Batch, Schedule, arrive, due, open_batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.fields import batch_fields, start_fields
-from quietshelf.curation.persons import admit
 from quietshelf.curation.outlook import outlook_of, start
+from quietshelf.curation.persons import admit
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.service import learning, schema

@@ -244,5 +244,6 @@ def _cost(learner: Learner | None, rho: float, batch: int, source: NoiseSource) 
     if learner is None:  # the backup is older than the first offer: only the cost is known
         reach = noise_for(1.0, rho)
         return (gaussian("release", sensitivity=1.0, noise=reach, batch=batch, assumption=source.assumption),)
-    frozen = learner.open(batch, 1, source)
-    return batch_pair.events(frozen.theta.size, batch=batch, scales=frozen.scales, source=source)
+    dim = learner.estimate.theta.size
+    scales = batch_pair.scales(rho=rho, dim=dim, bound=batch_pair.BOUND, grid=source.grid)
+    return batch_pair.events(dim, batch=batch, scales=scales, source=source)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sqlalchemy import Connection
 
 from quietshelf.accounting import BudgetExceeded, Event, gaussian
 from quietshelf.release import batch_pair, records
+from quietshelf.release.quiet import Learner
 from quietshelf.service import epochs, learning, queries, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.restore import NOWHERE, UNSEEN
@@ -116,16 +118,18 @@ def _estimates(connection: Connection, row: Row) -> Iterator[str]:
     learner = learning.learner(connection, row, settings_in(row))
     if learner is None:
         return
-    estimate, released = learner.prior, learning.release_rows(connection, row["shelf"])
-    for count, each in enumerate(released, start=1):
-        found = learner.records[:count]
-        estimate = records.rebuild(found, learner.prior, estimate, forgetting=learner.config.forgetting)
+    parts = learner.config, learner.capacity, learner.moments, learner.given, learner.ledger
+    before = Learner.resumed(*parts)
+    for count, each in enumerate(learning.release_rows(connection, row["shelf"]), start=1):
+        estimate = replace(before, records=learner.records[:count]).rebuilt().estimate
         theta = learning.unpacked(each["theta"], -1)
         stored = records.Estimate(theta, learning.unpacked(each["precision"], theta.size, theta.size))
+        before = replace(before, estimate=stored)
+        if each["fit"] is None:  # of a version that estimated otherwise
+            continue
         largest = float(np.abs(estimate.precision).max())  # in whose measure zeros beside it are zeros
         if not (_close(theta, estimate.theta, 1.0) and _close(stored.precision, estimate.precision, largest)):
             yield f"release {each['number']}: the estimate is not what its records give"
-        estimate = stored
 
 
 def _close(stored: FloatArray, again: FloatArray, size: float) -> bool:

@@ -51,7 +51,9 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
         settings=Settings(**header["settings"]),
         public=Public(get("public.scale"), get("public.curvature"), prior),
         stock=Stock(**stock),
-        learner=None if header["learner"] is None else _learner_in(header["learner"], arrays, header["settings"]["capacity"]),
+        learner=None
+        if header["learner"] is None
+        else _learner_in(header["learner"], arrays, header["settings"]["capacity"]),
         open=slots.pop() if header["open"] else None,
         waiting=slots,
         schedule=Schedule(**header["schedule"]),

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from quietshelf.accounting import Promise
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
-from quietshelf.curation.requests import check_person, visitor_context
 from quietshelf.curation.outlook import start
+from quietshelf.curation.requests import check_person, visitor_context
 from quietshelf.curation.settings import OnNoAnswer, Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource

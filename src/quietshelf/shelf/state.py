@@ -20,8 +20,8 @@ from quietshelf.curation.coins import Coins
 from quietshelf.curation.contributions import contributions, total, width
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.ledgers import addressed
-from quietshelf.curation.persons import Persons
 from quietshelf.curation.outlook import outlook_of, start
+from quietshelf.curation.persons import Persons
 from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
 from quietshelf.release.noise import NoiseSource

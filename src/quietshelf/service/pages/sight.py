@@ -12,7 +12,6 @@ import numpy as np
 from sqlalchemy import Connection
 
 from quietshelf.choice.maps import feature_map
-from quietshelf.release import records
 from quietshelf.release.records import Record
 from quietshelf.service import learning
 from quietshelf.service.learning import Row
