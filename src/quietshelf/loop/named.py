@@ -69,9 +69,7 @@ class MakeQuiet:
     def __call__(self, setting: Setting, rng: Random) -> Curator:
         """The curator for so many worlds."""
         source, lead, declared = Simulated(rng), (setting.worlds,), self.geometry == "declared"
-        outlook = (
-            declared_outlook(setting, POLICIES["quiet"]) if declared else blind_outlook(setting, POLICIES["quiet"])
-        )
+        outlook = (declared_outlook if declared else blind_outlook)(setting, POLICIES["quiet"])
         conversion = getattr(setting.world, "conversion", None) if declared else None
         config = self.config if self.config.conversion else replace(self.config, conversion=conversion)
         learner = Learner.start(config, outlook, capacity=setting.capacity, source=source, lead=lead)

@@ -42,7 +42,7 @@ class Quiet:
         growth: Each batch is so many times the one before.
         max_batch: No batch is larger; for tastes that drift.
         forgetting: Each older record counts so many times less at every release; 1 forgets nothing.
-        optimism: Standard deviations added to utilities when offers are chosen, and of the tastes drawn for each visitor.
+        optimism: Standard deviations added to utilities, and of the tastes drawn for each visitor, in an offer.
     """
 
     rho: float

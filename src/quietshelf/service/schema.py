@@ -168,7 +168,7 @@ releases = Table(
     Column("fit", LargeBinary),
     PrimaryKeyConstraint("shelf", "number"),
 )
-"""``bound`` and what follows are null for releases of score and information as two events, made before the two were bounded together."""
+"""``bound`` and what follows it are null for releases made before score and information were bounded together."""
 Index("releases_once", releases.c.shelf, releases.c.batch, unique=True)
 
 events = Table(

@@ -46,14 +46,13 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
     get = arrays.get
     prior = None if get("public.theta") is None else (arrays["public.theta"], arrays["public.precision"])
     slots = [_slots_in(record, arrays, f"batch{i}") for i, record in enumerate(header["batches"])]
+    settings = Settings(**header["settings"])
     stock: Any = {name: get(f"stock.{name}") for name in STOCK}
     return State(
-        settings=Settings(**header["settings"]),
+        settings=settings,
         public=Public(get("public.scale"), get("public.curvature"), prior),
         stock=Stock(**stock),
-        learner=None
-        if header["learner"] is None
-        else _learner_in(header["learner"], arrays, header["settings"]["capacity"]),
+        learner=None if header["learner"] is None else _learner_in(header["learner"], arrays, settings.capacity),
         open=slots.pop() if header["open"] else None,
         waiting=slots,
         schedule=Schedule(**header["schedule"]),
