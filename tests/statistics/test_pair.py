@@ -239,6 +239,13 @@ def test_visitors_who_do_not_count_contribute_zero() -> None:
     assert not pair.information[1].any()
 
 
+def test_whatever_is_no_place_is_no_choice() -> None:
+    """-1 says so; so does any other negative number."""
+    rows = np.random.default_rng(13).normal(size=(3, 2))
+    none, erased = (contribution(checks.all_shown(rows, place), np.ones(2), np.eye(2), 1.0) for place in (-1, -3))
+    np.testing.assert_array_equal(none.score, erased.score)
+
+
 def test_empty_offer_contributes_zero() -> None:
     """Nothing shown, nothing learned."""
     pair = contribution(Shown(np.zeros((3, 2)), np.zeros(3, bool), np.asarray(-1)), np.ones(2), np.eye(2), 1.0)

@@ -26,7 +26,7 @@ import numpy as np
 from quietshelf.choice.likelihood import shares, utilities
 from quietshelf.statistics.rows import Shown
 from quietshelf.statistics.symmetric import svec, svec_dim
-from quietshelf.types import BoolArray, FloatArray, IntArray, require
+from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require
 
 SCORE_BOUND = 1.0
 """C: no score is longer. It is fixed: the scale of L plays its part."""
@@ -133,7 +133,7 @@ def _full(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: Float
     lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
     utility = utilities(shown.rows, theta).reshape(-1, places)
     rows = (shown.rows @ np.swapaxes(coordinates, -1, -2)).reshape(-1, places, dim)
-    position, limit = shown.position.reshape(-1), bound.reshape(-1)
+    position, limit = np.maximum(shown.position, NOTHING).reshape(-1), bound.reshape(-1)
     together = max(2, min(TOGETHER, NUMBERS // ((places + 1 + dim) * dim)))
     parts = [
         _weighted(utility[part], rows[part], position[part], limit[part])
@@ -157,13 +157,13 @@ def _weighted(utility: FloatArray, rows: FloatArray, position: IntArray, bound: 
         return Pair(pair.score[:1], pair.information[:1])
     utility = np.ascontiguousarray(utility.T)
     around = _centred(utility, rows)
-    away, rest = around.away, around.rest
+    away, rest = around.away, around.rest  # C = 1 from here on
     size = np.einsum("dn,dn->n", rest, rest)
     shrink = 1.0 / (1.0 + np.sqrt(size))
     along = np.einsum("kdn,dn->kn", away, rest)
     reach = (around.cut * (around.cut * around.square - 2.0 * along)).max(axis=0) + size  # of psi_j - r, squared
     everyone = np.arange(len(rows))
-    score = around.cut[position, everyone] * away[position, :, everyone].T - rest  # none, -1, is the last row
+    score = around.cut[position, everyone] * away[position, :, everyone].T - rest  # NOTHING is the last
     away *= np.sqrt(around.chance * around.cut * shrink)[:, None]
     information = _outer(away)
     large = np.einsum("den,den->dn", information, information).sum(axis=0)  # row by row: errors grow with d, not d²
