@@ -57,6 +57,9 @@ def test_size_of_faults_is_as_the_proofs_say() -> None:
     assert found["half the noise, batch"] == pytest.approx(4 * golden)
     assert found["a person counted twice"] == pytest.approx(4 * golden)
     assert found["clipping forgotten"] == pytest.approx(81.0)
+    assert found["half of the score's variance"] == pytest.approx(1.5, rel=1e-2)
+    assert found["noise for another bound"] == pytest.approx(16.0, rel=1e-3)
+    assert found["score and information bounded apart"] == pytest.approx(2.0, rel=0.1)
     assert found["a seed reused at every node"] == np.inf
 
 

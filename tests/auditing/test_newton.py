@@ -97,7 +97,7 @@ def test_crowds_stay_far_apart_wherever_theta_goes() -> None:
     """Opposite crowds of four items: most of what is possible at every theta within reach, |x . theta| <= log 4."""
     pair = far_crowds(4, DIM)
     for along in np.linspace(-math.log(4) / 2, math.log(4) / 2, 9):
-        assert moved(pair, np.array([along, 1.0]), np.eye(DIM), 0.0)[0] > 0.8 * math.sqrt(2)
+        assert moved(pair, np.array([along, 1.0]), np.eye(DIM), 0.0)[0] > 0.92 * math.sqrt(2)
 
 
 def test_nearly_all_of_rho_can_be_lost_by_one_pair() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.statistics.pair_checks import distance, faulty, in_units, public, vis
 
 from quietshelf.choice.likelihood import gradient, information
 from quietshelf.statistics import Pair, Shown, contribution, nothing, on_grid, pair_sensitivity, summed, svec
+from quietshelf.statistics.pair import MARGIN
 
 GRID = 2.0**-20
 CHECKS = {
@@ -61,9 +63,12 @@ FAULTS = {
     "information not centred": ("information = _outer(away)", "information = _outer(away - away[-1:])"),
     "bound ignored": ("large / (bound * bound)", "large"),
     "score not in the weight": ("shrink * shrink * reach + large", "large"),
-    "information not weighted": ("weight * information, 0.0", "information, 0.0"),
+    "information not weighted": ("    information *= weight\n", ""),
     "score not clipped": ("around.cut[position, everyone] * away", "away"),
-    "no weight at all": ("np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))", "1.0"),
+    "no weight at all": (
+        "weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))",
+        "weight = np.ones_like(joint)",
+    ),
 }
 CAUGHT = {
     "weight of the choice that was made": ["mean_zero", "choice_blind"],
@@ -151,6 +156,30 @@ def test_short_features_give_the_plain_score_and_information() -> None:
     np.testing.assert_allclose(pair.information, weight * curvature, rtol=1e-9)
 
 
+def test_rounding_stays_within_what_the_margin_is_for() -> None:
+    """The joint bound of what was computed, in extended precision: above (1 - 1e-11)² by (8 d + 35) 2^-53 at most."""
+    rng, margin = np.random.default_rng(9), np.longdouble(MARGIN) ** 2
+    for places, dim, size, bound in product((1, 10, 200), (1, 5, 40), (1e-3, 1.0, 1e8, 1e152), (1e-6, 1.0, 1e6)):
+        rows = size * rng.normal(size=(20, places, dim)) + (rng.random((20, 1, 1)) < 0.3) * size * 1e6
+        shown = Shown(rows, np.ones((20, places), bool), rng.integers(-1, places, size=20))
+        found = contribution(shown, rng.normal(size=dim) / size, np.eye(dim), bound)
+        score, informed = (part.astype(np.longdouble) for part in (found.score, svec(found.information)))
+        joint = (score**2).sum(-1) + (informed**2).sum(-1) / np.longdouble(bound) ** 2
+        assert float((joint - margin).max()) <= (8 * dim + 35) * 2.0**-53
+
+
+@pytest.mark.parametrize("visitors", [1, 2, 3, 255, 256, 257])
+def test_many_dimensions_are_worked_on_some_at_a_time(visitors: int) -> None:
+    """The number at a time depends on K and d alone, and changes no bit."""
+    rng = np.random.default_rng(10)
+    rows, theta = rng.normal(size=(300, 10, 20)), 0.1 * rng.normal(size=20)
+    everybody = Shown(rows, np.ones((300, 10), bool), rng.integers(-1, 10, size=300))
+    some = Shown(rows[:visitors], everybody.offered[:visitors], everybody.position[:visitors])
+    whole, part = (contribution(seen, theta, np.eye(20), 0.5) for seen in (everybody, some))
+    assert whole.score[:visitors].tobytes() == part.score.tobytes()
+    assert whole.information[:visitors].tobytes() == part.information.tobytes()
+
+
 def test_one_far_alternative_is_cut_and_the_others_keep_their_weight() -> None:
     """An item a million away that nobody would take leaves the score of the others as it was, but for rounding."""
     rows, theta = np.array([[0.3, 0.0], [0.0, 0.4], [-1e6, 0.0]]), np.array([1e-4, 0.0])
@@ -208,6 +237,13 @@ def test_visitors_who_do_not_count_contribute_zero() -> None:
     assert pair.score[0].any()
     assert not pair.score[1].any()
     assert not pair.information[1].any()
+
+
+def test_whatever_is_no_place_is_no_choice() -> None:
+    """-1 says so; so does any other negative number."""
+    rows = np.random.default_rng(13).normal(size=(3, 2))
+    none, erased = (contribution(checks.all_shown(rows, place), np.ones(2), np.eye(2), 1.0) for place in (-1, -3))
+    np.testing.assert_array_equal(none.score, erased.score)
 
 
 def test_empty_offer_contributes_zero() -> None:

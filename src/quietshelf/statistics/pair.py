@@ -26,7 +26,7 @@ import numpy as np
 from quietshelf.choice.likelihood import shares, utilities
 from quietshelf.statistics.rows import Shown
 from quietshelf.statistics.symmetric import svec, svec_dim
-from quietshelf.types import BoolArray, FloatArray, IntArray, require
+from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require
 
 SCORE_BOUND = 1.0
 """C: no score is longer. It is fixed: the scale of L plays its part."""
@@ -37,8 +37,8 @@ STEPS = 3
 MARGIN = 1.0 - 1e-11
 ROUNDING_ROOM = 8900
 """The margin covers all rounding while 7 K + d is at most this (docs/proofs.md, section 4)."""
-TOGETHER = 512
-"""Visitors worked on at once: what they need then stays in the cache."""
+NUMBERS, TOGETHER = 160_000, 2048
+"""Numbers, and visitors, worked on at once at most: what they need then stays in the cache."""
 
 
 class Pair(NamedTuple):
@@ -133,10 +133,11 @@ def _full(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: Float
     lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
     utility = utilities(shown.rows, theta).reshape(-1, places)
     rows = (shown.rows @ np.swapaxes(coordinates, -1, -2)).reshape(-1, places, dim)
-    position, limit = shown.position.reshape(-1), bound.reshape(-1)
+    position, limit = np.maximum(shown.position, NOTHING).reshape(-1), bound.reshape(-1)
+    together = max(2, min(TOGETHER, NUMBERS // ((places + 1 + dim) * dim)))
     parts = [
         _weighted(utility[part], rows[part], position[part], limit[part])
-        for part in (slice(begin, begin + TOGETHER) for begin in range(0, max(len(rows), 1), TOGETHER))
+        for part in (slice(begin, begin + together) for begin in range(0, max(len(rows), 1), together))
     ]
     score, information = (np.concatenate(both) if len(parts) > 1 else both[0] for both in zip(*parts, strict=True))
     return Pair(score.reshape(*lead, dim), information.reshape(*lead, dim, dim))
@@ -154,23 +155,26 @@ def _weighted(utility: FloatArray, rows: FloatArray, position: IntArray, bound: 
         twice = np.zeros(2, dtype=np.int64)
         pair = _weighted(utility[twice], rows[twice], position[twice], bound[twice])
         return Pair(pair.score[:1], pair.information[:1])
+    utility = np.ascontiguousarray(utility.T)
     around = _centred(utility, rows)
-    away, rest = around.away, around.rest
+    away, rest = around.away, around.rest  # C = 1 from here on
     size = np.einsum("dn,dn->n", rest, rest)
     shrink = 1.0 / (1.0 + np.sqrt(size))
     along = np.einsum("kdn,dn->kn", away, rest)
     reach = (around.cut * (around.cut * around.square - 2.0 * along)).max(axis=0) + size  # of psi_j - r, squared
     everyone = np.arange(len(rows))
-    score = around.cut[position, everyone] * away[position, :, everyone].T - rest  # none, -1, is the last row
+    score = around.cut[position, everyone] * away[position, :, everyone].T - rest  # NOTHING is the last
     away *= np.sqrt(around.chance * around.cut * shrink)[:, None]
     information = _outer(away)
     large = np.einsum("den,den->dn", information, information).sum(axis=0)  # row by row: errors grow with d, not d²
     joint = shrink * shrink * reach + large / (bound * bound)
-    bounded = np.isfinite(joint) & np.isfinite(utility).all(-1)
-    weight = np.where(bounded, np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300))), 0.0)
-    score = np.where(bounded, -(weight * shrink) * score, 0.0)
-    information = np.where(bounded, weight * information, 0.0).reshape(-1 if len(rows) else 0, len(rows))
-    return Pair(np.ascontiguousarray(score.T), np.ascontiguousarray(information.T))
+    weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))
+    score *= -(weight * shrink)
+    information *= weight
+    unbounded = np.flatnonzero(~(np.isfinite(joint) & np.isfinite(utility).all(axis=0)))
+    score[:, unbounded] = information[:, :, unbounded] = 0.0
+    flat = information.reshape(-1 if len(rows) else 0, len(rows))
+    return Pair(np.ascontiguousarray(score.T), np.ascontiguousarray(flat.T))
 
 
 class _Centred(NamedTuple):
@@ -192,9 +196,12 @@ class _Centred(NamedTuple):
 
 
 def _centred(utility: FloatArray, rows: FloatArray) -> _Centred:
-    """From the mean of z on, each step moves m to the mean weighted by p_j h_j: by r / sum of p_j h_j."""
+    """From the mean of z on, each step moves m to the mean weighted by p_j h_j: by r / sum of p_j h_j.
+
+    Utilities are (K, n), rows (n, K, d).
+    """
     count, places, dim = rows.shape
-    share = shares(np.ascontiguousarray(utility.T), axis=0)
+    share = shares(utility, axis=0)
     chance = np.concatenate([share.items, share.none[None]])
     away = np.zeros((places + 1, dim, count))
     away[:-1] = np.moveaxis(rows, 0, -1)
