@@ -20,7 +20,7 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import Shown
-from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release, require
+from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release, balanced_normal, require
 
 VISITORS = 32
 """Made-up visitors of a batch."""
@@ -79,7 +79,7 @@ def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
         second = np.eye(settings.dim or 1) / (settings.dim or 1) if public.curvature is None else public.curvature
         return normal_outlook(second, items=max(items.size, 1), capacity=settings.capacity, policy=policy)
     scale = 1.0 if public.visitor_scale is None else public.visitor_scale
-    visitor = scale * rng.standard_normal((VISITORS, settings.visitor_dim))
+    visitor = scale * balanced_normal(VISITORS, settings.visitor_dim)
     catalogue, named = stock.catalogue[items], settings.map
     by_visitor = any(block.visitor for block in named.blocks)
 
@@ -94,7 +94,8 @@ def normal_outlook(
 ) -> MadeUp:
     """Visitors who see items of normal features of mean zero and this second moment, all of revenue 1."""
     values, vectors = np.linalg.eigh(second)
-    drawn = np.random.default_rng(PUBLIC_SEED).standard_normal((VISITORS, min(items, ITEMS), len(second)))
+    count = min(items, ITEMS)
+    drawn = balanced_normal(VISITORS * count, len(second)).reshape(VISITORS, count, len(second))
     x = (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
     def sample(factor: FloatArray) -> Context:

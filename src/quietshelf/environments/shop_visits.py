@@ -13,7 +13,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.environments.calibration import calibrated
 from quietshelf.environments.logit import KnownRound, LogitRound, OpenRound
 from quietshelf.environments.mixed import MixedRound, best_on_average
-from quietshelf.types import BoolArray, Context, FloatArray, Streams
+from quietshelf.types import BoolArray, Context, FloatArray, Streams, balanced_normal
 
 if TYPE_CHECKING:
     from quietshelf.environments.shop import Shop
@@ -85,8 +85,8 @@ class ShopEnvironment(OpenRound):
             return Context(Dense(np.swapaxes(scale * drawn, -1, -2)), revenue, shop.capacity)
         columns = np.broadcast_to(self._catalogue[:, None], (self._count, number, *self._catalogue.shape[1:]))
         if shop.visitor_dim:
-            normal = _public(1).standard_normal((1, number, shop.visitor_dim))
-            visitor = np.concatenate([np.ones((self._count, number, 1)), wrong[:, None, None] * normal], axis=-1)
+            drawn = wrong[:, None, None] * balanced_normal(number, shop.visitor_dim)
+            visitor = np.concatenate([np.ones((self._count, number, 1)), drawn], axis=-1)
             columns = visitor[..., None, None] * columns[:, :, None]
             columns = columns.reshape(self._count, number, shop.dim, shop.items)
         return Context(Dense(np.swapaxes(columns, -1, -2)), revenue, shop.capacity)

@@ -8,9 +8,9 @@ import numpy as np
 
 from quietshelf.choice.features import Dense
 from quietshelf.choice.maps import FeatureMap
-from quietshelf.curation.outlook import PUBLIC_SEED, VISITORS, MadeUp, normal_outlook
+from quietshelf.curation.outlook import VISITORS, MadeUp, normal_outlook
 from quietshelf.loop.contest import Setting
-from quietshelf.types import Context, FloatArray, Policy
+from quietshelf.types import Context, FloatArray, Policy, balanced_normal
 
 
 @runtime_checkable
@@ -29,9 +29,8 @@ def declared_outlook(setting: Setting, policy: Policy) -> MadeUp:
     sample = setting.made_up
     if sample is not None:
         return MadeUp(lambda factor: sample(factor, VISITORS), policy, lead=(setting.worlds,))
-    rng = np.random.default_rng(PUBLIC_SEED)
     if isinstance(world, WithCatalogue):
-        visitor = rng.standard_normal((VISITORS, np.size(world.visitor_scale))) * world.visitor_scale
+        visitor = balanced_normal(VISITORS, np.size(world.visitor_scale)) * world.visitor_scale
         items = np.broadcast_to(world.catalogue, (VISITORS, *world.catalogue.shape))
 
         def by_map(factor: FloatArray) -> Context:

@@ -2,7 +2,7 @@
 
 from quietshelf.types.nouns import NOTHING, Context, Features, Offer, Release, Round
 from quietshelf.types.protocols import Curator, Environment, Policy
-from quietshelf.types.streams import Common, Random, SelectiveRandom, Streams, child
+from quietshelf.types.streams import Common, Random, SelectiveRandom, Streams, balanced_normal, child
 from quietshelf.types.validation import (
     BoolArray,
     FloatArray,
@@ -36,6 +36,7 @@ __all__ = [
     "Streams",
     "as_array",
     "as_float",
+    "balanced_normal",
     "check_shape",
     "child",
     "finite",

@@ -17,6 +17,8 @@ BLOCK_NUMBERS = 1 << 21
 """Numbers a block may hold (16 MB): many rounds of few worlds, or few rounds of many."""
 LONGEST_BLOCK = 256
 KINDS = ("random", "standard_normal")
+PUBLIC_SEED = 1701
+"""Of draws that anybody may know."""
 ALONE = 1_000_003
 """Spawn key of the draws that one world makes by itself."""
 
@@ -119,3 +121,16 @@ def child(seed: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:
 
 def _generator(seed: np.random.SeedSequence, key: tuple[int, ...]) -> np.random.Generator:
     return np.random.default_rng(child(seed, len(key), *key))
+
+
+def balanced_normal(count: int, dim: int) -> FloatArray:
+    """Standard normal numbers, public, (count, d), whose means are 0 and whose covariance is I to rounding.
+
+    Chance would otherwise tilt what every batch is expected to hold, always in the same direction.
+    """
+    drawn = np.random.default_rng(PUBLIC_SEED).standard_normal((count - count // 2, dim))
+    both = np.concatenate([drawn, -drawn])[:count]
+    if count < 2 * dim or count % 2 or not dim:  # too few to have a covariance
+        return both
+    lower = np.linalg.cholesky(both.T @ both / count)
+    return np.ascontiguousarray(np.linalg.solve(lower, both.T).T)
