@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -16,18 +17,18 @@ import numpy as np
 from quietshelf.accounting import Assumption
 from quietshelf.auditing import Auditable, Claim, releases
 from quietshelf.auditing.linear import Mechanism, sampled
-from quietshelf.auditing.mechanisms import linear
-from quietshelf.auditing.neighbours import Neighbours, far_gram, far_scores, visitor
-from quietshelf.auditing.shelves import copy_of, full_shelf
+from quietshelf.auditing.mechanisms import MANY, linear
+from quietshelf.auditing.neighbours import Neighbours, far_gram, far_information, far_pairs, far_scores, visitor
+from quietshelf.auditing.shelves import ITEMS, copy_of, full_shelf
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.release import tree
+from quietshelf.release import batch_pair, tree
 from quietshelf.release.dpmnl import Dpmnl
 from quietshelf.release.dpmnl_curator import DpmnlCurator
 from quietshelf.release.noise import NoiseSource, Simulated
 from quietshelf.shelf import Shelf
 from quietshelf.shelf.errors import OpenBatchDropped
 from quietshelf.shelf.saved import ResumeToken
-from quietshelf.statistics import gram
+from quietshelf.statistics import Pair, Shown, contribution, gram
 from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round
 
 RHO, DIM, CAPACITY, HORIZON = 1.0, 2, 3, 8
@@ -94,6 +95,39 @@ def tree_run(make: releases.Make = sound_tree) -> Mechanism:
 def batch_run() -> Mechanism:
     """The shipped release of a batch."""
     return partial(releases.batch, far_scores(DIM), RHO)
+
+
+def short_of_noise(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """Noise of the score that has C² in place of 2 C² as its variance, by rho."""
+
+    def short(**given: Any) -> batch_pair.Scales:
+        found = scales(**given)
+        return found._replace(score=found.score / 2**0.5)
+
+    scales = batch_pair.scales
+    with patch.object(batch_pair, "scales", short):
+        return releases.batch(far_pairs(MANY, 3), RHO, secret, source, runs)
+
+
+def bound_ignored(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """Contributions bounded by B = 1 with the noise of B = 1/4."""
+
+    def ignorant(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float) -> Pair:
+        return contribution(shown, theta, coordinates, max(1.0, bound))
+
+    with patch.object(releases, "contribution", ignorant):
+        return releases.batch(far_information(DIM), RHO, secret, source, runs, bound=0.25)
+
+
+def unweighted(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """Score and information each within its own bound, as if a visitor could not have both."""
+
+    def apart(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float) -> Pair:
+        score = contribution(shown, theta, coordinates, 1e6).score
+        return Pair(score, contribution(Shown(1e6 * shown.rows, *shown[1:]), theta, coordinates, bound).information)
+
+    with patch.object(releases, "contribution", apart):
+        return releases.batch(far_pairs(MANY, 3), RHO, secret, source, runs)
 
 
 class Restarted:
@@ -180,7 +214,7 @@ def shelf_resumed(everybody: bool, secret: bool, runs: int, rng: np.random.Gener
     for _ in range(runs):
         twins = [copy_of(shelf, rng, source) for shelf in shelves]
         for twin in twins:
-            twin.offer(np.zeros((2, DIM)))
+            twin.offer(np.zeros((ITEMS, DIM)))
         learners = [twin.learner for twin in twins]
         records = [learner.records[0] for learner in learners if learner is not None and learner.records]
         rows.append(np.sum([record.score for record in records], axis=0))
@@ -270,6 +304,9 @@ def planted() -> Sequence[Auditable]:
     return [
         linear("paper-calibrated tree", CLAIM, words, tree_run(paper_tree)),
         linear("half the noise, batch", CLAIM, far_scores(DIM), altered(batch_run(), half)),
+        linear("half of the score's variance", CLAIM, far_pairs(MANY, 3), short_of_noise),
+        linear("noise for another bound", CLAIM, far_information(DIM), bound_ignored),
+        linear("score and information bounded apart", CLAIM, far_pairs(MANY, 3), unweighted),
         linear("half the noise, tree", CLAIM, words, altered(tree_run(), half)),
         linear("a seed reused at every node", CLAIM, words, altered(tree_run(), Seeded)),
         linear("a node redrawn after restart", CLAIM, words, tree_run(Restarted)),

@@ -36,7 +36,7 @@ def newton_unbounded(secret: bool, runs: int, rng: np.random.Generator) -> Float
         return newton_run(pair, RHO, None, secret, runs, rng)
 
 
-def unweighted(shown: Shown, theta: FloatArray, coordinates: FloatArray) -> Pair:
+def unweighted(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float) -> Pair:  # noqa: ARG001
     """Score and information as they are, however long."""
     rows = shown.rows @ np.swapaxes(coordinates, -1, -2)
     mean, spread = moments(rows, utilities(shown.rows, theta), shown.offered)

@@ -49,13 +49,17 @@ def test_planted_fault_is_flagged_by_computation(name: str) -> None:
 
 
 def test_size_of_faults_is_as_the_proofs_say() -> None:
-    """Printed tree K rho, half the noise 4 times (of 0.8 rho in a batch), twice in a batch 4 times, resumed twice 2."""
+    """Printed tree K rho, half the noise 4 times (of 0.618 rho in a batch), twice in a batch 4 times."""
+    golden = (5**0.5 - 1) / 2
     found = {name: PLANTED[name].exact().rho for name in EXACT}  # type: ignore[misc]  # none of EXACT is None
     assert found["paper-calibrated tree"] == pytest.approx(faults.CAPACITY)
     assert found["half the noise, tree"] == pytest.approx(4.0)
-    assert found["half the noise, batch"] == pytest.approx(4 * 0.8)
-    assert found["a person counted twice"] == pytest.approx(4 * 0.8)
+    assert found["half the noise, batch"] == pytest.approx(4 * golden)
+    assert found["a person counted twice"] == pytest.approx(4 * golden)
     assert found["clipping forgotten"] == pytest.approx(81.0)
+    assert found["half of the score's variance"] == pytest.approx(1.5, rel=1e-2)
+    assert found["noise for another bound"] == pytest.approx(16.0, rel=1e-3)
+    assert found["score and information bounded apart"] == pytest.approx(2.0, rel=0.1)
     assert found["a seed reused at every node"] == np.inf
 
 

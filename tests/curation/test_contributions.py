@@ -20,7 +20,7 @@ DIM = 5
 def frozen(rng: np.random.Generator) -> OpenBatch:
     """A batch with some theta and coordinates."""
     root = rng.normal(size=(DIM, DIM))
-    return OpenBatch(0, 10, rng.normal(size=DIM), root @ root.T + np.eye(DIM), Scales(1.0, 1.0))
+    return OpenBatch(0, 10, rng.normal(size=DIM), root @ root.T + np.eye(DIM), Scales(1.0, 1.0, 0.5))
 
 
 def crowd(rng: np.random.Generator, visitors: int, extreme: float) -> tuple[list[np.ndarray], list[int]]:
@@ -69,7 +69,7 @@ def test_contributions_are_the_bounded_pair_on_the_grid() -> None:
     (found,) = contributions([rows], [1], batch, GRID)
     steps = found / GRID
     np.testing.assert_array_equal(steps, np.rint(steps))
-    pair = contribution(Shown(rows, np.ones(3, bool), np.asarray(1)), batch.theta, batch.coordinates)
+    pair = contribution(Shown(rows, np.ones(3, bool), np.asarray(1)), batch.theta, batch.coordinates, 0.5)
     parts = total(found, DIM)
     np.testing.assert_allclose(parts.score, pair.score, atol=GRID, rtol=0)
     np.testing.assert_allclose(parts.information, svec(pair.information), atol=GRID, rtol=0)
@@ -82,6 +82,6 @@ def test_nothing_shown_and_not_counted_contribute_zero() -> None:
     assert not contributions([np.zeros((0, DIM))], [-1], batch, GRID).any()
     assert contributions([], [], batch, GRID).shape == (0, width(DIM))
     seen = Shown(rng.normal(size=(2, 3, DIM)), np.ones((2, 3), bool), np.array([0, 1]))
-    found = rounded(seen, batch.theta, batch.coordinates, GRID, np.array([True, False]))
+    found = rounded(seen, batch.theta, batch.coordinates, 0.5, GRID, np.array([True, False]))
     assert found[0].any()
     assert not found[1].any()

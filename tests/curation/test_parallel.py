@@ -11,8 +11,9 @@ from tests.release.learners import opened, simulated, started
 
 from quietshelf.choice.features import Dense
 from quietshelf.curation.parallel import QuietCurator
+from quietshelf.release import batch_pair
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet import Learner, OpenBatch, Quiet
 from quietshelf.statistics import Shown, contribution, svec
 from quietshelf.types import Context, Release, Round, Streams
 
@@ -41,7 +42,7 @@ def test_noiseless_learner_follows_the_statistic_and_reads_infinite() -> None:
     for item in rounds:
         curator.observe(item)
     seen = [Shown(r.context.features.rows(r.assortment), r.assortment >= 0, r.choice) for r in rounds]
-    pairs = [contribution(s, frozen.theta, frozen.coordinates) for s in seen]
+    pairs = [contribution(s, frozen.theta, frozen.coordinates, frozen.scales.bound) for s in seen]
     (latest,) = curator.learner.records
     np.testing.assert_allclose(latest.score, sum(p.score for p in pairs), atol=1e-10)
     assert curator.ledger.rho == math.inf
@@ -99,7 +100,7 @@ def test_policies_see_the_same_when_a_visitor_is_replaced_and_the_release_is_not
 
     def pair(item: Round) -> tuple[np.ndarray, np.ndarray]:
         shown = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
-        found = contribution(shown, frozen.theta, frozen.coordinates)
+        found = contribution(shown, frozen.theta, frozen.coordinates, frozen.scales.bound)
         return found.score, svec(found.information)
 
     difference = [a - b for a, b in zip(pair(rounds[3]), pair(replaced[3]), strict=True)]
@@ -183,7 +184,7 @@ def test_those_who_do_not_count_add_nothing_beside_those_who_do() -> None:
         curator.observe(Round(item.context, item.assortment, item.choice, counts=counts))
         if place % 3:
             seen = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
-            expected += contribution(seen, frozen.theta, frozen.coordinates).score
+            expected += contribution(seen, frozen.theta, frozen.coordinates, frozen.scales.bound).score
     (latest,) = curator.learner.records
     np.testing.assert_allclose(latest.score, expected, atol=1e-12)
 
@@ -206,3 +207,37 @@ def test_curators_on_unlike_grids_do_not_work_together() -> None:
     assert curators[0].batch_key != curators[1].batch_key
     with pytest.raises(ValueError, match="curators must have equal batch keys"):
         QuietCurator.merge(curators)
+
+
+def round_of(x: Any, choice: Any) -> Round:
+    """All of the rows x (..., K, d) shown."""
+    items = np.broadcast_to(np.arange(x.shape[-2]), x.shape[:-1])
+    return Round(Context(Dense(x), np.ones(x.shape[:-1]), x.shape[-2]), items, np.asarray(choice))
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_each_world_has_a_bound_of_its_own(merged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three worlds with three bounds release what three curators of one world each do, alone and merged with others."""
+    bounds, source, as_shipped = np.array([0.05, 1.0, 20.0]), Noiseless(), Learner.open
+
+    def of_their_own(learner: Learner, number: int, size: int, source: Any) -> OpenBatch:
+        batch = as_shipped(learner, number, size, source)
+        mine = bounds if batch.theta.ndim > 1 else float(bounds[which])
+        return batch._replace(scales=batch_pair.scales(rho=1.0, dim=2, bound=mine))
+
+    monkeypatch.setattr(Learner, "open", of_their_own)
+    rng, which = np.random.default_rng(12), 0
+    x, choice = 3 * rng.normal(size=(40, 3, 2, 2)), rng.integers(-1, 2, size=(40, 3))
+    together = QuietCurator(started(Quiet(rho=1.0), 2, source, (3,)), source)
+    if merged:
+        together = QuietCurator.merge([together, QuietCurator(started(Quiet(rho=1.0), 2, source, (3,)), source)])
+    for rows, picked in zip(x, choice, strict=True):
+        together.observe(round_of(np.stack([rows, 2 * rows]), [picked, picked]) if merged else round_of(rows, picked))
+    for which in range(3):
+        alone = QuietCurator(started(Quiet(rho=1.0), 2, source), source)
+        for rows, picked in zip(x, choice, strict=True):
+            alone.observe(round_of(rows[which], picked[which]))
+        assert len(alone.learner.records) >= 1
+        for mine, other in zip(together.learner.records, alone.learner.records, strict=True):
+            np.testing.assert_allclose(mine.score[which], other.score, atol=1e-12)
+            np.testing.assert_allclose(mine.values[which], other.values, rtol=1e-9)

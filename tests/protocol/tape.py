@@ -6,6 +6,7 @@ sum of B``: exact, since all of it is on the grid. Whatever else others see must
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
 from quietshelf.service import releaser
 from quietshelf.shelf.state import Slots
-from quietshelf.statistics import Total, information_sensitivity, score_sensitivity
+from quietshelf.statistics import Total, pair_sensitivity
 from quietshelf.types import FloatArray
 
 
@@ -27,6 +28,7 @@ class Tape(DiscreteGaussian):
 
     Attributes:
         totals: The sums, score and information in turn.
+        bounds: Of each release.
         released: The noisy sums, in the same order.
         members: What was released so far, by names that are used once: batches of a service, offers of a shelf.
         after_draw: Called once a release is drawn: a crash, perhaps.
@@ -37,13 +39,15 @@ class Tape(DiscreteGaussian):
         self._rng, self._replayed = np.random.default_rng(seed), replayed
         self._waiting: list[FloatArray] = []
         self.totals: list[FloatArray] = []
+        self.bounds: list[float] = []
         self.released: list[FloatArray] = []
         self.members: list[Any] = []
         self.after_draw: Callable[[], None] = lambda: None
 
-    def hear(self, total: Total) -> None:
+    def hear(self, total: Total, bound: float) -> None:
         """The sums that the next draws are added to."""
         self._waiting = [total.score, total.information]
+        self.bounds.append(bound)
 
     def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
         """New noise; or in a replay, what takes this world's sum to the other's release."""
@@ -63,12 +67,13 @@ class Tape(DiscreteGaussian):
         found = []
         if len(self.totals) != len(other.totals):
             return [f"{len(self.totals) // 2} releases in one world, {len(other.totals) // 2} in the other"]
-        for place, (mine, theirs) in enumerate(zip(self.totals, other.totals, strict=True)):
-            dim = self.totals[place - place % 2].shape[-1]
-            most = information_sensitivity(dim, self.grid) if place % 2 else score_sensitivity()
-            moved = float(np.linalg.norm(mine - theirs, axis=-1).max(initial=0.0))
+        for place, bound in enumerate(self.bounds[: len(self.totals) // 2]):
+            both = slice(2 * place, 2 * place + 2)
+            score, information = (a - b for a, b in zip(self.totals[both], other.totals[both], strict=True))
+            most = pair_sensitivity(score.shape[-1], bound, self.grid)
+            moved = float(np.hypot(np.linalg.norm(score) / math.sqrt(2), np.linalg.norm(information) / bound))
             if moved > most:
-                found.append(f"sum {place} moved by {moved:.3f}, the sensitivity is {most:.3f}")
+                found.append(f"release {place} moved by {moved:.3f}, the sensitivity is {most:.3f}")
         return found
 
 
@@ -80,7 +85,7 @@ def taping() -> Iterator[None]:
 
     def heard(total: Total, *, scales: Scales, source: NoiseSource) -> Noisy:
         if isinstance(source, Tape):
-            source.hear(total)
+            source.hear(total, float(scales.bound))
             source.members += whose
         return release(total, scales=scales, source=source)
 

@@ -53,16 +53,17 @@ def crowd(count: int = 30) -> Shown:
 
 @pytest.mark.parametrize("grid", [0.0, GRID])
 def test_a_batch_is_released_with_the_noise_frozen_when_it_opened(grid: float) -> None:
-    """Each sum has one draw, at the scale of its event; a batch with other scales than today's keeps its own."""
+    """Each sum has one draw, the event the least of their units; a batch with other scales than today's keeps them."""
     source = Asked(grid)
-    learner = started(Quiet(rho=2.0, share=0.5), 2, source)
+    learner = started(Quiet(rho=2.0), 2, source)
     batch = opened(learner, source)
-    assert batch.scales == batch_pair.scales(rho=2.0, dim=2, grid=grid, share=0.5)
-    frozen = batch._replace(scales=Scales(3 * batch.scales.score, 5 * batch.scales.information))
+    assert batch.scales == batch_pair.scales(rho=2.0, dim=2, bound=batch_pair.BOUND, grid=grid)
+    frozen = batch._replace(scales=Scales(3 * batch.scales.score, 5 * batch.scales.information, 0.5))
     for each in (batch, frozen):
         source.scales.clear()
         events = released(learner, each, nothing((), 2), source).ledger.events
-        assert source.scales == list(each.scales) == [event.noise for event in events]
+        assert source.scales == [each.scales.score, each.scales.information]
+        assert [event.noise for event in events] == [batch_pair.unit_scale(each.scales)]
     assert source.sizes == [(2,), (3,)] * 2
 
 
@@ -94,8 +95,11 @@ def test_a_private_fit_asks_for_the_noise_it_charges() -> None:
 
 @pytest.mark.parametrize("grid", [0.0, GRID])
 def test_private_newton_asks_for_what_is_in_its_ledger(grid: float) -> None:
-    """Thirteen entries' worth of draws in the order of the ledger, each at the scale of its entry."""
+    """The draws of thirteen entries in the order of the ledger, each at the scale of its entry."""
     source = Asked(grid)
     found = private_newton(crowd(), rho=1.0, curvature=np.eye(2) / 2, source=source)
-    assert source.scales == [event.noise for event in found.ledger.events]
+    pairs = [(one.scales.score, one.scales.information) for one in found.releases]
+    *noise, squares = (event.noise for event in found.ledger.events)
+    assert source.scales == [scale for pair in pairs for scale in pair] + [squares]
+    assert noise == [batch_pair.unit_scale(one.scales) for one in found.releases]
     assert source.sizes == [(2,), (3,)] * 12 + [(1,)]

@@ -3,47 +3,93 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quietshelf.accounting import Assumption, Ledger
-from quietshelf.release.batch_pair import events, release, scales
+from quietshelf.accounting import Assumption, BudgetExceeded, Ledger
+from quietshelf.release.batch_pair import Scales, events, release, scales, unit_scale
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, NoiseSource, Simulated
-from quietshelf.statistics import Total, from_svec, svec_dim
+from quietshelf.statistics import Total, from_svec, svec, svec_dim
 
 N = 3_000
 
 
-@given(st.floats(1e-6, 1e6), st.integers(1, 30), st.floats(0.05, 0.95), st.sampled_from([0.0, GRID, 2.0**-10]))
-def test_scales_cost_exactly_rho(rho: float, dim: int, share: float, grid: float) -> None:
-    """Score and information together cost rho, never more, whatever the split and the grid."""
-    noise = scales(rho=rho, dim=dim, grid=grid, share=share)
+@given(st.floats(1e-6, 1e6), st.integers(1, 30), st.floats(1e-6, 1e6), st.sampled_from([0.0, GRID, 2.0**-10]))
+def test_scales_cost_exactly_rho(rho: float, dim: int, bound: float, grid: float) -> None:
+    """Score and information together cost rho, never more, whatever the bound and the grid; a budget admits them."""
+    noise = scales(rho=rho, dim=dim, bound=bound, grid=grid)
     source = DiscreteGaussian(grid) if grid else Simulated(np.random.default_rng(0))
-    ledger = Ledger().spend(*events(dim, batch=0, scales=noise, source=source))
-    assert ledger.rho <= rho * (1 + 1e-12)
-    assert ledger.rho == pytest.approx(rho, rel=1e-9)
+    ledger = Ledger(budget=rho).spend(*events(dim, batch=0, scales=noise, source=source))
+    assert ledger.rho <= rho
+    assert ledger.rho == pytest.approx(rho, rel=1e-12)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
+def test_what_noise_is_worth_is_never_overstated(score: float, information: float, bound: float) -> None:
+    """In exact arithmetic: the stated unit, squared, is at most that of the score and that of the information."""
+    unit, least = Fraction(unit_scale(Scales(score, information, bound))), 1 - Fraction(1, 2**48)
+    of_score, of_information = Fraction(score) ** 2 / 2, (Fraction(information) / Fraction(bound)) ** 2
+    assert min(of_score, of_information) * least <= unit**2 <= min(of_score, of_information)
 
 
 def test_scales_are_those_of_the_formula() -> None:
-    """sg² = 4/(2·0.8·rho) and sH² = 2/(2·0.2·rho)."""
-    noise = scales(rho=0.5, dim=3)
-    assert noise.score**2 == pytest.approx(4 / (2 * 0.8 * 0.5))
-    assert noise.information**2 == pytest.approx(2 / (2 * 0.2 * 0.5))
+    """sg² = 2 C²/rho and sH² = B²/rho."""
+    noise = scales(rho=0.5, dim=3, bound=0.25)
+    assert noise.score**2 == pytest.approx(2 / 0.5)
+    assert noise.information**2 == pytest.approx(0.25**2 / 0.5)
+    assert noise.bound == 0.25
+
+
+def test_noise_of_half_the_variance_on_the_score_costs_more_and_the_event_says_so() -> None:
+    """A planted fault, C² in place of 2 C²: the ledger with the budget of a release refuses it."""
+    noise = scales(rho=1.0, dim=3, bound=1.0)
+    short = noise._replace(score=noise.score / math.sqrt(2))
+    spent = events(3, batch=0, scales=short, source=Simulated(np.random.default_rng(0)))
+    assert spent[0].rho == pytest.approx(2.0)
+    with pytest.raises(BudgetExceeded):
+        Ledger(budget=1.0).spend(*spent)
+
+
+def test_parallel_worlds_have_noise_for_their_own_bound() -> None:
+    """1,000 draws in each of three worlds: variances sH² of each, 2/3 and 3/2 rejected; the score's is the same in all.
+
+    6,000 numbers a world: each ratio is within 1 +- 0.1 with probability above 1 - 1e-7 if true.
+    """
+    bound = np.array([0.1, 1.0, 10.0])
+    noise = scales(rho=0.7, dim=3, bound=bound)
+    source = Simulated(np.random.default_rng(3))
+    total = Total(np.zeros((1000, 3, 3)), np.zeros((1000, 3, 6)))
+    noisy = release(total, scales=noise, source=source)
+    spread = (svec(noisy.information) ** 2).mean((0, 2))
+    for factor, passes in ((1.0, True), (2 / 3, False), (3 / 2, False)):
+        wanted = (factor * np.asarray(noise.information)) ** 2
+        assert ((np.abs(spread / wanted - 1) < 0.1) == passes).all()
+    np.testing.assert_allclose((noisy.score**2).mean((0, 2)), noise.score**2, rtol=0.15)
+    (event,) = events(3, batch=0, scales=noise, source=source)
+    assert event.rho == pytest.approx(0.7)
+    assert event.rho <= 0.7
+
+
+def test_a_grid_has_one_bound() -> None:
+    """Integers that were stretched by another scale would show which multiple they are."""
+    noise = scales(rho=1.0, dim=2, bound=np.array([0.5, 1.0]), grid=GRID)
+    with pytest.raises(ValueError, match="noise on a grid must have one scale"):
+        release(Total(np.zeros((2, 2)), np.zeros((2, 3))), scales=noise, source=DiscreteGaussian())
 
 
 def test_noiseless_release_is_the_statistic_and_costs_infinity() -> None:
     """With the injected noiseless source the sums come out as they went in."""
     rng = np.random.default_rng(1)
     total = Total(rng.normal(size=(2, 3)), rng.normal(size=(2, 6)))
-    noisy = release(total, scales=scales(rho=1.0, dim=3), source=Noiseless())
-    spent = events(3, batch=4, scales=scales(rho=1.0, dim=3), source=Noiseless())
+    noisy = release(total, scales=scales(rho=1.0, dim=3, bound=1.0), source=Noiseless())
+    spent = events(3, batch=4, scales=scales(rho=1.0, dim=3, bound=1.0), source=Noiseless())
     np.testing.assert_array_equal(noisy.score, total.score)
     np.testing.assert_allclose(noisy.information, from_svec(total.information, 3), atol=1e-15)
-    assert [event.rho for event in spent] == [math.inf, math.inf]
-    assert [event.batch for event in spent] == [4, 4]
+    assert [(event.name, event.rho, event.batch) for event in spent] == [("pair", math.inf, 4)]
 
 
 @pytest.mark.parametrize("kind", ["simulated", "discrete"])
@@ -53,12 +99,12 @@ def test_released_noise_has_the_stated_scales(kind: str) -> None:
     n = 3,000 releases with d = 2: each variance ratio is within 1 +- 0.14 with probability above 1 - 1e-7 if true.
     """
     source: NoiseSource = DiscreteGaussian() if kind == "discrete" else Simulated(np.random.default_rng(2))
-    noise = scales(rho=0.7, dim=2, grid=source.grid)
+    noise = scales(rho=0.7, dim=2, bound=0.4, grid=source.grid)
     noisy = release(Total(np.zeros((N, 2)), np.zeros((N, svec_dim(2)))), scales=noise, source=source)
     parts = {
         "score": (noisy.score[:, 0], noise.score),
-        "diagonal": (noisy.information[:, 1, 1], noise.information),
-        "off": (noisy.information[:, 0, 1], noise.information / math.sqrt(2)),
+        "diagonal": (noisy.information[:, 1, 1], float(noise.information)),
+        "off": (noisy.information[:, 0, 1], float(noise.information) / math.sqrt(2)),
     }
     for sample, scale in parts.values():
         ratio = [float((sample**2).mean() / (factor * scale) ** 2) for factor in (1.0, 2 / 3, 3 / 2)]
@@ -72,14 +118,14 @@ def test_discrete_release_stays_on_the_grid() -> None:
     """Sums on the grid plus integer noise are on the grid: nothing of the fraction of a contribution leaves."""
     source = DiscreteGaussian()
     total = Total(np.array([3 * GRID, -GRID]), np.array([GRID, 0.0, 5 * GRID]))
-    noise = scales(rho=1.0, dim=2, grid=GRID)
+    noise = scales(rho=1.0, dim=2, bound=1.0, grid=GRID)
     noisy, spent = release(total, scales=noise, source=source), events(2, batch=0, scales=noise, source=source)
     np.testing.assert_array_equal(noisy.score / GRID, np.rint(noisy.score / GRID))
     assert all(event.assumption is Assumption.EXACT_GRID for event in spent)
-    assert spent[1].sensitivity > math.sqrt(2)
+    assert spent[0].sensitivity > math.sqrt(2)
 
 
 def test_rounding_is_charged() -> None:
     """Noise calibrated without the grid costs more than rho once contributions are rounded, and the events say so."""
-    careless = events(5, batch=0, scales=scales(rho=1.0, dim=5), source=DiscreteGaussian(2.0**-6))
+    careless = events(5, batch=0, scales=scales(rho=1.0, dim=5, bound=1.0), source=DiscreteGaussian(2.0**-6))
     assert Ledger().spend(*careless).rho > 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from quietshelf.accounting import Assumption, BudgetExceeded, Ledger
 from quietshelf.choice import fit
 from quietshelf.choice.maps import feature_map
 from quietshelf.release import private_newton as module
-from quietshelf.release.batch_pair import Noisy, scales
+from quietshelf.release.batch_pair import Noisy
 from quietshelf.release.geometry import catalogue_curvature, scaled_curvature, unknown_curvature
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
-from quietshelf.release.private_newton import LAST, SQUARES, STEPS, PrivateTastes, first_rounds, private_newton
+from quietshelf.release.private_newton import BOUND, LAST, SQUARES, STEPS, PrivateTastes, first_rounds, private_newton
 from quietshelf.statistics import Shown
 from quietshelf.types import FloatArray
 
@@ -40,7 +41,7 @@ def test_without_noise_it_is_the_maximum_likelihood_of_weighted_rounds() -> None
 
 
 def test_it_costs_rho_in_all_and_everybody_is_in_every_release() -> None:
-    """Twelve releases of two sums, one of squares, all of one batch: the ledger adds them up to rho."""
+    """Twelve releases of a pair, one of squares, all of one batch: the ledger adds them up to rho."""
     shown = log(200, np.random.default_rng(2))
     found = private_newton(shown, rho=0.5, curvature=CURVATURE, source=DiscreteGaussian(), unit="person")
     assert found.ledger.rho == pytest.approx(0.5, rel=1e-9)
@@ -48,7 +49,7 @@ def test_it_costs_rho_in_all_and_everybody_is_in_every_release() -> None:
     assert found.ledger.budget == 0.5
     assert found.ledger.unit == "person"
     assert {event.batch for event in found.ledger.events} == {0}
-    assert len(found.ledger.events) == 2 * STEPS + 1
+    assert len(found.ledger.events) == STEPS + 1
     assert {event.assumption for event in found.ledger.events} == {Assumption.EXACT_GRID}
 
 
@@ -57,9 +58,11 @@ def test_noise_is_that_of_each_share() -> None:
     found = private_newton(
         log(50, np.random.default_rng(3)), rho=2.0, curvature=CURVATURE, source=Simulated(np.random.default_rng(4))
     )
-    noise = [event.noise for event in found.ledger.events if event.name == "score"]
-    assert noise[-1] == pytest.approx(scales(rho=2 * LAST, dim=4).score)
-    assert noise[:-1] == pytest.approx([scales(rho=2 * (1 - LAST - SQUARES) / (STEPS - 1), dim=4).score] * (STEPS - 1))
+    noise = [event.noise for event in found.ledger.events if event.name == "pair"]
+    assert noise[-1] == pytest.approx((2 * LAST) ** -0.5)
+    assert noise[:-1] == pytest.approx([(2 * (1 - LAST - SQUARES) / (STEPS - 1)) ** -0.5] * (STEPS - 1))
+    for one, unit in zip(found.releases, noise, strict=True):
+        assert one.scales == pytest.approx((math.sqrt(2) * unit, BOUND * unit, BOUND))
 
 
 def scores(rho: float, curvature: FloatArray, *, declared: bool) -> FloatArray:

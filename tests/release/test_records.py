@@ -8,7 +8,7 @@ import pytest
 from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.records import Estimate, Record, drowned, geometry, rebuild, record, shrunk
 
-QUIET = Scales(score=1e-9, information=1e-9)
+QUIET = Scales(score=1e-9, information=1e-9, bound=1.0)
 
 
 def made(seed: int, scales: Scales, dim: int = 3, size: int = 400) -> Record:
@@ -37,7 +37,7 @@ def test_one_exact_record_with_a_weak_prior_is_a_newton_step() -> None:
 
 def test_rebuilding_follows_the_formulas_line_by_line() -> None:
     """A, b and theta computed once more, record by record, as in the definition."""
-    items = [made(s, Scales(2.0, 3.0)) for s in range(3)]
+    items = [made(s, Scales(2.0, 3.0, 1.0)) for s in range(3)]
     prior = Estimate(np.zeros(3), 10 * np.diag([0.2, 0.3, 0.4]))
     gamma, d = 0.9, 3
     theta, A = prior
@@ -82,7 +82,7 @@ def test_one_dimension_is_defined() -> None:
 def test_geometry_stays_at_the_first_guess_until_information_rises_above_the_noise() -> None:
     """Drowned records leave only the anchor, scaled; clear ones move the shape."""
     first = np.diag([1.0, 2.0, 3.0])
-    drowned_item = made(4, Scales(1e4, 1e4))
+    drowned_item = made(4, Scales(1e4, 1e4, 1.0))
     shape = geometry([drowned_item], first, declared=True)
     np.testing.assert_allclose(shape, first * 150 / (150 + 400))
     clear = made(5, QUIET)
@@ -95,4 +95,4 @@ def test_drowned_counts_directions_below_the_score_noise() -> None:
     """Eigenvalues under sg² say nothing of their direction."""
     item = made(6, QUIET)
     assert drowned(item) == 0
-    assert drowned(item._replace(scales=Scales(1e3, 1.0))) == 3
+    assert drowned(item._replace(scales=Scales(1e3, 1.0, 1.0))) == 3

@@ -1,4 +1,4 @@
-"""A database written by the first version goes on under this one: tests/migrations/version_1 holds it."""
+"""Databases written by earlier versions go on under this one: tests/migrations holds them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,37 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
-from tests.service.backups import faultless, released
+from tests.service.backups import faultless, people, released
 from tests.service.harness import FakeClock, answered, inline, like, offered
 
 import quietshelf.service
+from quietshelf.release.batch_pair import BOUND
+from quietshelf.service import schema
+from quietshelf.service.restore import BURNT
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
 
-WRITTEN = Path(__file__).parent.parent / "migrations" / "version_1"
+FOLDER = Path(__file__).parent.parent / "migrations"
+REVISIONS = {1: "0003", 2: "0004"}
+OPEN = {1: 59, 2: 46}
+"""Visitors of `teas` who were not released."""
 
 
-def put_down(database: str, folder: Path) -> dict[str, Any]:
+def put_down(version: int, database: str, folder: Path) -> dict[str, Any]:
     """The old database, its tables as they were then, and its secrets; what the old version said of it."""
-    shutil.copytree(WRITTEN / "secrets", folder / "secrets")
-    kept: dict[str, Any] = json.loads((WRITTEN / "database.json").read_text())
+    written = FOLDER / f"version_{version}"
+    shutil.copytree(written / "secrets", folder / "secrets")
+    kept: dict[str, Any] = json.loads((written / "database.json").read_text())
     store, config = Store(Settings(database=database).url, Vault(folder / "secrets")), Config()
     config.set_main_option("script_location", str(Path(quietshelf.service.__file__).parent / "migrations"))
     with store.write() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
+        command.upgrade(config, REVISIONS[version])
         then = sa.MetaData()
         then.reflect(connection)
         for name, rows in kept["tables"].items():
@@ -46,27 +54,65 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {name: base64.b64decode(value["bytes"]) if isinstance(value, dict) else value for name, value in row.items()}
 
 
-def test_a_database_of_the_first_version_is_carried_over(database: str, tmp_path: Path) -> None:
-    """Releases, promises, open batches, persons and keys: nothing is lost, and learning goes on."""
-    kept = put_down(database, tmp_path)
+@pytest.mark.parametrize("version", REVISIONS)
+def test_a_database_of_an_earlier_version_is_carried_over(version: int, database: str, tmp_path: Path) -> None:
+    """Releases, promises, persons and keys: nothing is lost, learning goes on; what is open is dropped, and said."""
+    kept = put_down(version, database, tmp_path)
     clock = FakeClock(kept["time"])
     with inline(database, tmp_path, clock=clock) as client:
         assert client.get("/v1/shelves/teas/releases").json() == kept["releases"]
         for name, before in kept["privacy"].items():
             now = client.get(f"/v1/shelves/{name}/privacy").json()
-            same = ("rho", "epsilon", "unit", "visits", "budget", "arrivals", "releases", "deleted", "notes", "words")
+            same = ("rho", "epsilon", "unit", "visits", "budget", "arrivals", "releases", "deleted", "words")
             assert {key: now[key] for key in same} == {key: before[key] for key in same}
             assert len(now["events"]) == len(before["events"])
+            assert len(now["notes"]) == (name == "teas")
+        assert f"{OPEN[version]} visitors of batches" in client.get("/v1/shelves/teas/privacy").json()["notes"][0]
         settings = client.get("/v1/shelves/teas").json()["settings"]
         assert (settings["on_no_answer"], settings["visitor_dim"]) == ("zero", 2)
-        assert client.get("/readyz").json()["visitors_left_out"] == 0
-        shop = like(client, f"Bearer {kept['key']}")  # its scope was called learn
+        assert client.get("/readyz").json()["visitors_left_out"] == OPEN[version]
+        shop = like(client, f"Bearer {kept['key']}")  # in the first version its scope was called learn
         last = kept["last_offer"]
-        assert answered(shop, last["offer"], last["items"][0]).status_code in (204, 409)
+        late = answered(shop, last["offer"], last["items"][0])
+        assert (late.status_code, "expired" in late.text) == (409, True)
         fresh = offered(shop, person="somebody new").json()
         assert answered(shop, fresh["offer"], None).status_code == 204
-        before = client.get("/v1/shelves/teas").json()["releases"]
-        assert released(client, clock) > before
         assert faultless(client)
     with inline(database, tmp_path, clock=clock) as client:  # and the next start finds nothing odd
         assert client.get("/readyz").json()["epoch"] == 0
+
+
+@pytest.mark.parametrize("version", REVISIONS)
+def test_what_an_earlier_version_collected_is_in_no_release(version: int, database: str, tmp_path: Path) -> None:
+    """Its rows are gone; the next batch has the size of the first one dropped, the next number, and one event."""
+    kept = put_down(version, database, tmp_path)
+    clock = FakeClock(kept["time"])
+    with inline(database, tmp_path, clock=clock) as client:
+        store = client.service.store  # type: ignore[attr-defined]
+        with store.read() as connection:
+            for table in (schema.batches, schema.offers):
+                assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() == 0
+            keys = sa.select(schema.retries.c.fingerprint).where(schema.retries.c.fingerprint.isnot(None))
+            assert connection.execute(keys).all() == []
+        people(client, 38, prefix="since")
+        with store.read() as connection:
+            (batch,) = connection.execute(sa.select(schema.batches)).mappings()
+            assert (batch["batch"], batch["size"], batch["taken"], batch["bound"]) == (3, 38, 38, BOUND)
+        assert released(client, clock) == 2
+        events = client.get("/v1/shelves/teas/privacy").json()["events"]
+        assert [(event["name"], event["batch"]) for event in events] == [("score", 0), ("information", 0), ("pair", 3)]
+        assert faultless(client)
+
+
+def test_a_release_that_was_announced_before_the_upgrade_is_burnt(tmp_path: Path) -> None:
+    """Its noise may have been drawn: the batch is gone, and its cost is entered all the same."""
+    kept = put_down(2, f"sqlite:///{tmp_path}/shop.db", tmp_path)
+    path = tmp_path / "secrets" / "epoch.json"
+    file = json.loads(path.read_text())
+    file["shelves"]["1"]["announced"] = [1]
+    path.write_text(json.dumps(file))
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=FakeClock(kept["time"])) as client:
+        events = client.get("/v1/shelves/teas/privacy").json()["events"]
+        assert [(event["batch"], event["detail"]) for event in events] == [(0, ""), (0, ""), (1, BURNT)]
+        assert events[-1]["rho"] == pytest.approx(2.0)
+        assert faultless(client)

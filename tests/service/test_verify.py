@@ -50,7 +50,7 @@ def added_event(connection: Connection) -> None:
 
 def lost_release(connection: Connection, **factors: float) -> None:
     """Enter a release that a restored backup lacks, with figures that are so many times the true ones."""
-    query = sa.select(schema.events).where(schema.events.c.number < 2).order_by(schema.events.c.number)
+    query = sa.select(schema.events).where(schema.events.c.number < 1).order_by(schema.events.c.number)
     for row in connection.execute(query).mappings().all():
         event = {**json.loads(row["event"]), "batch": 77, "detail": LOST}
         event |= {name: factor * event[name] for name, factor in factors.items()}
@@ -76,6 +76,8 @@ TAMPERING: dict[str, Callable[[Connection], Any]] = {
     "a smaller promise": smaller_promise,
     "a release struck out": lambda c: c.execute(sa.delete(schema.releases).where(schema.releases.c.number == 1)),
     "a release with less noise": lambda c: altered_release(c, score_scale=1e-3),
+    "a release with another bound": lambda c: altered_release(c, bound=2.0),
+    "a release of two events that has one": lambda c: altered_release(c, bound=None),
     "another score": lambda c: moved(c, "score"),
     "another estimate": lambda c: moved(c, "theta"),
     "another precision": lambda c: moved(c, "precision"),

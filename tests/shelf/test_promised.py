@@ -10,6 +10,7 @@ import pytest
 from tests.shelf.shops import D, K, N, first_batch, open_slots, rows_of, run, shop
 
 from quietshelf import Shelf
+from quietshelf.release.batch_pair import BOUND
 from quietshelf.release.geometry import coordinates, unknown_curvature
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
 from quietshelf.shelf.state import AT_ONCE
@@ -116,7 +117,7 @@ def test_others_see_the_same_but_for_the_release(answer: int | str | None, delay
     L = coordinates(unknown_curvature(D))
 
     def pair(position: int) -> tuple[np.ndarray, np.ndarray]:
-        found = contribution(Shown(rows, np.ones(K, bool), np.asarray(position)), np.zeros(D), L)
+        found = contribution(Shown(rows, np.ones(K, bool), np.asarray(position)), np.zeros(D), L, BOUND)
         return found.score, svec(found.information)
 
     position = answer if isinstance(answer, int) else -1

@@ -55,10 +55,11 @@ def test_a_visitor_contributes_the_same_alone_and_in_any_group(
     crowd = some_crowd(rng, visitors, places, dim)
     lead = (visitors,) if worlds else ()
     theta, frame = rng.normal(size=(*lead, dim)), rng.normal(size=(*lead, dim, dim))
-    together = contribution(crowd, theta, frame)
+    bound = 10.0 ** rng.uniform(-3, 3, size=lead)
+    together = contribution(crowd, theta, frame, bound)
     for who in (*rng.integers(0, visitors, size=4), *(rng.integers(0, visitors, size=size) for size in (1, 7))):
         one = part_of(crowd, who)
-        own = (theta[who], frame[who]) if worlds else (theta, frame)
+        own = (theta[who], frame[who], bound[who]) if worlds else (theta, frame, bound)
         expected = part_of(together, who)
         same_bits(contribution(one, *own), expected)
         wider = [(0, 0)] * (one.offered.ndim - 1) + [(0, 3)]
@@ -75,13 +76,13 @@ def test_a_crowd_contributes_the_same_in_pieces_of_any_length() -> None:
     rng = np.random.default_rng(0)
     crowd = some_crowd(rng, 5000, 6, 3)
     theta, frame = rng.normal(size=3), rng.normal(size=(3, 3))
-    together = contribution(crowd, theta, frame)
-    for length in (1, 2, 3, 7, 2047, 2048, 2049, 4999):
+    together = contribution(crowd, theta, frame, 0.7)
+    for length in (1, 2, 3, 7, 511, 512, 513, 2047, 2048, 2049, 4999):
         for begin in (0, 2040, 4999):
             piece = slice(begin, begin + length)
-            same_bits(contribution(part_of(crowd, piece), theta, frame), part_of(together, piece))
+            same_bits(contribution(part_of(crowd, piece), theta, frame, 0.7), part_of(together, piece))
     grid = Shown(crowd.rows.reshape(50, 100, 6, 3), crowd.offered.reshape(50, 100, 6), crowd.position.reshape(50, 100))
-    pair = contribution(grid, np.tile(theta, (100, 1)), np.tile(frame, (100, 1, 1)))
+    pair = contribution(grid, np.tile(theta, (100, 1)), np.tile(frame, (100, 1, 1)), np.full(100, 0.7))
     same_bits(Pair(pair.score.reshape(5000, 3), pair.information.reshape(5000, 3, 3)), together)
 
 
@@ -90,8 +91,8 @@ def test_coordinates_in_another_memory_order_change_no_bit() -> None:
     rng = np.random.default_rng(1)
     crowd = some_crowd(rng, 30, 6, 9)
     theta, frame = rng.normal(size=(9, 2)), rng.normal(size=(9, 9))
-    found = contribution(crowd, theta[:, 0], np.asfortranarray(frame))
-    same_bits(found, contribution(crowd, theta[:, 0].copy(), frame))
+    found = contribution(crowd, theta[:, 0], np.asfortranarray(frame), 1.0)
+    same_bits(found, contribution(crowd, theta[:, 0].copy(), frame, 1.0))
 
 
 @settings(max_examples=50)
@@ -109,6 +110,6 @@ def test_an_empty_group_contributes_nothing() -> None:
     """No visitors, no pairs, no error; with empty places and without."""
     for places in (0, 4):
         nobody = Shown(np.zeros((0, places, 3)), np.zeros((0, places), dtype=bool), np.zeros(0, dtype=np.int64))
-        pair = contribution(nobody, np.zeros(3), np.eye(3))
+        pair = contribution(nobody, np.zeros(3), np.eye(3), 1.0)
         assert pair.score.shape == (0, 3)
         assert pair.information.shape == (0, 3, 3)

@@ -3,140 +3,188 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from tests.statistics import pair_checks as checks
+from tests.statistics.pair_checks import distance, faulty, in_units, public, visitor
 
-from quietshelf.choice import probabilities
-from quietshelf.statistics import (
-    Pair,
-    Shown,
-    contribution,
-    information_sensitivity,
-    nothing,
-    on_grid,
-    score_sensitivity,
-    summed,
-    svec,
-)
+from quietshelf.choice.likelihood import gradient, information
+from quietshelf.statistics import Pair, Shown, contribution, nothing, on_grid, pair_sensitivity, summed, svec
+from quietshelf.statistics.pair import MARGIN
 
 GRID = 2.0**-20
+CHECKS = {
+    name: getattr(checks, f"check_{name}")
+    for name in ("sensitivity", "joint_bound", "mean_zero", "choice_blind", "derivative")
+}
 
 
-def visitor(rng: np.random.Generator, places: int, dim: int, size: float) -> Shown:
-    """A visitor of any kind: features of any size and direction, some places empty, any answer."""
-    rows = size * rng.normal(size=(places, dim)) * 10 ** rng.uniform(-3, 3, size=(places, 1))
-    if rng.random() < 0.3:
-        rows[:] = rows[0]
-    if rng.random() < 0.3:
-        rows += size * 1e3
-    offered = rng.random(places) < 0.8
-    rows[~offered] = 0.0
-    position = rng.choice(np.append(np.flatnonzero(offered), -1))
-    return Shown(rows, offered, np.asarray(position))
-
-
-def public(rng: np.random.Generator, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """A released theta and coordinates, far from harmless."""
-    return 3 * rng.normal(size=dim), rng.normal(size=(dim, dim)) * 10 ** rng.uniform(-2, 2)
-
-
-def frobenius(matrix: np.ndarray) -> float:
-    return float(np.linalg.norm(matrix))
-
-
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=400)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 6),
     st.integers(1, 5),
-    st.sampled_from([1e-8, 1.0, 1e6, 1e150, 1e300]),
+    st.sampled_from([1e-320, 1e-8, 1.0, 1e6, 1e150, 1e154, 1e300]),
+    st.sampled_from(checks.BOUNDS),
 )
-def test_neighbours_differ_by_at_most_the_sensitivity(seed: int, places: int, dim: int, size: float) -> None:
-    """Any visitor against any other, at any theta and in any coordinates, before and after rounding to the grid."""
+def test_neighbours_differ_by_at_most_the_sensitivity(
+    seed: int, places: int, dim: int, size: float, bound: float
+) -> None:
+    """Any visitor against any other, at any theta, in any coordinates, before and after rounding to the grid."""
     rng = np.random.default_rng(seed)
     theta, coordinates = public(rng, dim)
-    one, other = (contribution(visitor(rng, places, dim, size), theta, coordinates) for _ in range(2))
+    one, other = (contribution(visitor(rng, places, dim, size), theta, coordinates, bound) for _ in range(2))
     for pair in (one, other):
         assert np.isfinite(pair.score).all()
         assert np.isfinite(pair.information).all()
-        assert np.linalg.norm(pair.score) <= 1.0
-        assert np.trace(pair.information) <= 1.0
-        assert frobenius(pair.information) <= 1.0
-    assert np.linalg.norm(one.score - other.score) <= score_sensitivity()
-    assert frobenius(one.information - other.information) <= information_sensitivity(dim)
+        np.testing.assert_array_equal(pair.information, pair.information.T)
+        assert np.linalg.norm(pair.score) ** 2 + (np.linalg.norm(pair.information) / bound) ** 2 <= 1.0
+    assert np.linalg.norm(in_units(one, bound) - in_units(other, bound)) <= pair_sensitivity(dim, bound)
     rounded = [summed(Pair(p.score[None], p.information[None]), GRID) for p in (one, other)]
-    assert np.linalg.norm(rounded[0].score - rounded[1].score) <= score_sensitivity()
-    moved = np.linalg.norm(rounded[0].information - rounded[1].information)
-    assert moved <= information_sensitivity(dim, GRID)
+    score, moved = (np.linalg.norm(rounded[0][part] - rounded[1][part]) for part in (0, 1))
+    assert math.hypot(score / math.sqrt(2), moved / bound) <= pair_sensitivity(dim, bound, GRID)
 
 
-def test_score_sensitivity_is_attained() -> None:
-    """At theta = 0 one item of length 2, bought by one visitor and left by the other: distance 2 to five digits."""
-    shown = Shown(np.full((2, 1, 1), 2.0), np.ones((2, 1), bool), np.array([0, -1]))
-    score = contribution(shown, np.zeros(1), np.eye(1)).score
-    assert 2.0 - 1e-5 < np.linalg.norm(score[0] - score[1]) <= 2.0
+@pytest.mark.parametrize("name", CHECKS)
+def test_what_the_proof_says_holds(name: str) -> None:
+    """Sensitivity, joint bound, mean zero, a weight that does not look at the choice, and J as a derivative."""
+    CHECKS[name](contribution)
 
 
-def test_information_sensitivity_is_attained() -> None:
-    """Two visitors torn between items along different axes: distance sqrt 2 to five digits."""
-    rows = np.array([[[100.0, 0.0], [-100.0, 0.0]], [[0.0, 100.0], [0.0, -100.0]]])
-    shown = Shown(rows, np.ones((2, 2), bool), np.array([0, 0]))
-    h = contribution(shown, np.zeros(2), np.eye(2)).information
-    assert frobenius(h[0] - h[1]) == pytest.approx(math.sqrt(2.0), rel=1e-5)
+FAULTS = {
+    "weight of the choice that was made": (".max(axis=0) + size", "[position, np.arange(len(rows))] + size"),
+    "none forgotten in the weight": (").max(axis=0) + size", ")[:-1].max(axis=0) + size"),
+    "no correction of the rest": ("away[position, :, everyone].T - rest", "away[position, :, everyone].T"),
+    "information not centred": ("information = _outer(away)", "information = _outer(away - away[-1:])"),
+    "bound ignored": ("large / (bound * bound)", "large"),
+    "score not in the weight": ("shrink * shrink * reach + large", "large"),
+    "information not weighted": ("    information *= weight\n", ""),
+    "score not clipped": ("around.cut[position, everyone] * away", "away"),
+    "no weight at all": (
+        "weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))",
+        "weight = np.ones_like(joint)",
+    ),
+}
+CAUGHT = {
+    "weight of the choice that was made": ["mean_zero", "choice_blind"],
+    "none forgotten in the weight": ["joint_bound"],
+    "no correction of the rest": ["mean_zero"],
+    "information not centred": ["derivative"],
+    "bound ignored": ["sensitivity", "joint_bound"],
+    "score not in the weight": ["sensitivity", "joint_bound"],
+    "information not weighted": ["sensitivity", "joint_bound"],
+    "score not clipped": ["sensitivity", "joint_bound", "mean_zero"],
+    "no weight at all": ["sensitivity", "joint_bound"],
+}
 
 
-@pytest.mark.parametrize(
-    ("part", "bound", "theta"),
-    [
-        ("score", score_sensitivity(), [1.0, -2.0]),
-        ("information", information_sensitivity(2), [0.0, 0.0]),  # in the plane attained at theta = 0 only
-    ],
-)
-def test_adversarial_search_comes_close_and_never_passes(part: str, bound: float, theta: list[float]) -> None:
-    """A numerical search for the worst pair of visitors reaches 97 % of the sensitivity, and no more than all of it."""
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_caught(fault: str) -> None:
+    """Each mistake that somebody might make in the code breaks what the proof says, and a check says so."""
+    broken = faulty(*FAULTS[fault])
+    for name in CAUGHT[fault]:
+        with pytest.raises(AssertionError):
+            CHECKS[name](broken)
+
+
+@pytest.mark.parametrize("bound", [0.05, 1.0, 7.0])
+def test_sensitivity_is_attained(bound: float) -> None:
+    """By the score alone, by the information alone, and by both at once: sqrt(2) to three digits."""
+    for one, other in (checks.far_scores(), checks.far_information(), checks.far_in_both()):
+        assert distance(contribution, one, other, bound) == pytest.approx(math.sqrt(2.0), rel=1e-3)
+
+
+def test_attained_cases_are_what_they_are_called() -> None:
+    """Scores 2 C apart without information; informations sqrt(2) B apart without scores; and half of each."""
+    one, other = checks.far_scores()
+    pairs = [contribution(shown, one.theta, one.coordinates, 0.5) for shown in (one.shown, other)]
+    assert np.linalg.norm(pairs[0].score - pairs[1].score) == pytest.approx(2.0, rel=1e-6)
+    assert max(np.abs(pair.information).max() for pair in pairs) < 1e-15
+    one, other = checks.far_information()
+    pairs = [contribution(shown, one.theta, one.coordinates, 0.5) for shown in (one.shown, other)]
+    assert np.linalg.norm(pairs[0].information - pairs[1].information) == pytest.approx(0.5 * math.sqrt(2), rel=1e-6)
+    assert max(np.abs(pair.score).max() for pair in pairs) < 1e-8
+    one, other = checks.far_in_both()
+    pairs = [contribution(shown, one.theta, one.coordinates, 1.0) for shown in (one.shown, other)]
+    assert np.linalg.norm(pairs[0].score - pairs[1].score) ** 2 / 2 == pytest.approx(1.0, rel=1e-2)
+    assert np.linalg.norm(pairs[0].information - pairs[1].information) ** 2 == pytest.approx(1.0, rel=1e-2)
+
+
+@pytest.mark.parametrize(("bound", "theta"), [(1.0, [0.0, 0.0]), (0.2, [1.0, -2.0]), (5.0, [1.0, -2.0])])
+def test_adversarial_search_comes_close_and_never_passes(bound: float, theta: list[float]) -> None:
+    """A numerical search for the worst pair of visitors reaches 95 % of the sensitivity, and no more than all of it."""
     rng = np.random.default_rng(0)
     coordinates = np.array([[1.0, 0.3], [0.0, 2.0]])
     best = 0.0
-    for _ in range(20):
+    for _ in range(12):
         choices = rng.integers(-1, 2, size=2)
 
-        def distance(flat: np.ndarray, choices: np.ndarray = choices) -> float:
+        def closeness(flat: np.ndarray, choices: np.ndarray = choices) -> float:
             shown = Shown(flat.reshape(2, 2, 2), np.ones((2, 2), bool), choices)
-            values = getattr(contribution(shown, np.array(theta), coordinates), part)
+            values = in_units(contribution(shown, np.array(theta), coordinates, bound), bound)
             return -float(np.linalg.norm(values[0] - values[1]))
 
-        found = minimize(distance, 3 * rng.normal(size=8), method="Powell", options={"maxiter": 200})
+        found = minimize(closeness, 3 * rng.normal(size=8), method="Powell", options={"maxiter": 200})
         best = max(best, -found.fun)
-    assert 0.97 * bound < best <= bound
+    assert 0.95 * math.sqrt(2) < best <= math.sqrt(2)
 
 
-def test_weighted_score_has_mean_zero_at_the_true_theta() -> None:
-    """Averaged over every possible choice with its probability, the weighted score vanishes, to rounding."""
-    rng = np.random.default_rng(2)
-    for _ in range(50):
-        rows, theta = 4 * rng.normal(size=(5, 3)), rng.normal(size=3)
-        p = probabilities(rows @ theta)
-        mean = np.zeros(3)
-        for position, chance in zip(range(-1, 5), np.append(1 - p.sum(), p), strict=True):
-            shown = Shown(rows, np.ones(5, bool), np.asarray(position))
-            mean += chance * contribution(shown, theta, np.diag([1.0, 2.0, 3.0])).score
-        np.testing.assert_allclose(mean, 0.0, atol=1e-14)
+def test_information_is_the_derivative_where_the_centre_is_solved_for() -> None:
+    """After 300 steps nothing is left of r, and the two agree to six digits, clipped or not."""
+    checks.check_derivative(faulty("STEPS = 3\n", "STEPS = 300\n"), tolerance=1e-6)
 
 
-def test_weight_does_not_look_at_the_choice() -> None:
-    """The information, weight included, is the same whatever was chosen."""
-    rng = np.random.default_rng(3)
-    rows = 10 * rng.normal(size=(4, 2))
-    answers = [
-        contribution(Shown(rows, np.ones(4, bool), np.asarray(i)), np.ones(2), np.eye(2)).information
-        for i in range(-1, 4)
-    ]
-    for answer in answers[1:]:
-        np.testing.assert_array_equal(answer, answers[0])
+def test_short_features_give_the_plain_score_and_information() -> None:
+    """Where nothing is clipped (C as good as infinite): the score and the information of the logit model, times w."""
+    rng = np.random.default_rng(7)
+    rows, theta = 0.05 * rng.normal(size=(4, 2)), rng.normal(size=2)
+    plain, curvature = -gradient(rows, np.asarray(2), theta), information(rows, theta)
+    pair = contribution(checks.all_shown(rows, 2), theta, np.eye(2), 1.0)
+    np.testing.assert_allclose(pair.score, plain, atol=1e-15)
+    np.testing.assert_allclose(pair.information, curvature, atol=1e-15)
+    reach = max(np.linalg.norm(gradient(rows, np.asarray(j), theta)) for j in range(-1, 4))
+    bound = 1e-4
+    weight = 1 / math.hypot(reach, np.linalg.norm(curvature) / bound)
+    assert weight < 0.5
+    pair = contribution(checks.all_shown(rows, 2), theta, np.eye(2), bound)
+    np.testing.assert_allclose(pair.score, weight * plain, rtol=1e-9)
+    np.testing.assert_allclose(pair.information, weight * curvature, rtol=1e-9)
+
+
+def test_rounding_stays_within_what_the_margin_is_for() -> None:
+    """The joint bound of what was computed, in extended precision: above (1 - 1e-11)² by (8 d + 35) 2^-53 at most."""
+    rng, margin = np.random.default_rng(9), np.longdouble(MARGIN) ** 2
+    for places, dim, size, bound in product((1, 10, 200), (1, 5, 40), (1e-3, 1.0, 1e8, 1e152), (1e-6, 1.0, 1e6)):
+        rows = size * rng.normal(size=(20, places, dim)) + (rng.random((20, 1, 1)) < 0.3) * size * 1e6
+        shown = Shown(rows, np.ones((20, places), bool), rng.integers(-1, places, size=20))
+        found = contribution(shown, rng.normal(size=dim) / size, np.eye(dim), bound)
+        score, informed = (part.astype(np.longdouble) for part in (found.score, svec(found.information)))
+        joint = (score**2).sum(-1) + (informed**2).sum(-1) / np.longdouble(bound) ** 2
+        assert float((joint - margin).max()) <= (8 * dim + 35) * 2.0**-53
+
+
+@pytest.mark.parametrize("visitors", [1, 2, 3, 255, 256, 257])
+def test_many_dimensions_are_worked_on_some_at_a_time(visitors: int) -> None:
+    """The number at a time depends on K and d alone, and changes no bit."""
+    rng = np.random.default_rng(10)
+    rows, theta = rng.normal(size=(300, 10, 20)), 0.1 * rng.normal(size=20)
+    everybody = Shown(rows, np.ones((300, 10), bool), rng.integers(-1, 10, size=300))
+    some = Shown(rows[:visitors], everybody.offered[:visitors], everybody.position[:visitors])
+    whole, part = (contribution(seen, theta, np.eye(20), 0.5) for seen in (everybody, some))
+    assert whole.score[:visitors].tobytes() == part.score.tobytes()
+    assert whole.information[:visitors].tobytes() == part.information.tobytes()
+
+
+def test_one_far_alternative_is_cut_and_the_others_keep_their_weight() -> None:
+    """An item a million away that nobody would take leaves the score of the others as it was, but for rounding."""
+    rows, theta = np.array([[0.3, 0.0], [0.0, 0.4], [-1e6, 0.0]]), np.array([1e-4, 0.0])
+    near, far = (contribution(checks.all_shown(rows[:k], 0), theta, np.eye(2), 1e6).score for k in (2, 3))
+    assert np.linalg.norm(far) > 0.2 * np.linalg.norm(near)
 
 
 def test_coordinates_change_units_and_nothing_else() -> None:
@@ -144,7 +192,7 @@ def test_coordinates_change_units_and_nothing_else() -> None:
     rng = np.random.default_rng(4)
     rows, theta, L = 0.05 * rng.normal(size=(3, 2)), rng.normal(size=2), np.array([[1.0, 0.5], [0.0, 2.0]])
     shown = Shown(rows, np.ones(3, bool), np.asarray(1))
-    raw, primed = contribution(shown, theta, np.eye(2)), contribution(shown, theta, L)
+    raw, primed = contribution(shown, theta, np.eye(2), 1.0), contribution(shown, theta, L, 1.0)
     np.testing.assert_allclose(primed.score, L @ raw.score, atol=1e-15)
     np.testing.assert_allclose(primed.information, L @ raw.information @ L.T, atol=1e-15)
 
@@ -152,24 +200,55 @@ def test_coordinates_change_units_and_nothing_else() -> None:
 def test_overflowing_features_contribute_exactly_zero() -> None:
     """Features whose squares overflow give nothing rather than NaN."""
     rows = np.array([[1e200, 0.0], [1.0, 1.0]])
-    pair = contribution(Shown(rows, np.ones(2, bool), np.asarray(0)), np.ones(2), np.eye(2))
+    pair = contribution(Shown(rows, np.ones(2, bool), np.asarray(0)), np.ones(2), np.eye(2), 1.0)
     assert not pair.score.any()
     assert not pair.information.any()
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, 1e-7, 1e7, math.nan, math.inf])
+def test_a_bound_beyond_the_proof_is_refused(bound: float) -> None:
+    """Also one of several."""
+    shown = Shown(np.ones((2, 1, 2)), np.ones((2, 1), bool), np.array([0, 0]))
+    for given_bound in (bound, np.array([1.0, bound])):
+        with pytest.raises(ValueError, match="bound must be between 1e-06 and 1e"):
+            contribution(shown, np.zeros(2), np.eye(2), given_bound)
+        with pytest.raises(ValueError, match="bound must be between"):
+            pair_sensitivity(2, given_bound)
+
+
+def test_each_world_has_its_own_bound() -> None:
+    """A bound of each world, over rounds that come first: the same as one world at a time."""
+    rng = np.random.default_rng(8)
+    shown = Shown(3 * rng.normal(size=(5, 3, 4, 2)), np.ones((5, 3, 4), bool), rng.integers(-1, 4, size=(5, 3)))
+    bounds = np.array([0.1, 1.0, 10.0])
+    together = contribution(shown, np.zeros(2), np.eye(2), bounds)
+    for world, bound in enumerate(bounds):
+        mine = Shown(shown.rows[:, world], shown.offered[:, world], shown.position[:, world])
+        alone = contribution(mine, np.zeros(2), np.eye(2), bound)
+        np.testing.assert_array_equal(together.score[:, world], alone.score)
+        np.testing.assert_array_equal(together.information[:, world], alone.information)
 
 
 def test_visitors_who_do_not_count_contribute_zero() -> None:
     """Over-cap visits take their slot and add nothing."""
     rows = np.ones((2, 1, 2))
     shown = Shown(rows, np.ones((2, 1), bool), np.array([0, 0]))
-    pair = contribution(shown, np.zeros(2), np.eye(2), np.array([True, False]))
+    pair = contribution(shown, np.zeros(2), np.eye(2), 1.0, np.array([True, False]))
     assert pair.score[0].any()
     assert not pair.score[1].any()
     assert not pair.information[1].any()
 
 
+def test_whatever_is_no_place_is_no_choice() -> None:
+    """-1 says so; so does any other negative number."""
+    rows = np.random.default_rng(13).normal(size=(3, 2))
+    none, erased = (contribution(checks.all_shown(rows, place), np.ones(2), np.eye(2), 1.0) for place in (-1, -3))
+    np.testing.assert_array_equal(none.score, erased.score)
+
+
 def test_empty_offer_contributes_zero() -> None:
     """Nothing shown, nothing learned."""
-    pair = contribution(Shown(np.zeros((3, 2)), np.zeros(3, bool), np.asarray(-1)), np.ones(2), np.eye(2))
+    pair = contribution(Shown(np.zeros((3, 2)), np.zeros(3, bool), np.asarray(-1)), np.ones(2), np.eye(2), 1.0)
     assert not pair.score.any()
     assert not pair.information.any()
 
@@ -189,7 +268,7 @@ def test_sums_equal_the_statistic_they_round() -> None:
     """With and without the grid the totals agree to the grid times the number of visitors."""
     rng = np.random.default_rng(6)
     shown = Shown(rng.normal(size=(40, 3, 2)), np.ones((40, 3), bool), rng.integers(-1, 3, size=40))
-    pairs = contribution(shown, np.zeros(2), np.eye(2))
+    pairs = contribution(shown, np.zeros(2), np.eye(2), 1.0)
     plain, rounded = summed(pairs), summed(pairs, GRID)
     np.testing.assert_allclose(plain.information, svec(pairs.information.sum(0)))
     np.testing.assert_allclose(rounded.score, plain.score, atol=40 * GRID)
@@ -218,22 +297,24 @@ def test_a_visitor_contributes_the_same_whoever_is_summed_beside() -> None:
     rows, offered = rng.normal(size=(600, 9, 3)), rng.random((600, 9)) < 0.8
     crowd = Shown(np.where(offered[..., None], rows, 0.0), offered, np.full(600, -1))
     theta, frame = rng.normal(size=3), rng.normal(size=(3, 3))
-    together = contribution(crowd, theta, frame)
+    together = contribution(crowd, theta, frame, 0.3)
     for place in (0, 511, 512, 599):
-        alone = contribution(Shown(*(part[place] for part in crowd)), theta, frame)
+        alone = contribution(Shown(*(part[place] for part in crowd)), theta, frame, 0.3)
         np.testing.assert_array_equal(together.score[place], alone.score)
         np.testing.assert_array_equal(together.information[place], alone.information)
 
 
 def test_rounding_adds_two_grid_steps_a_coordinate() -> None:
     """Each of the two visitors moves by less than a step in each of the d (d + 1) / 2 coordinates of svec."""
-    assert information_sensitivity(5, 0.25) == pytest.approx(math.sqrt(2) + 2 * 0.25 * math.sqrt(15), rel=1e-15)
+    assert pair_sensitivity(5, 2.0, 0.25) == pytest.approx(math.sqrt(2) + 2 * 0.25 * math.sqrt(15) / 2, rel=1e-15)
+    worst = pair_sensitivity(5, np.array([4.0, 0.5]), 0.25)
+    assert worst == pair_sensitivity(5, 0.5, 0.25)
 
 
 def test_a_utility_that_is_not_finite_contributes_exactly_zero() -> None:
     """Also minus infinity, at which the probabilities are still numbers."""
     shown = Shown(np.array([[1e150, 0.0], [0.5, 0.5]]), np.ones(2, bool), np.asarray(1))
     for theta in (np.array([-1e200, 0.0]), np.array([1e200, 0.0])):
-        pair = contribution(shown, theta, 1e-150 * np.eye(2))
+        pair = contribution(shown, theta, 1e-150 * np.eye(2), 1.0)
         assert not pair.score.any()
         assert not pair.information.any()

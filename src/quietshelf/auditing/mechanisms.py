@@ -27,7 +27,7 @@ from quietshelf.auditing.neighbours import (
 from quietshelf.auditing.newton import newton_subject
 from quietshelf.auditing.private_fits import fit_subject, worst_fit
 from quietshelf.auditing.shelves import shelf_subject
-from quietshelf.release import batch_pair, tree
+from quietshelf.release import batch_pair, private_newton, tree
 from quietshelf.release.epsilon_delta import calibrate_epsilon, printed_theorem
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.objective_perturbation import within
@@ -39,6 +39,10 @@ from quietshelf.types import one_of
 DIM, CAPACITY, HORIZON = 2, 3, 8
 EVEN = 4
 """Items where the worst pair asks for an even number."""
+MANY = 50
+"""Items with which the proof's pair of a batch costs nearly all of rho."""
+SMALL = 0.25
+"""Another bound B."""
 EPSILON_CALIBRATIONS = ("sound", "repaired", "paper")
 """Of the (epsilon, delta) benchmark."""
 TRIES = 1000
@@ -65,8 +69,13 @@ def _epsilon(rho: float) -> Claim:
 
 
 def _batch_pairs(rho: float) -> list[Auditable]:
-    pairs = far_scores(DIM), far_information(DIM), far_pairs(EVEN, 3), _costliest_pair(CAPACITY, 3)
-    return [linear("batch pair", _gaussian(rho), pair, partial(releases.batch, pair, rho)) for pair in pairs]
+    pairs = far_scores(DIM), far_information(DIM), far_pairs(MANY, 3), _costliest_pair(CAPACITY, 3, batch_pair.BOUND)
+    small = far_pairs(MANY, 3), _costliest_pair(CAPACITY, 3, SMALL)
+    run = releases.batch
+    return [
+        *(linear("batch pair", _gaussian(rho), pair, partial(run, pair, rho)) for pair in pairs),
+        *(linear("batch pair, small B", _gaussian(rho), pair, partial(run, pair, rho, bound=SMALL)) for pair in small),
+    ]
 
 
 def _learners(rho: float) -> list[Auditable]:
@@ -80,12 +89,12 @@ def _shelves(rho: float) -> list[Auditable]:
 
 
 def _newtons(rho: float) -> list[Auditable]:
-    pairs = far_crowds(EVEN, DIM), _costliest_pair(EVEN, DIM)
+    pairs = far_crowds(EVEN, DIM), _costliest_pair(EVEN, DIM, private_newton.BOUND)
     return [newton_subject(pair, _gaussian(rho)) for pair in pairs]
 
 
-def _costliest_pair(capacity: int, dim: int) -> Neighbours:
-    cost = partial(pair_cost, share=batch_pair.SHARE)
+def _costliest_pair(capacity: int, dim: int, bound: float) -> Neighbours:
+    cost = partial(pair_cost, bound=bound)
     return search(cost, capacity=capacity, dim=dim, tries=TRIES, rng=_chance())
 
 

@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.statistics import Shown, contribution, gram, svec
+from quietshelf.statistics import SCORE_BOUND, Shown, contribution, gram, svec
 from quietshelf.types import NOTHING, FloatArray, IntArray
 
 STEPS = 60
 KEPT = 16
+GOLDEN = float(np.sqrt(2 * (np.sqrt(5) - 1)))
+"""The length of a single item that, bought or not, costs most at B = 1: 0.618 of rho."""
+LONG = 1000.0
 
 
 class Neighbours(NamedTuple):
@@ -41,25 +44,25 @@ def axis(place: int, dim: int) -> FloatArray:
 
 
 def far_scores(dim: int) -> Neighbours:
-    """Scores 2 C apart: the same single item, bought or not (section 4)."""
-    rows = 2.0 * axis(0, dim)[None]
+    """Scores as far apart as one item can bring them: bought or not (section 4). Their informations are the same."""
+    rows = GOLDEN * axis(0, dim)[None]
     return Neighbours(visitor(rows, 0), visitor(rows), "same visitor, bought the item or nothing")
 
 
 def far_information(dim: int) -> Neighbours:
-    """Informations sqrt(2) B apart: items along two different axes (section 4); scores differ as well."""
-    rows = [2.0 * axis(place, dim)[None] for place in (0, 1)]
+    """Informations sqrt(2) B apart, nearly: one very long item, along two different axes (section 4)."""
+    rows = [LONG * axis(place, dim)[None] for place in (0, 1)]
     return Neighbours(visitor(rows[0]), visitor(rows[1]), "visitors with items along different axes")
 
 
 def far_crowds(capacity: int, dim: int) -> Neighbours:
-    """Scores 2 C apart wherever theta is, within reach: all items on one side or all opposite, none bought (18)."""
+    """Opposite scores wherever theta is, within reach: all items on one side or all opposite, none bought (18)."""
     rows = np.tile(2.0 * axis(0, dim), (capacity, 1))
     return Neighbours(visitor(rows), visitor(-rows), "visitors with opposite items, nothing bought")
 
 
 def far_pairs(capacity: int, dim: int) -> Neighbours:
-    """Scores 2 C and informations sqrt(2) (1 - 1/K) B apart at theta = 0, for K even and d >= 3 (section 18).
+    """Opposite scores and, but for 1/K, orthogonal informations at theta = 0, for K even and d >= 3 (section 4).
 
     Everything lies on a unit sphere around xbar = e1 or -e1, spread along e2 or e3.
     """
@@ -82,13 +85,13 @@ def far_gradients(capacity: int, dim: int) -> Neighbours:
     return Neighbours(visitor(sides, 0), visitor(-sides, 0), "opposite visitors, each bought the odd item out")
 
 
-def pair_cost(first: Shown, second: Shown, *, share: float) -> FloatArray:
-    """What pairs of visitors cost a batch at theta = 0, L = I, relative to rho."""
+def pair_cost(first: Shown, second: Shown, *, bound: float) -> FloatArray:
+    """What pairs of visitors cost a batch at theta = 0, L = I, relative to rho: half their squared distance in u."""
     dim = first.rows.shape[-1]
-    one, two = (contribution(part, np.zeros(dim), np.eye(dim)) for part in (first, second))
-    score = ((one.score - two.score) ** 2).sum(-1) / 4
-    information = (svec(one.information - two.information) ** 2).sum(-1) / 2
-    return np.asarray(share * score + (1 - share) * information)
+    one, two = (contribution(part, np.zeros(dim), np.eye(dim), bound) for part in (first, second))
+    score = ((one.score - two.score) ** 2).sum(-1) / (2 * SCORE_BOUND**2)
+    information = (svec(one.information - two.information) ** 2).sum(-1) / bound**2
+    return np.asarray(0.5 * (score + information))
 
 
 def gram_cost(first: Shown, second: Shown) -> FloatArray:

@@ -15,7 +15,7 @@ from quietshelf.accounting import noise_for
 from quietshelf.auditing.auditable import Auditable, Claim
 from quietshelf.auditing.neighbours import Neighbours
 from quietshelf.release.noise import NoiseSource, Simulated
-from quietshelf.release.private_newton import SQUARES, PrivateTastes, private_newton
+from quietshelf.release.private_newton import BOUND, SQUARES, PrivateTastes, private_newton
 from quietshelf.statistics import Shown, contribution, svec
 from quietshelf.types import NOTHING, FloatArray
 
@@ -64,10 +64,10 @@ def evidence(found: PrivateTastes, neighbours: Neighbours, crowd: Shown, rho: fl
     frames = np.stack([one.coordinates for one in found.releases])
     rest = [part.sum(0) for part in _numbers(crowd, theta, frames)]
     targets = Shown(*(np.stack(part) for part in zip(*neighbours[:2], strict=True)))
-    scales = np.stack([one.scales for one in found.releases])
+    scales = np.array([one.scales for one in found.releases])
     released = (
         (np.stack([one.noisy.score for one in found.releases]), scales[:, :1]),
-        (np.stack([svec(one.noisy.information) for one in found.releases]), scales[:, 1:]),
+        (np.stack([svec(one.noisy.information) for one in found.releases]), scales[:, 1:2]),
         (np.array(found.squares), np.array(noise_for(1.0, SQUARES * rho))),
     )
     parts = zip(released, _numbers(targets, theta, frames), rest, strict=True)
@@ -96,5 +96,5 @@ def _numbers(visitors: Shown, theta: FloatArray, frames: FloatArray) -> _Numbers
         np.broadcast_to(visitors.offered[:, None], (count, every, places)),
         np.broadcast_to(visitors.position[:, None], (count, every)),
     )
-    pair = contribution(wide, theta, frames)
+    pair = contribution(wide, theta, frames, BOUND)
     return _Numbers(pair.score, svec(pair.information), (pair.score[:, -1] ** 2).sum(-1))

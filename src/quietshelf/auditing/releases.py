@@ -23,12 +23,16 @@ OTHERS = 4
 Make = Callable[[NoiseSource], ContinualSum]
 
 
-def batch(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+def batch(
+    neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int, *, bound: float = batch_pair.BOUND
+) -> FloatArray:
     """One batch of `quiet`: the noisy sums of score and information."""
-    return batch_of([neighbours.target(secret)], rho, source, runs)
+    return batch_of([neighbours.target(secret)], rho, source, runs, bound=bound)
 
 
-def batch_of(targets: Sequence[Shown], rho: float, source: NoiseSource, runs: int) -> FloatArray:
+def batch_of(
+    targets: Sequence[Shown], rho: float, source: NoiseSource, runs: int, *, bound: float = batch_pair.BOUND
+) -> FloatArray:
     """One batch with these visitors and a few others: contributions, sums and noise as shipped."""
     places, dim = targets[0].rows.shape
     rows = np.random.default_rng(SEED).standard_normal((OTHERS, places, dim))
@@ -37,9 +41,9 @@ def batch_of(targets: Sequence[Shown], rho: float, source: NoiseSource, runs: in
         np.ones((len(targets) + OTHERS, places), dtype=bool),
         np.concatenate([np.array([int(target.position) for target in targets]), np.full(OTHERS, NOTHING)]),
     )
-    total = summed(contribution(everybody, np.zeros(dim), np.eye(dim)), source.grid)
+    total = summed(contribution(everybody, np.zeros(dim), np.eye(dim), bound), source.grid)
     wide = Total(*(np.broadcast_to(part, (runs, *part.shape)) for part in total))
-    scales = batch_pair.scales(rho=rho, dim=dim, grid=source.grid)
+    scales = batch_pair.scales(rho=rho, dim=dim, bound=bound, grid=source.grid)
     noisy = batch_pair.release(wide, scales=scales, source=source)
     return np.concatenate([noisy.score, svec(noisy.information)], axis=-1)
 

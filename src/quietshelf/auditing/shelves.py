@@ -15,16 +15,16 @@ from quietshelf.shelf.testing import copied
 from quietshelf.statistics import svec
 from quietshelf.types import FloatArray
 
-ITEMS, DIM = 2, 2
+ITEMS, SHOWN, DIM = 5, 4, 2
 PROBES = 2
 """Visitors after the release whose screens the attacker holds."""
 
 
 def shelf_subject(rho: float) -> Auditable:
-    """A shelf through its first release: the target bought the item or nothing."""
+    """A shelf through its first release: the target saw items on one side or opposite ones, and bought nothing."""
     return Auditable(
         name="Shelf, discrete Gaussian",
-        pair="same visitor, bought the item or nothing",
+        pair="visitors with opposite items, nothing bought",
         claim=Claim(rho=rho, gaussian=True),
         run=partial(shelf_run, rho),
         slow=8,
@@ -39,10 +39,11 @@ def shelf_run(rho: float, secret: bool, runs: int, rng: np.random.Generator) -> 
 
 def full_shelf(rho: float, secret: bool, source: NoiseSource | None = None) -> Shelf:
     """A shelf whose first batch is full: the target came first, all others saw nothing of interest."""
-    shelf = copied(Shelf(items=ITEMS, dim=DIM, capacity=1, rho=rho), source=source)
-    features = np.tile(2.0 * axis(0, DIM), (ITEMS, 1))
-    offer = shelf.offer(features)
-    shelf.choose(offer.id, offer.items[0] if secret else None)
+    shelf = copied(Shelf(items=ITEMS, dim=DIM, capacity=SHOWN, rho=rho), source=source)
+    features = np.tile(
+        (1 + 1 / SHOWN) * axis(0, DIM), (ITEMS, 1)
+    )  # at theta = 0 none is then the farthest, just C away
+    shelf.choose(shelf.offer(features if secret else -features).id, None)
     while not shelf.batches[0].full:
         shelf.choose(shelf.offer(np.zeros((ITEMS, DIM))).id, None)
     return shelf
@@ -55,7 +56,7 @@ def copy_of(shelf: Shelf, rng: np.random.Generator, source: NoiseSource | None =
 
 def after_release(shelf: Shelf) -> FloatArray:
     """What leaves: the record, the estimate, and the next screens."""
-    ways = np.stack([axis(0, DIM), -axis(0, DIM)])
+    ways = np.linspace(-1.0, 1.0, ITEMS)[:, None] * axis(0, DIM)
     screens = [float(shelf.offer(ways).items[0]) for _ in range(PROBES)]
     tastes, learner = shelf.estimate(), shelf.learner
     assert learner is not None  # noqa: S101 - it has just released

@@ -29,10 +29,15 @@ def total(contributions: FloatArray, dim: int) -> Total:
 
 @np.errstate(all="ignore")  # what overflows contributes zero, and nobody is told of it
 def rounded(
-    seen: Shown, theta: FloatArray, coordinates: FloatArray, grid: float, counts: BoolArray | None = None
+    seen: Shown,
+    theta: FloatArray,
+    coordinates: FloatArray,
+    bound: FloatArray | float,
+    grid: float,
+    counts: BoolArray | None = None,
 ) -> FloatArray:
     """R6: the contribution of each visitor, (..., width), on the grid (0: not rounded); zero if it does not count."""
-    pair = contribution(seen, theta, coordinates, counts)
+    pair = contribution(seen, theta, coordinates, bound, counts)
     both = np.concatenate([pair.score, svec(pair.information)], axis=-1)
     return on_grid(both, grid) if grid else both
 
@@ -56,5 +61,6 @@ def contributions(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: Ope
         offered = np.arange(places) < shown[some, None]
         padded = np.zeros((*offered.shape, dim))
         padded[offered] = np.concatenate(rows[some])
-        found[some] = rounded(Shown(padded, offered, answers[some]), frozen.theta, frozen.coordinates, grid)
+        seen = Shown(padded, offered, answers[some])
+        found[some] = rounded(seen, frozen.theta, frozen.coordinates, frozen.scales.bound, grid)
     return found

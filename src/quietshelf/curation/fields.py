@@ -16,6 +16,8 @@ from quietshelf.types import FloatArray
 
 Fields = Mapping[str, Any]
 """Numbers, and arrays by name; a matrix may come flat."""
+EARLIER_BOUND = 1.0
+"""B of releases made before there was one: their informations had a trace of at most 1."""
 
 
 def batch_fields(batch: Batch) -> dict[str, Any]:
@@ -28,6 +30,7 @@ def batch_fields(batch: Batch) -> dict[str, Any]:
         "coordinates": frozen.coordinates,
         "score_scale": frozen.scales.score,
         "information_scale": frozen.scales.information,
+        "bound": frozen.scales.bound,
         "grid": batch.grid,
         "window": batch.window,
         "taken": batch.taken,
@@ -43,7 +46,7 @@ def batch_from(fields: Fields) -> Batch:
         size=fields["size"],
         theta=theta,
         coordinates=_square(fields["coordinates"], theta),
-        scales=Scales(fields["score_scale"], fields["information_scale"]),
+        scales=Scales(fields["score_scale"], fields["information_scale"], fields["bound"]),
     )
     return Batch(frozen, fields["grid"], fields["window"], fields["taken"], fields["full_at"])
 
@@ -54,6 +57,7 @@ def record_fields(record: Record) -> dict[str, Any]:
         "size": record.size,
         "score_scale": record.scales.score,
         "information_scale": record.scales.information,
+        "bound": record.scales.bound,
         "evaluated_at": record.theta,
         "coordinates": record.coordinates,
         "score": record.score,
@@ -64,14 +68,14 @@ def record_fields(record: Record) -> dict[str, Any]:
 
 def record_from(fields: Fields) -> Record:
     """The inverse."""
-    theta = fields["evaluated_at"]
+    theta, bound = fields["evaluated_at"], fields["bound"]
     return Record(
         theta=theta,
         coordinates=_square(fields["coordinates"], theta),
         score=fields["score"],
         vectors=_square(fields["vectors"], theta),
         values=fields["values"],
-        scales=Scales(fields["score_scale"], fields["information_scale"]),
+        scales=Scales(fields["score_scale"], fields["information_scale"], EARLIER_BOUND if bound is None else bound),
         size=fields["size"],
     )
 

@@ -123,7 +123,7 @@ class QuietCurator:
             everybody = np.ones(together.position.shape[1:], dtype=bool)
             counts = np.stack([everybody if counts is None else counts for _, counts in self._waiting])
         grid = self._sources[0].grid
-        parts = contributions.rounded(together, self._theta, self._coordinates, grid, counts)
+        parts = contributions.rounded(together, self._theta, self._coordinates, self._bound, grid, counts)
         self._total = reduce(np.add, parts, self._total)
         self._waiting.clear()
 
@@ -149,6 +149,9 @@ class QuietCurator:
         """What policies may know now, and what contributions are evaluated with."""
         self._theta = self._beside([batch.frozen.theta for batch in self._batches])
         self._coordinates = self._beside([batch.frozen.coordinates for batch in self._batches])
+        self._bound = self._beside(
+            [np.broadcast_to(batch.frozen.scales.bound, batch.frozen.theta.shape[:-1]) for batch in self._batches]
+        )
         releases = [learner.release for learner in self._learners]
         fields: dict[str, Any] = {
             name: self._beside([getattr(one, name) for one in releases]) for name in Release.arrays

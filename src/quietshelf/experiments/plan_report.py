@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from quietshelf.accounting import epsilon_of
 from quietshelf.accounting.figures import shown
-from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, SPLITS, Expected, Planned
+from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, Expected, Planned
 from quietshelf.experiments.revenue import Estimate
 from quietshelf.release import batch_pair, tree
 from quietshelf.release.dpmnl import Dpmnl
@@ -17,7 +18,7 @@ from quietshelf.release.noise import ContinuousGaussian
 from quietshelf.release.perturbation_cost import choice_loss
 from quietshelf.release.quiet import Quiet
 from quietshelf.report.charts import Curve
-from quietshelf.statistics import information_sensitivity, score_sensitivity
+from quietshelf.statistics import SCORE_BOUND, pair_sensitivity
 
 NAMES = {AS_WISHED: "quiet", "dpmnl": "dpmnl", "greedy": "no privacy", "uniform": "random offers"}
 """How those that are compared are called."""
@@ -34,7 +35,7 @@ class PlanTable(NamedTuple):
 
 def tables(found: Planned) -> list[PlanTable]:
     """The plan as a person reads it."""
-    return [_promise(found), _outcomes(found), _levels(found), _caps(found), _splits(found), _noise(found)]
+    return [_promise(found), _outcomes(found), _levels(found), _caps(found), _noise(found)]
 
 
 def advice(found: Planned) -> list[str]:
@@ -47,7 +48,6 @@ def advice(found: Planned) -> list[str]:
         f"quiet keeps {_percent(wished.kept)} of the revenue without privacy over {found.horizon:,} visitors; "
         f"its offers are useful {after}.",
         _best(found, "The cap to declare", [(f"visits={cap}", _cap(found, cap)) for cap in CAPS]),
-        _best(found, "The split of a release", [(f"{100 * s:g} % to the score", _split(found, s)) for s in SPLITS]),
     ]
     if wish.shelves > 1:
         lines.append(
@@ -100,11 +100,11 @@ def plain(found: Planned) -> dict[str, Any]:
 def noise(found: Planned) -> dict[str, dict[str, float]]:
     """Standard deviations of the noise of `quiet` and of `dpmnl`; of the latter also ridge, exploration and fits."""
     wish = found.wish
-    quiet = batch_pair.scales(rho=wish.rho_of_shelf, dim=wish.dim)
+    quiet = batch_pair.scales(rho=wish.rho_of_shelf, dim=wish.dim, bound=batch_pair.BOUND)
     size = {"dim": wish.dim, "capacity": wish.capacity, "horizon": wish.visitors}
     paper = Dpmnl(rho=wish.rho_of_paper).plan(**size, source=ContinuousGaussian())
     return {
-        "quiet": {"score": quiet.score, "information": quiet.information},
+        "quiet": {"score": quiet.score, "information": float(quiet.information)},
         "dpmnl": {
             "fit": paper.perturbation.sigma,
             "ridge": paper.perturbation.ridge,
@@ -169,37 +169,19 @@ def _caps(found: Planned) -> PlanTable:
     return PlanTable("The person cap", head, rows, note)
 
 
-def _splits(found: Planned) -> PlanTable:
-    rows = []
-    for share in SPLITS:
-        scales = batch_pair.scales(rho=found.wish.rho_of_shelf, dim=found.wish.dim, share=share)
-        one = _split(found, share)
-        rows.append(
-            [
-                f"{100 * share:g} %",
-                f"{scales.score:.2f}",
-                f"{scales.information:.2f}",
-                _pm(one.regret),
-                _percent(one.kept),
-            ]
-        )
-    head = ("to the score", "noise of the score", "noise of the information", "revenue lost", "of no privacy")
-    note = f"How a release divides its rho; {100 * Quiet.share:g} % is what a shelf does."
-    return PlanTable("Splitting the budget", head, rows, note)
-
-
 def _noise(found: Planned) -> PlanTable:
     figures = noise(found)
     quiet, paper = figures["quiet"], figures["dpmnl"]
     dim, capacity = found.wish.dim, found.wish.capacity
+    moved = pair_sensitivity(dim, batch_pair.BOUND)  # by either, if all of it is there
     fits = f"each of {paper['fits']:g} fits, ridge {paper['ridge']:.3g}"
     released = {
-        "quiet, score": (quiet["score"], score_sensitivity(), "each release"),
-        "quiet, information": (quiet["information"], information_sensitivity(dim), "each release"),
+        "quiet, score": (quiet["score"], moved * SCORE_BOUND * math.sqrt(2), "each release"),
+        "quiet, information": (quiet["information"], moved * batch_pair.BOUND, "each release"),
         "dpmnl, fit": (paper["fit"], choice_loss(dim, capacity).difference, fits),
         "dpmnl, Gram matrix": (paper["gram"], tree.sensitivity(capacity, dim), "every visitor"),
     }
-    rows = [[what, f"{scale:.3g}", f"{moved:.3g}", when] for what, (scale, moved, when) in released.items()]
+    rows = [[what, f"{scale:.3g}", f"{most:.3g}", when] for what, (scale, most, when) in released.items()]
     head = ("released", "s.d. of the noise", "moved by one visitor", "when")
     note = f"dpmnl shows random offers to its first {paper['explore']:g} visitors."
     return PlanTable("Noise", head, rows, note)
@@ -223,10 +205,6 @@ def _cap(found: Planned, cap: int) -> Expected:
     return found.expected[AS_WISHED if cap == 1 else f"cap {cap}"]
 
 
-def _split(found: Planned, share: float) -> Expected:
-    return found.expected[AS_WISHED if share == Quiet.share else f"split {share:g}"]
-
-
 def _quiet(one: Expected) -> Quiet:
     assert one.variant.quiet is not None  # noqa: S101 - a variant of quiet
     return one.variant.quiet
@@ -234,7 +212,7 @@ def _quiet(one: Expected) -> Quiet:
 
 def _figures(one: Expected) -> dict[str, Any]:
     settings = one.variant.quiet
-    own = {} if settings is None else {"rho": settings.rho, "visits": settings.visits, "share": settings.share}
+    own = {} if settings is None else {"rho": settings.rho, "visits": settings.visits}
     return {
         **own,
         "regret": one.regret._asdict(),

@@ -23,7 +23,6 @@ from quietshelf.types import Curator, FloatArray, Random, Release, Round, positi
 LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Multiples of the wished rho that are tried, to see what more or less of it would buy."""
 CAPS = (1, 2, 5)
-SPLITS = (0.6, 0.8, 0.9)
 LONGEST, MOST, FEWEST = 10_000, 8, 4
 """Visitors that are simulated at most, and replicates."""
 WORK = 80_000.0
@@ -79,10 +78,10 @@ class Wish:
         """What `dpmnl` may spend a visit: it looks at the whole history, and n visits of a person cost n² times one."""
         return self.rho_of_shelf / self.returns**2
 
-    def quiet(self, *, level: float = 1.0, visits: int = 1, share: float = Quiet.share) -> Quiet:
+    def quiet(self, *, level: float = 1.0, visits: int = 1) -> Quiet:
         """The settings of one variant."""
         unit = "person" if visits > 1 else "visit"
-        return Quiet(rho=level * self.rho_of_shelf, visits=visits, unit=unit, share=share)  # type: ignore[arg-type]
+        return Quiet(rho=level * self.rho_of_shelf, visits=visits, unit=unit)  # type: ignore[arg-type]
 
     def counted(self, visits: int) -> float:
         """The share of all visits that a cap lets count, if everybody comes equally often."""
@@ -112,7 +111,7 @@ class Variant:
         """As it takes part in the simulation."""
         if self.quiet is None:
             return contestant(self.policy, rho=rho_of_paper if self.policy == "dpmnl" else None, label=self.label)
-        options = {name: getattr(self.quiet, name) for name in ("rho", "visits", "unit", "share")}
+        options = {name: getattr(self.quiet, name) for name in ("rho", "visits", "unit")}
         made = contestant("quiet", label=self.label, **options)
         return made if self.counted == 1 else replace(made, curator=Capped(made.curator, self.counted))
 
@@ -123,11 +122,6 @@ def variants(wish: Wish) -> Iterator[Variant]:
         yield Variant(label=f"rho x {level:g}", policy="quiet", quiet=wish.quiet(level=level), counted=wish.counted(1))
     for cap in CAPS[1:]:
         yield Variant(label=f"cap {cap}", policy="quiet", quiet=wish.quiet(visits=cap), counted=wish.counted(cap))
-    for share in SPLITS:
-        if share != Quiet.share:
-            yield Variant(
-                label=f"split {share:g}", policy="quiet", quiet=wish.quiet(share=share), counted=wish.counted(1)
-            )
     for policy in ("dpmnl", "greedy", "uniform"):
         yield Variant(label=policy, policy=policy)
 

@@ -1,36 +1,45 @@
 """The release of `quiet`: one batch's score and information sums, once, with Gaussian noise.
 
-Releases: ``sum of w g + N(0, sg² I)`` and ``sum of w H + symmetric noise`` over one full batch: sums of the bounded
-    pairs of `statistics.pair`, in coordinates that were public when the batch opened. A batch that is not full is never
-    released.
+Releases: ``sum of -w phi_chosen + N(0, sg² I)`` and ``sum of w J + symmetric noise`` over one full batch: sums of the
+    bounded pairs of `statistics.pair`, in coordinates and with a bound B that were public when the batch opened. A
+    batch that is not full is never released.
 Neighbours: one visitor of the batch replaced. Batches are disjoint: nobody is in two, except by the ``visits`` cap.
-Sensitivity: 2 C for the score; sqrt(2) B (+ rounding to the grid) for the information, in Frobenius norm.
-Noise: sg = 2 C / sqrt(2 share rho) in every coordinate; sH = (sqrt(2) B + ...) / sqrt(2 (1 - share) rho), round in svec
-    coordinates (variance sH² on the diagonal, sH²/2 off it).
-Privacy: rho-zCDP for the batch: share of it for the score, the rest for the information. All batches together: rho for
-    a person counted once, visits times that for a person counted ``visits`` times; no horizon.
-Assumes: theta, coordinates, size and noise scales frozen when the batch opened; each batch released once.
+Sensitivity: sqrt(2) (+ rounding to the grid) in units u = (score/(sqrt(2) C), svec(information)/B), both together.
+Noise: the same in every coordinate of u, s = (sqrt(2) + ...) / sqrt(2 rho). So sg = sqrt(2) C s for the score; sH = B s
+    for the information, round in svec coordinates (variance sH² on the diagonal, sH²/2 off it).
+Privacy: rho-zCDP for the batch, one entry in the ledger. All batches together: rho for a person counted once, visits
+    times that for a person counted ``visits`` times; no horizon.
+Assumes: theta, coordinates, bound, size and noise scales frozen when the batch opened; each batch released once.
 Reference: docs/proofs.md, sections 3 to 6.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
+
+import numpy as np
 
 from quietshelf.accounting import Event, noise_for
 from quietshelf.release.noise import NoiseSource, entry
-from quietshelf.statistics import Total, from_svec, information_sensitivity, score_sensitivity
+from quietshelf.statistics import SCORE_BOUND, Total, from_svec, pair_sensitivity, valid_bound
 from quietshelf.types import FloatArray, positive, require
 
-SHARE = 0.8
-"""Share of rho that goes to the score; the information has the rest."""
+BOUND = 1.0
+"""B, where nothing else is known: about what one visitor's information can be in coordinates in which Γ0 is I/d."""
+WIDER, NARROWER = 1 + 2.0**-49, 1 - 2.0**-51
+"""Room for rounding: scales are a little wider than asked, and what they are worth is rounded down by less."""
 
 
 class Scales(NamedTuple):
-    """Standard deviations of the noise: of the score, sg, and of the information, sH."""
+    """Standard deviations of the noise: of the score, sg, and of the information, sH; and the bound B it was made for.
+
+    In parallel worlds sH and B may be arrays, one number a world.
+    """
 
     score: float
-    information: float
+    information: FloatArray | float
+    bound: FloatArray | float
 
 
 class Noisy(NamedTuple):
@@ -40,18 +49,21 @@ class Noisy(NamedTuple):
     information: FloatArray
 
 
-def scales(*, rho: float, dim: int, grid: float = 0.0, share: float = SHARE) -> Scales:
+def scales(*, rho: float, dim: int, bound: FloatArray | float, grid: float = 0.0) -> Scales:
     """The noise that makes the release of one batch cost rho.
 
-    >>> [round(scale, 4) for scale in scales(rho=1.0, dim=5)]
-    [1.5811, 2.2361]
+    >>> [round(scale, 4) for scale in scales(rho=1.0, dim=5, bound=0.5)]
+    [1.4142, 0.5, 0.5]
     """
-    positive("rho", rho)
-    require(0 < share < 1, "share must be between 0 and 1", share=share)
-    return Scales(
-        noise_for(score_sensitivity(), share * rho),
-        noise_for(information_sensitivity(dim, grid), (1 - share) * rho),
-    )
+    unit = noise_for(pair_sensitivity(dim, bound, grid), positive("rho", rho)) * WIDER
+    information = valid_bound(bound) * unit
+    return Scales(math.sqrt(2.0) * SCORE_BOUND * unit, information if information.ndim else float(information), bound)
+
+
+def unit_scale(scales: Scales) -> float:
+    """The noise in units u, of the part and the world that have least, never rounded upwards."""
+    information = float(np.min(scales.information / valid_bound(scales.bound)))
+    return min(scales.score / (math.sqrt(2.0) * SCORE_BOUND), information) * NARROWER
 
 
 def release(total: Total, *, scales: Scales, source: NoiseSource) -> Noisy:
@@ -63,14 +75,19 @@ def release(total: Total, *, scales: Scales, source: NoiseSource) -> Noisy:
         source: Where the noise comes from.
     """
     score = total.score + source.draw(scales.score, total.score.shape)
-    information = total.information + source.draw(scales.information, total.information.shape)
+    information = total.information + _information_noise(scales, total.information.shape, source)
     return Noisy(score, from_svec(information, total.score.shape[-1]))
 
 
-def events(dim: int, *, batch: int, scales: Scales, source: NoiseSource) -> tuple[Event, Event]:
+def _information_noise(scales: Scales, shape: tuple[int, ...], source: NoiseSource) -> FloatArray:
+    scale = np.asarray(scales.information)
+    if scale.ndim == 0:
+        return source.draw(float(scale), shape)
+    require(source.grid == 0, "noise on a grid must have one scale: exact integers cannot be stretched")
+    return np.asarray(scale[..., None] * source.draw(1.0, shape))
+
+
+def events(dim: int, *, batch: int, scales: Scales, source: NoiseSource) -> tuple[Event]:
     """What releasing a batch costs: known before the noise is drawn, so that a ledger can refuse in time."""
-    information = information_sensitivity(dim, source.grid)
-    return (
-        entry(source, "score", sensitivity=score_sensitivity(), scale=scales.score, batch=batch),
-        entry(source, "information", sensitivity=information, scale=scales.information, batch=batch),
-    )
+    sensitivity = pair_sensitivity(dim, scales.bound, source.grid)
+    return (entry(source, "pair", sensitivity=sensitivity, scale=unit_scale(scales), batch=batch),)

@@ -5,8 +5,8 @@ Releases: ``STEPS`` times the noisy bounded pair (score and information) of ever
     alone. Beside the last, the noisy sum of the squared lengths of the weighted scores, for the standard errors:
     weighting makes scores vary less than their information says, by a share that this sum tells.
 Neighbours: one contributor replaced; their number and order stay.
-Sensitivity, noise: those of `quietshelf.release.batch_pair`, at each release's share of rho; the squared length of a
-    weighted score is between 0 and 1, so its sum moves by 1 at most.
+Sensitivity, noise: those of `quietshelf.release.batch_pair` with B = 1, at each release's share of rho; the squared
+    length of a weighted score is between 0 and 1, so its sum moves by 1 at most.
 Privacy: the shares add up to rho, everybody being in every release; one batch in the ledger, so it adds them up.
 Assumes: theta, coordinates and steps are computed from releases and public numbers alone. Each contributor's rows are
     computed from that contributor and public constants: features standardised, imputed or averaged over the log, or
@@ -49,6 +49,9 @@ CHUNK = 1 << 12
 CAUTION = 2.0
 """Standard deviations of its noise that are added to the sum of squares: errors are rather too large than too small."""
 MARGIN = 1 - 1e-12
+BOUND = 1.0
+"""B. In 24 simulated logs of 1,200 visitors (d = 4) half of it lost more, most where nothing was declared: errors of
+0.43 in place of 0.14 at rho = 0.2. Twice as much gained next to nothing."""
 
 
 class Sums(NamedTuple):
@@ -113,7 +116,7 @@ def private_newton(
     full, shape, theta, released = prior, first, prior.theta, list[Sums]()
     for share in _shares():
         theta = _within_radius(theta, full.theta, first)
-        scales = batch_pair.scales(rho=share * rho, dim=dim, grid=source.grid)
+        scales = batch_pair.scales(rho=share * rho, dim=dim, bound=BOUND, grid=source.grid)
         ledger = ledger.spend(*batch_pair.events(dim, batch=0, scales=scales, source=source))
         frame = coordinates(shape)
         total, squares = _total(shown, theta, frame, source.grid)
@@ -167,7 +170,7 @@ def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grid: float) -> t
     total, squares = nothing((), theta.size), 0.0
     for begin in range(0, len(shown.position), CHUNK):
         part = slice(begin, begin + CHUNK)
-        pair = contribution(Shown(shown.rows[part], shown.offered[part], shown.position[part]), theta, frame)
+        pair = contribution(Shown(shown.rows[part], shown.offered[part], shown.position[part]), theta, frame, BOUND)
         total = total + summed(pair, grid)
         square = np.minimum((pair.score**2).sum(-1), 1.0)
         squares += float((on_grid(square, grid) if grid else square).sum())

@@ -1,8 +1,9 @@
 """`quiet`: what is learned from public batches of visitors, each of whom contributes once.
 
 State in, state out: a `Learner` is a value. It opens batches, which freeze whatever a contribution is computed with
-(theta, coordinates, noise scales). A release is two steps: `charge` enters its cost, or refuses and changes nothing;
-`learn` draws the noise. A batch is charged once: a second time is refused, whether or not its noise was ever drawn.
+(theta, coordinates, bound, noise scales). A release is two steps: `charge` enters its cost, or refuses and changes
+nothing; `learn` draws the noise. A batch is charged once: a second time is refused, whether or not its noise was ever
+drawn.
 Reference: docs/proofs.md, sections 3 to 7.
 """
 
@@ -32,7 +33,6 @@ class Quiet:
         rho: The promise to one person (or one visit) for the whole run, in zCDP.
         visits: How many visits of one person count, at most one a batch; each release spends rho / visits.
         unit: Whether visitors are told apart as persons, or only as visits.
-        share: Share of a release's rho that goes to the score.
         first: The first batch has ``first d / sqrt(rho of a release)`` visitors.
         growth: Each batch is so many times the one before.
         max_batch: No batch is larger; for tastes that drift.
@@ -45,7 +45,6 @@ class Quiet:
     rho: float
     visits: int = 1
     unit: Literal["visit", "person"] = "visit"
-    share: float = batch_pair.SHARE
 
     first: float = 7.0
     growth: float = 1.5
@@ -59,7 +58,6 @@ class Quiet:
         positive("rho", self.rho)
         whole("visits", self.visits)
         require(self.unit == "person" or self.visits == 1, "visits above 1 need person ids", visits=self.visits)
-        require(0 < self.share < 1, "share must be between 0 and 1", share=self.share)
         positive("first", self.first)
         require(1 <= self.growth < math.inf, "growth must be at least 1 and finite", growth=self.growth)
         require(0 < self.forgetting <= 1, "forgetting must be in (0, 1]", forgetting=self.forgetting)
@@ -92,7 +90,7 @@ class OpenBatch(NamedTuple):
         size: Its visitors; it closes when so many have arrived.
         theta: Where contributions are evaluated, (..., d).
         coordinates: L, (..., d, d).
-        scales: Standard deviations of the noise to come.
+        scales: Standard deviations of the noise to come, and the bound of contributions that they were made for.
     """
 
     number: int
@@ -186,7 +184,7 @@ class Learner:
             size=size,
             theta=self.estimate.theta,
             coordinates=coordinates(shape),
-            scales=batch_pair.scales(rho=config.rho_per_release, dim=dim, grid=source.grid, share=config.share),
+            scales=batch_pair.scales(rho=config.rho_per_release, dim=dim, bound=batch_pair.BOUND, grid=source.grid),
         )
 
     def charge(self, batch: OpenBatch, source: NoiseSource) -> Learner:
@@ -219,6 +217,8 @@ class Learner:
             return f"information is above the noise in all {dim} directions"
         latest = self.records[-1]
         advice = (
-            "check the declared scales" if latest.size / dim > 2 * records.noise_level(latest) else "few visitors yet"
+            "check the declared scales"
+            if latest.size / dim > 2 * np.max(records.noise_level(latest))
+            else "few visitors yet"
         )
         return f"information is below the noise in {below} of {dim} directions: {advice}"

@@ -95,7 +95,7 @@ def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: 
     )
 
 
-def shrunk(information: FloatArray, *, scale: float, size: int) -> FloatArray:
+def shrunk(information: FloatArray, *, scale: FloatArray | float, size: int) -> FloatArray:
     """``mu I + a (H - mu I)``: mu the mean eigenvalue, within what a batch can hold; a the share that is not noise."""
     dim = information.shape[-1]
     mean = np.clip(np.trace(information, axis1=-2, axis2=-1) / dim, 0.0, size / dim)
@@ -153,7 +153,9 @@ def geometry(records: Sequence[Record], first: FloatArray, *, declared: bool) ->
     dim, (anchor, caution) = first.shape[-1], DECLARED if declared else BLIND
     total = anchor * dim * first
     for item in records:
-        above = np.maximum(item.values - caution * item.scales.information * np.sqrt(2 * dim), 0.0)
+        above = np.maximum(
+            item.values - caution * np.sqrt(2 * dim) * np.asarray(item.scales.information)[..., None], 0.0
+        )
         frame = item.frame
         total = total + (frame * above[..., None, :]) @ np.swapaxes(frame, -1, -2)
     result: FloatArray = total / (sum(item.size for item in records) + anchor * dim)
@@ -162,10 +164,11 @@ def geometry(records: Sequence[Record], first: FloatArray, *, declared: bool) ->
 
 def drowned(item: Record) -> FloatArray:
     """In how many directions a record's information is below the noise, (...)."""
-    result: FloatArray = (item.values < noise_level(item)).sum(-1)
+    result: FloatArray = (item.values < np.asarray(noise_level(item))[..., None]).sum(-1)
     return result
 
 
-def noise_level(item: Record) -> float:
+def noise_level(item: Record) -> FloatArray:
     """Information that is hard to tell from noise: the variance sg² of the score, or sH sqrt(2 d) of its own."""
-    return float(max(item.scales.score**2, item.scales.information * np.sqrt(2 * item.values.shape[-1])))
+    own = np.asarray(item.scales.information) * np.sqrt(2 * item.values.shape[-1])
+    return np.asarray(np.maximum(item.scales.score**2, own))

@@ -86,6 +86,7 @@ batches = Table(
     Column("coordinates", LargeBinary, nullable=False),
     Column("score_scale", Double, nullable=False),
     Column("information_scale", Double, nullable=False),
+    Column("bound", Double, nullable=False),
     Column("grid", Double, nullable=False),
     Column("window", Double, nullable=False),
     Column("opened_at", Double, nullable=False),
@@ -159,8 +160,10 @@ releases = Table(
     Column("opened_at", Double, nullable=False),
     Column("full_at", Double, nullable=False),
     Column("released_at", Double, nullable=False),
+    Column("bound", Double),
     PrimaryKeyConstraint("shelf", "number"),
 )
+"""``bound`` is null for releases of score and information as two events, made before the two were bounded together."""
 Index("releases_once", releases.c.shelf, releases.c.batch, unique=True)
 
 events = Table(

@@ -5,6 +5,7 @@ A backup that was put back agrees with itself; that releases are missing from it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,13 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import BudgetExceeded, Event, gaussian
-from quietshelf.release import records
-from quietshelf.release.batch_pair import Scales
+from quietshelf.release import batch_pair, records
 from quietshelf.service import epochs, learning, queries, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.restore import NOWHERE, UNSEEN
 from quietshelf.service.views import settings_in
-from quietshelf.statistics import information_sensitivity, score_sensitivity
+from quietshelf.statistics import pair_sensitivity, svec_dim
 from quietshelf.types import FloatArray
 
 TOLERANCE = 1e-9
@@ -54,25 +54,33 @@ def forgotten(connection: Connection, known: dict[str, Any]) -> list[str]:
 
 
 def _events(connection: Connection, row: Row) -> Iterator[str]:
-    """Each release has its two events, with the cost of its noise, and nothing else is in the ledger."""
+    """Each release has its event, with the cost of its noise, and nothing else is in the ledger."""
     stored = learning.stored_events(connection, row["shelf"])
     yield from _unseen([event for event in stored if event.detail in UNSEEN], row)
     kept = [event for event in stored if event.detail not in UNSEEN]
     released = learning.release_rows(connection, row["shelf"])
     if len(released) != row["releases"]:
         yield f"{row['releases']} releases are counted, {len(released)} are stored"
-    if len(kept) != 2 * len(released):
-        yield f"{len(released)} releases must have {2 * len(released)} events, got {len(kept)}"
+    wanted = [(each, figures) for each in released for figures in _figures(each)]
+    if len(kept) != len(wanted):
+        yield f"{len(released)} releases must have {len(wanted)} events, got {len(kept)}"
         return
-    for number, each in enumerate(released):
-        dim, scales = len(each["theta"]) // 8, Scales(each["score_scale"], each["information_scale"])
-        wanted = (("score", score_sensitivity(), scales.score),
-                  ("information", information_sensitivity(dim, each["grid"]), scales.information))  # fmt: skip
-        for event, (name, sensitivity, noise) in zip(kept[2 * number : 2 * number + 2], wanted, strict=True):
-            found = (event.name, event.batch, event.sensitivity, event.noise)
-            exact = event.noise == 0  # a test injected a source without noise: then the cost must read infinite
-            if found != (name, each["batch"], sensitivity, 0.0 if exact else noise) or _cheaper(event):
-                yield f"release {each['number']} (batch {each['batch']}) and its {name} event differ"
+    for event, (each, (name, sensitivity, noise)) in zip(kept, wanted, strict=True):
+        found = (event.name, event.batch, event.sensitivity, event.noise)
+        exact = event.noise == 0  # a test injected a source without noise: then the cost must read infinite
+        if found != (name, each["batch"], sensitivity, 0.0 if exact else noise) or _cheaper(event):
+            yield f"release {each['number']} (batch {each['batch']}) and its {name} event differ"
+
+
+def _figures(release: Row) -> list[tuple[str, float, float]]:
+    """Name, sensitivity and noise of a release's events: one, or two if it was made before there was a bound."""
+    dim, bound, grid = len(release["theta"]) // 8, release["bound"], release["grid"]
+    score, information = release["score_scale"], release["information_scale"]
+    if bound is None:  # |w g| <= 1 and trace(w H) <= 1, each with a share of rho
+        rounding = 2.0 * grid * math.sqrt(svec_dim(dim))
+        return [("score", 2.0, score), ("information", math.sqrt(2.0) + rounding, information)]
+    noise = batch_pair.unit_scale(batch_pair.Scales(score, information, bound))
+    return [("pair", pair_sensitivity(dim, bound, grid), noise)]
 
 
 def _unseen(events: list[Event], row: Row) -> Iterator[str]:

@@ -29,7 +29,7 @@ from quietshelf.shelf.errors import ShelfError
 from quietshelf.shelf.state import State
 from quietshelf.shelf.upgrades import upgraded
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,16 @@ def _write(path: Path, state: State, token: ResumeToken, own: Callable[[], None]
     atomic_write(path, content.getvalue(), ready=own)
 
 
-def read(path: Path) -> tuple[State, bool]:
-    """A saved shelf, and whether its open batches may be resumed. The token is taken last: a failure costs nothing."""
+def read(path: Path) -> tuple[State, bool, int]:
+    """A saved shelf, whether its open batches may be resumed, and how many visitors the version before left in others.
+
+    The token is taken last: a failure costs nothing.
+    """
     header, arrays = _content(path)
     state = decode(header, arrays, _key(path, header))
     suffix, inode, changed = header["token"]
-    return state, ResumeToken(path.with_name(path.name + suffix), inode, changed).take()
+    token = ResumeToken(path.with_name(path.name + suffix), inode, changed)
+    return state, token.take(), header.get("left_out", 0)
 
 
 def _content(path: Path) -> tuple[dict[str, Any], Arrays]:

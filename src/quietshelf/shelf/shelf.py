@@ -270,12 +270,14 @@ class Shelf:
 
     @classmethod
     def _loaded(cls, path: str | os.PathLike[str], source: NoiseSource | None = None) -> Shelf:
-        state, resumed = saved.read(Path(path))
+        state, resumed, left_out = saved.read(Path(path))
         shelf = cls.__new__(cls)
         shelf._start(state, source)
         if not resumed:
             state.history_incomplete = True
-            shelf._drop("this file is a copy, was loaded before, or the shelf went on after saving it")
+            shelf._drop("this file is a copy, was loaded before, or the shelf went on after saving it", left_out)
+        elif left_out:
+            shelf._drop("the version that saved them bounded what a visitor contributes in another way", left_out)
         return shelf
 
     def _still_own(self) -> None:
@@ -297,8 +299,8 @@ class Shelf:
         self._token = None
         return self._state.history_incomplete == before
 
-    def _drop(self, why: str) -> None:
-        dropped = self._state.drop()
+    def _drop(self, why: str, before: int = 0) -> None:
+        dropped = before + self._state.drop()
         if dropped:
             warnings.warn(
                 f"{dropped} visitors who were not released yet are left out: {why}", OpenBatchDropped, stacklevel=4

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from quietshelf.choice.maps import feature_map
+from quietshelf.curation.fields import EARLIER_BOUND
 from quietshelf.shelf.codec import Arrays
 from quietshelf.shelf.errors import ShelfError
 
@@ -21,6 +20,8 @@ def upgraded(header: dict[str, Any], arrays: Arrays, *, wanted: int) -> tuple[di
     """Header and arrays of the wanted schema."""
     if header["schema"] == 1:
         header, arrays = _from_1(header, arrays)
+    if header["schema"] == 2:
+        header, arrays = _from_2(header, arrays)
     if header["schema"] != wanted:
         raise ShelfError(f"schema must be {wanted} or an earlier one, got schema={header['schema']!r}")
     return header, arrays
@@ -41,7 +42,9 @@ def _from_1(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays
         raise ShelfError(UNKNOWN_LENGTH)
     settings["visitor_dim"] = length or 0
     found = {_renamed(name): value for name, value in arrays.items()}
-    batches = [_batch(each, found, f"batch{i}", settings["window"]) for i, each in enumerate(old["batches"])]
+    batches = [
+        {"size": each["frozen"]["size"], "taken": len(each["slots"])} for each in old["batches"]
+    ]  # _from_2 drops
     last = old["last_batch"] or {"number": -1, "size": None}
     header = {
         **{key: old[key] for key in ("arrivals", "anonymous", "persons", "open", "key_check")},
@@ -54,6 +57,29 @@ def _from_1(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays
         "token": old["claim"],
     }
     return header, found
+
+
+def _from_2(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """To schema 3, in which score and information are bounded together, by a bound that each batch carries.
+
+    What is in an open batch was bounded for other noise than a release now draws: it may not be released, and is
+    dropped. Dropping costs no privacy; the next batch has the size of the first that was dropped.
+    """
+    held = old["batches"]
+    schedule = old["schedule"] | ({"next_size": held[0]["size"]} if held else {})
+    header = {
+        **old,
+        "schema": 3,
+        "schedule": schedule,
+        "batches": [],
+        "open": False,
+        "left_out": sum(each["taken"] for each in held),
+    }
+    if old["learner"] is not None:
+        config = {name: value for name, value in old["learner"]["config"].items() if name != "share"}
+        records = [{**each, "bound": EARLIER_BOUND} for each in old["learner"]["records"]]
+        header["learner"] = {**old["learner"], "config": config, "records": records}
+    return header, {name: value for name, value in arrays.items() if not name.startswith("batch")}
 
 
 def _renamed(name: str) -> str:
@@ -72,25 +98,5 @@ def _learner(old: dict[str, Any]) -> dict[str, Any]:
     return {"config": config, "start": start, "estimate": {}, "records": records, "ledger": old["ledger"]}
 
 
-def _batch(old: dict[str, Any], arrays: Arrays, prefix: str, window: float) -> dict[str, Any]:
-    frozen, slots = old["frozen"], old["slots"]
-    arrays[f"{prefix}.sum"] = np.concatenate([arrays.pop(f"{prefix}.{part}") for part in ("score", "information")])
-    return {
-        "batch": frozen["number"],
-        "size": frozen["size"],
-        **_scales(frozen["scales"]),
-        "grid": old["grid"],
-        "window": window,
-        "taken": len(slots),
-        "full_at": old["last_arrival"] if len(slots) >= frozen["size"] else None,
-        "slots": [[name, items, _place(items, answer), waits] for name, items, answer, waits in slots],
-    }
-
-
 def _scales(scales: list[float]) -> dict[str, float]:
     return {"score_scale": scales[0], "information_scale": scales[1]}
-
-
-def _place(items: list[int], answer: int) -> int | None:
-    """Answers were items, and -2 while there was none."""
-    return None if answer == -2 else answer if answer == -1 else items.index(answer)

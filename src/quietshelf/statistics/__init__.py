@@ -2,19 +2,21 @@
 
 from quietshelf.statistics.gram import clip, gram, gram_sensitivity
 from quietshelf.statistics.pair import (
+    SCORE_BOUND,
     Pair,
     Total,
     contribution,
-    information_sensitivity,
     nothing,
     on_grid,
-    score_sensitivity,
+    pair_sensitivity,
     summed,
+    valid_bound,
 )
 from quietshelf.statistics.rows import CutRound, Shown, shown
 from quietshelf.statistics.symmetric import from_svec, svec, svec_dim
 
 __all__ = [
+    "SCORE_BOUND",
     "CutRound",
     "Pair",
     "Shown",
@@ -24,12 +26,12 @@ __all__ = [
     "from_svec",
     "gram",
     "gram_sensitivity",
-    "information_sensitivity",
     "nothing",
     "on_grid",
-    "score_sensitivity",
+    "pair_sensitivity",
     "shown",
     "summed",
     "svec",
     "svec_dim",
+    "valid_bound",
 ]

@@ -1,14 +1,17 @@
-"""The bounded pair of `quiet`: one visitor's weighted score and information at a released theta.
+"""The bounded pair of `quiet`: one visitor's score and information at a released theta, with bounded influence.
 
-Contribution: ``(w g, w H)`` in public coordinates x' = L x,
-    g = xbar - x'_chosen, H = sum_j p_j (x'_j - xbar)(x'_j - xbar)' over the items shown and none (x'_0 = 0), p at
-    theta, w = min(1, C/M, B/trace H), M = max over every possible choice of |xbar - x'_choice|, C = B = 1.
-    M does not look at what was chosen, so the weighted score keeps mean zero at the true theta. Where M, trace H
-    or a utility is not finite the contribution is exactly zero.
-Neighbours: one visitor replaced, features, offer and choice alike; theta and L fixed.
-Sensitivity: |w g - w'g'| <= 2 C and |w H - w'H'|_F <= sqrt(2) B, both attained, whatever the features are. Rounded
-    towards zero to a grid: 2 C, and sqrt(2) B + 2 grid sqrt(d(d+1)/2).
-Assumes: nothing about the features. A relative margin of 1e-12 in w covers the rounding of w, g and H themselves.
+Contribution: ``(-w phi_chosen, w J)`` in public coordinates z_j = L x_j, over the items shown and none (z_0 = 0), with
+    p_j the probabilities at theta, C = 1 and a public bound B > 0:
+    psi_j = (z_j - m) h_j, h_j = min(1, C/|z_j - m|), around a centre m that nearly solves r = sum_j p_j psi_j = 0;
+    phi_j = s (psi_j - r), s = C/(C + |r|), so that sum_j p_j phi_j = 0 and |phi_j| <= C whatever m is;
+    J = s sum_j p_j h_j (z_j - m)(z_j - m)'; a = max over every possible choice of |phi_j|, b = |J|_F;
+    w = min(1, 1/sqrt(a²/C² + b²/B²)).
+    Nothing but phi_chosen looks at what was chosen, so the score keeps mean zero at the true theta. Where any of this
+    is not finite the contribution is exactly zero.
+Neighbours: one visitor replaced, features, offer and choice alike; theta, L and B fixed.
+Sensitivity: in units u = (score/(sqrt(2) C), svec(information)/B) sqrt(2), attained, whatever the features are. Rounded
+    towards zero to a grid: sqrt(2) + 2 grid sqrt(d(d+1)/2)/B.
+Assumes: nothing about the features. A relative margin of 1e-11 in w covers the rounding of w, phi and J themselves.
 Reference: docs/proofs.md, sections 4 and 5.
 """
 
@@ -20,28 +23,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.choice.likelihood import chosen_features, shares, utilities
+from quietshelf.choice.likelihood import shares, utilities
 from quietshelf.statistics.rows import Shown
 from quietshelf.statistics.symmetric import svec, svec_dim
-from quietshelf.types import BoolArray, FloatArray
+from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require
 
 SCORE_BOUND = 1.0
-"""C: no weighted score is longer."""
-INFORMATION_BOUND = 1.0
-"""B: no weighted information has a larger trace."""
-MARGIN = 1.0 - 1e-12
+"""C: no score is longer. It is fixed: the scale of L plays its part."""
+SMALLEST_BOUND, LARGEST_BOUND = 1e-6, 1e6
+"""Of B: far beyond these the squares below would leave the range in which rounding is relative."""
+STEPS = 3
+"""Fixed-point steps towards the centre m. Their number is public; the bounds hold wherever m ends."""
+MARGIN = 1.0 - 1e-11
 ROUNDING_ROOM = 8900
 """The margin covers all rounding while 7 K + d is at most this (docs/proofs.md, section 4)."""
-TOGETHER = 2048
-"""Visitors worked on at once: what they need then stays in the cache."""
+NUMBERS, TOGETHER = 160_000, 2048
+"""Numbers, and visitors, worked on at once at most: what they need then stays in the cache."""
 
 
 class Pair(NamedTuple):
     """One visitor's contribution.
 
     Attributes:
-        score: ``w g``, (..., d): gradient of the loss (minus the log-likelihood), in the coordinates x'.
-        information: ``w H``, (..., d, d), likewise.
+        score: ``-w phi_chosen``, (..., d): like a gradient of the loss (minus the log-likelihood), in coordinates z.
+        information: ``w J``, (..., d, d), how its mean changes with theta, in the same coordinates.
     """
 
     score: FloatArray
@@ -58,18 +63,31 @@ class Total(NamedTuple):
         return Total(self.score + other.score, self.information + other.information)
 
 
-def score_sensitivity() -> float:
-    """The most that replacing one visitor moves the score sum, rounded or not: 2 C."""
-    return 2.0 * SCORE_BOUND
+def pair_sensitivity(dim: int, bound: FloatArray | float, grid: float = 0.0) -> float:
+    """The most that replacing one visitor moves the sums, in units u, after rounding to ``grid``; the worst of bounds.
+
+    >>> pair_sensitivity(5, 1.0) == math.sqrt(2.0)
+    True
+    """
+    return math.sqrt(2.0) + 2.0 * grid * math.sqrt(svec_dim(dim)) / float(np.min(valid_bound(bound)))
 
 
-def information_sensitivity(dim: int, grid: float = 0.0) -> float:
-    """The most that replacing one visitor moves the information sum, in Frobenius norm, after rounding to ``grid``."""
-    return math.sqrt(2.0) * INFORMATION_BOUND + 2.0 * grid * math.sqrt(svec_dim(dim))
+def valid_bound(bound: FloatArray | float) -> FloatArray:
+    """B as an array, if it is one that the proof covers."""
+    values = np.asarray(bound, dtype=np.float64)
+    good = bool(((values >= SMALLEST_BOUND) & (values <= LARGEST_BOUND)).all())  # not so if one is NaN
+    require(good, f"bound must be between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}", bound=bound)
+    return values
 
 
-def contribution(shown: Shown, theta: FloatArray, coordinates: FloatArray, counts: BoolArray | None = None) -> Pair:
-    """The weighted pair of each visitor; zero for those who do not count.
+def contribution(
+    shown: Shown,
+    theta: FloatArray,
+    coordinates: FloatArray,
+    bound: FloatArray | float,
+    counts: BoolArray | None = None,
+) -> Pair:
+    """The bounded pair of each visitor; zero for those who do not count.
 
     A visitor's pair has the same bits alone and beside others, with empty places and without: empty places are left
     out first, and every product is one of a visitor's own, of a shape that depends on nobody else.
@@ -78,18 +96,20 @@ def contribution(shown: Shown, theta: FloatArray, coordinates: FloatArray, count
         shown: Rows (..., K, d), which places are offered, and the chosen place.
         theta: Released tastes (..., d), in raw coordinates.
         coordinates: L, (..., d, d), public.
+        bound: B, (...), public: frozen when the batch opened.
         counts: Visitors who may contribute, (...); None means all.
     """
     theta, coordinates = np.ascontiguousarray(theta), np.ascontiguousarray(coordinates)
+    limit = np.broadcast_to(valid_bound(bound), shown.position.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         full = shown.offered.shape[-1] > 0 and bool(shown.offered.all())
-        pair = (_full if full else _with_gaps)(shown, theta, coordinates)
+        pair = (_full if full else _with_gaps)(shown, theta, coordinates, limit)
     if counts is not None and not counts.all():
         pair.score[~counts] = pair.information[~counts] = 0.0
     return pair
 
 
-def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray) -> Pair:
+def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
     """The pairs of visitors some of whose places are empty: together those who were offered equally many items."""
     lead, dim = shown.position.shape, shown.rows.shape[-1]
     pair = Pair(np.zeros((*lead, dim)), np.zeros((*lead, dim, dim)))
@@ -103,51 +123,107 @@ def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray) -> Pair
         chosen = offered & (np.arange(offered.shape[-1]) == position[:, None])
         place = np.where(chosen, np.cumsum(offered, axis=-1), 0).max(axis=-1) - 1
         part = Shown(rows, np.ones((len(rows), places), np.bool_), place)
-        own = (theta, coordinates) if theta.ndim == 1 else (theta[some], coordinates[some])
-        pair.score[some], pair.information[some] = _full(part, *own)
+        mine, frame = (theta, coordinates) if theta.ndim == 1 else (theta[some], coordinates[some])
+        pair.score[some], pair.information[some] = _full(part, mine, frame, bound[some])
     return pair
 
 
-def _full(shown: Shown, theta: FloatArray, coordinates: FloatArray) -> Pair:
+def _full(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
     """The pairs of visitors all of whose places hold an item."""
     lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
     utility = utilities(shown.rows, theta).reshape(-1, places)
     rows = (shown.rows @ np.swapaxes(coordinates, -1, -2)).reshape(-1, places, dim)
-    chosen = chosen_features(rows, shown.position.reshape(-1))
+    position, limit = np.maximum(shown.position, NOTHING).reshape(-1), bound.reshape(-1)
+    together = max(2, min(TOGETHER, NUMBERS // ((places + 1 + dim) * dim)))
     parts = [
-        _weighted(utility[part], rows[part], chosen[part])
-        for part in (slice(begin, begin + TOGETHER) for begin in range(0, max(len(rows), 1), TOGETHER))
+        _weighted(utility[part], rows[part], position[part], limit[part])
+        for part in (slice(begin, begin + together) for begin in range(0, max(len(rows), 1), together))
     ]
     score, information = (np.concatenate(both) if len(parts) > 1 else both[0] for both in zip(*parts, strict=True))
     return Pair(score.reshape(*lead, dim), information.reshape(*lead, dim, dim))
 
 
-def _weighted(utility: FloatArray, rows: FloatArray, chosen: FloatArray) -> Pair:
-    """The pairs of n visitors: utilities (n, K), rows (n, K, d) in the coordinates x', row chosen (n, d).
+def _weighted(utility: FloatArray, rows: FloatArray, position: IntArray, bound: FloatArray) -> Pair:
+    """The pairs of n visitors: utilities (n, K), rows z (n, K, d), place chosen (n,), B (n,).
 
-    The spread is centred before it is squared: the information is then positive semidefinite in floating point too, and
-    nothing cancels when features share a large offset. The sensitivity rests on this. Visitors run along contiguous
-    numbers, for speed; two at least, so that sums are taken in the same order however many there are.
+    Everything is made from the centred rows z_j - m, the squares of which are summed last: the information is then
+    positive semidefinite in floating point too, and nothing cancels when features share a large offset. The
+    sensitivity rests on this. Visitors run along contiguous numbers, for speed; two at least, so that sums are taken in
+    the same order however many there are.
     """
     if len(rows) == 1:
         twice = np.zeros(2, dtype=np.int64)
-        pair = _weighted(utility[twice], rows[twice], chosen[twice])
+        pair = _weighted(utility[twice], rows[twice], position[twice], bound[twice])
         return Pair(pair.score[:1], pair.information[:1])
-    x = np.ascontiguousarray(np.moveaxis(rows, 0, -1))  # (K, d, n)
-    share = shares(np.ascontiguousarray(utility.T), axis=0)
-    mean = np.einsum("kn,kdn->dn", share.items, x)
-    away = x - mean
-    square, none = np.einsum("kdn,kdn->kn", away, away), np.einsum("dn,dn->n", mean, mean)
-    reach = np.sqrt(np.maximum(square.max(axis=0), none))
-    trace = np.einsum("kn,kn->n", share.items, square) + share.none * none
-    bounded = np.isfinite(reach) & np.isfinite(trace) & np.isfinite(utility).all(-1)
-    weight = np.minimum(1.0, MARGIN * np.minimum(_ratio(SCORE_BOUND, reach), _ratio(INFORMATION_BOUND, trace)))
-    score = np.where(bounded, weight * (mean - chosen.T), 0.0)
-    away *= np.sqrt(weight * share.items)[:, None]
-    mean *= np.sqrt(weight * share.none)
-    information = np.einsum("kdn,ken->den", away, away) + mean[:, None] * mean
-    information = np.where(bounded, information, 0.0).reshape(-1 if len(rows) else 0, len(rows))
-    return Pair(np.ascontiguousarray(score.T), np.ascontiguousarray(information.T))
+    utility = np.ascontiguousarray(utility.T)
+    around = _centred(utility, rows)
+    away, rest = around.away, around.rest  # C = 1 from here on
+    size = np.einsum("dn,dn->n", rest, rest)
+    shrink = 1.0 / (1.0 + np.sqrt(size))
+    along = np.einsum("kdn,dn->kn", away, rest)
+    reach = (around.cut * (around.cut * around.square - 2.0 * along)).max(axis=0) + size  # of psi_j - r, squared
+    everyone = np.arange(len(rows))
+    score = around.cut[position, everyone] * away[position, :, everyone].T - rest  # NOTHING is the last
+    away *= np.sqrt(around.chance * around.cut * shrink)[:, None]
+    information = _outer(away)
+    large = np.einsum("den,den->dn", information, information).sum(axis=0)  # row by row: errors grow with d, not d²
+    joint = shrink * shrink * reach + large / (bound * bound)
+    weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))
+    score *= -(weight * shrink)
+    information *= weight
+    unbounded = np.flatnonzero(~(np.isfinite(joint) & np.isfinite(utility).all(axis=0)))
+    score[:, unbounded] = information[:, :, unbounded] = 0.0
+    flat = information.reshape(-1 if len(rows) else 0, len(rows))
+    return Pair(np.ascontiguousarray(score.T), np.ascontiguousarray(flat.T))
+
+
+class _Centred(NamedTuple):
+    """What surrounds the centre m of each visitor, the K items first and none last.
+
+    Attributes:
+        chance: p_j, (K + 1, n).
+        away: z_j - m, (K + 1, d, n).
+        square: Their squared lengths, (K + 1, n).
+        cut: h_j = min(1, C/|z_j - m|), (K + 1, n).
+        rest: r = sum of p_j h_j (z_j - m), (d, n): zero if m were solved for.
+    """
+
+    chance: FloatArray
+    away: FloatArray
+    square: FloatArray
+    cut: FloatArray
+    rest: FloatArray
+
+
+def _centred(utility: FloatArray, rows: FloatArray) -> _Centred:
+    """From the mean of z on, each step moves m to the mean weighted by p_j h_j: by r / sum of p_j h_j.
+
+    Utilities are (K, n), rows (n, K, d).
+    """
+    count, places, dim = rows.shape
+    share = shares(utility, axis=0)
+    chance = np.concatenate([share.items, share.none[None]])
+    away = np.zeros((places + 1, dim, count))
+    away[:-1] = np.moveaxis(rows, 0, -1)
+    away -= np.einsum("kn,kdn->dn", chance, away)
+    for step in range(STEPS + 1):
+        square = np.einsum("kdn,kdn->kn", away, away)
+        cut = SCORE_BOUND / np.sqrt(np.maximum(square, SCORE_BOUND**2))
+        pull = chance * cut
+        rest = np.einsum("kn,kdn->dn", pull, away)
+        if step < STEPS:
+            away -= rest / pull.sum(axis=0)
+    return _Centred(chance, away, square, cut, rest)
+
+
+def _outer(rows: FloatArray) -> FloatArray:
+    """Sums of outer products: (K, d, n) -> (d, d, n), symmetric to the last bit."""
+    _, dim, count = rows.shape
+    sums = np.empty((dim, dim, count))
+    for place in range(dim):
+        sums[place, place:] = np.einsum("kn,ken->en", rows[:, place], rows[:, place:])
+        sums[place:, place] = sums[place, place:]
+    return sums
 
 
 def summed(pairs: Pair, grid: float = 0.0, *, after: Total | None = None) -> Total:
@@ -171,7 +247,3 @@ def nothing(lead: tuple[int, ...], dim: int) -> Total:
 def on_grid(values: FloatArray, grid: float) -> FloatArray:
     """Each number rounded towards zero to a multiple of ``grid``, a power of two: exact in float64, sums as well."""
     return np.asarray(np.trunc(values / grid) * grid)
-
-
-def _ratio(bound: float, size: FloatArray) -> FloatArray:
-    return bound / np.maximum(size, 1e-300)

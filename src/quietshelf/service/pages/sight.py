@@ -95,7 +95,7 @@ def health(view: View, names: list[str]) -> dict[str, Any]:
 
 def directions(latest: Record, names: list[str]) -> list[dict[str, Any]]:
     """The directions in which a release measured information, weakest first, by the coordinates they mostly are."""
-    level = records.noise_level(latest)
+    level = float(records.noise_level(latest))
     return [
         {"mostly": _mostly(latest.frame[:, place], names), "information": float(latest.values[place]), "noise": level}
         for place in np.argsort(latest.values)
