@@ -57,8 +57,19 @@ def fill(service: Service, name: str, batches: int, now: float) -> list[dict[str
             made += service.place(connection, [visit(name, now)])
         with service.store.read() as connection:
             shelf = shelf_row(connection, name)["shelf"]
-            if sum(batch.full for batch in learning.batches(connection, shelf)) == batches:
+            table = schema.batches
+            full = sa.select(sa.func.count()).where(table.c.shelf == shelf, table.c.full_at.isnot(None))
+            if connection.execute(full).scalar_one() == batches:
                 return made
+
+
+def test_an_arrival_reads_two_batches_however_many_wait(service: Service, clock: FakeClock) -> None:
+    """The one that is released next, and the one that has slots to take."""
+    fill(service, "zinc", 3, clock.time)
+    with service.store.write() as connection:
+        service.place(connection, [visit("zinc", clock.time)])
+        found = learning.oldest_and_newest(connection, shelf_row(connection, "zinc")["shelf"])
+    assert [(batch.frozen.number, batch.full) for batch in found] == [(0, True), (3, False)]
 
 
 def test_an_answer_in_flight_does_not_change_the_order_of_releases(service: Service, clock: FakeClock) -> None:

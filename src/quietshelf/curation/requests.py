@@ -62,7 +62,8 @@ def check_person(settings: Settings, person: str | None) -> None:
 
 def _mask(name: str, value: Any, count: int) -> BoolArray | None:
     mask = checks.mask(name, value, count)
-    require(mask is None or mask.ndim == 1, f"{name} must be one visitor's, (items,)", shape=np.shape(value))
+    if mask is not None:
+        require(mask.ndim == 1, f"{name} must be one visitor's, (items,)", shape=mask.shape)
     return mask
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -64,7 +65,7 @@ class Settings:
         one_of("policy", self.policy, SERVED)
         one_of("on_no_answer", self.on_no_answer, ("no-choice", "zero"))
 
-    @property
+    @cached_property
     def map(self) -> FeatureMap | None:
         """The feature map; None if each offer brings x for every item."""
         return None if self.feature_map is None else feature_map(self.feature_map, intercept=self.intercept)

@@ -17,14 +17,14 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.answers import ERASURE, Verdict, answer
-from quietshelf.curation.batches import due
+from quietshelf.curation.batches import Batch, due
 from quietshelf.curation.contributions import contributions
 from quietshelf.curation.fields import batch_from
 from quietshelf.service import schema
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.learning import Row, from_row, packed, unpacked
 from quietshelf.service.problems import AnswerConflict, Invalid, NotFound, OfferErased, OfferExpired, Problem
-from quietshelf.service.store import Store, one
+from quietshelf.service.store import Store, named_rows, one
 from quietshelf.service.vault import Ticket
 from quietshelf.service.writer import in_groups
 from quietshelf.types import NOTHING, FloatArray
@@ -37,7 +37,7 @@ _BATCH = sa.select(schema.batches).where(
 # Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
 _BATCH_SHARED = _BATCH.with_for_update(read=True)
 _SLOTS = (
-    sa.select(schema.offers)
+    sa.select(*(_offers[name] for name in ("slot", "nonce", "made", "items", "rows", "answer")))
     .where(_MINE, _offers.slot.in_(sa.bindparam("slots", expanding=True)))
     .order_by(_offers.slot)
     .with_for_update()
@@ -110,7 +110,7 @@ def _of_batch(connection: Connection, store: Store, key: tuple[int, int], choice
     if batch is None:
         return [_hidden() if each else _expired() for each in hidden]
     slots = sorted({choice.ticket.slot for choice in choices})
-    rows = {row["slot"]: dict(row) for row in connection.execute(_SLOTS, {**place, "slots": slots}).mappings()}
+    rows = {row["slot"]: row for row in named_rows(connection, _SLOTS, {**place, "slots": slots})}
     replies: list[Problem | None] = []
     new: dict[int, Row] = {}
     for choice, none_of_theirs in zip(choices, hidden, strict=True):
@@ -120,31 +120,29 @@ def _of_batch(connection: Connection, store: Store, key: tuple[int, int], choice
                 raise _hidden()
             if row is None or row["nonce"] != choice.ticket.nonce:
                 raise _expired()
-            if _counts(row, choice, expires=row["made"] + batch["window"]):
+            if _counts(row, choice, expires=row["made"] + batch.window):
                 new[row["slot"]] = row
             replies.append(None)
         except Problem as problem:
             replies.append(problem)
     if new:
-        _enter(connection, batch, list(new.values()))
+        _enter(connection, place, batch, list(new.values()))
     return replies
 
 
-def _enter(connection: Connection, batch: Row, rows: Sequence[Row]) -> None:
+def _enter(connection: Connection, place: dict[str, int], batch: Batch, rows: Sequence[Row]) -> None:
     """Keep answers and contributions; the features are dropped, and a visit that does not count contributes nothing."""
     counted = [row for row in rows if row["rows"] is not None]
     parts = of_rows([row["rows"] for row in counted], [row["answer"] for row in counted], batch)
     part = {row["slot"]: packed(each) for row, each in zip(counted, parts, strict=True)}
-    place = {"of_shelf": batch["shelf"], "of_batch": batch["batch"]}
     changed = [{**place, "this": row["slot"], "chosen": row["answer"], "part": part.get(row["slot"])} for row in rows]
     connection.execute(_ENTER, changed)
 
 
-def of_rows(rows: Sequence[bytes], chosen: Sequence[int], batch: Row) -> FloatArray:
-    """R6: contributions of visitors to the batch in that row, from the bytes of what each was shown."""
-    frozen = batch_from(from_row(batch)).frozen
-    dim = frozen.theta.size
-    return contributions([unpacked(each, -1, dim) for each in rows], chosen, frozen, batch["grid"])
+def of_rows(rows: Sequence[bytes], chosen: Sequence[int], batch: Batch) -> FloatArray:
+    """R6: contributions of visitors to a batch, from the bytes of what each was shown."""
+    dim = batch.frozen.theta.size
+    return contributions([unpacked(each, -1, dim) for each in rows], chosen, batch.frozen, batch.grid)
 
 
 def _names(connection: Connection, shelf: int) -> list[str]:
@@ -154,15 +152,17 @@ def _names(connection: Connection, shelf: int) -> list[str]:
     return list(connection.execute(living).scalars())
 
 
-def _live(connection: Connection, store: Store, place: dict[str, int], received: float) -> Row | None:
+def _live(connection: Connection, store: Store, place: dict[str, int], received: float) -> Batch | None:
     """The batch, locked; None if it is released, or was due when the first of these answers was received.
 
     Without a lock in that case: a late answer must not so much as delay a release.
     """
     seen = one(connection, _BATCH, place)
-    if seen is None or due(batch_from(from_row(seen)), received):
+    batch = None if seen is None else batch_from(from_row(seen))
+    if batch is None or due(batch, received):
         return None
-    return seen if store.sqlite else one(connection, _BATCH_SHARED, place)  # SQLite has one writer: nobody changes it
+    # SQLite has one writer, so nobody takes it away; elsewhere it may be gone, but what answers use of it is frozen.
+    return batch if store.sqlite or one(connection, _BATCH_SHARED, place) is not None else None
 
 
 def _counts(row: dict[str, Any], choice: Choice, *, expires: float) -> bool:

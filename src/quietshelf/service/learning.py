@@ -16,6 +16,7 @@ from quietshelf.curation.fields import batch_from, learner_from, record_fields, 
 from quietshelf.curation.settings import Settings
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.service import schema
+from quietshelf.service.store import named_rows
 from quietshelf.types import FloatArray
 
 Row = Mapping[str, Any]
@@ -41,14 +42,17 @@ def from_row(row: Row) -> dict[str, Any]:
     return {name: unpacked(value, -1) if isinstance(value, bytes) else value for name, value in row.items()}
 
 
-def batches(connection: Connection, shelf: int) -> list[Batch]:
-    """The batches of a shelf that are not released, oldest first."""
-    return [batch_from(from_row(dict(row))) for row in connection.execute(_BATCHES, {"of_shelf": shelf}).mappings()]
+def oldest_and_newest(connection: Connection, shelf: int) -> list[Batch]:
+    """Of a shelf's batches that are not released the first and the last one; none, or one if there are no others.
+
+    Those between them are full and wait for their turn: no arrival depends on them, and there may be many.
+    """
+    return [batch_from(from_row(row)) for row in named_rows(connection, _OLDEST_AND_NEWEST, {"of_shelf": shelf})]
 
 
-_BATCHES = (
-    sa.select(schema.batches).where(schema.batches.c.shelf == sa.bindparam("of_shelf")).order_by(schema.batches.c.batch)
-)
+_number, _of_shelf = schema.batches.c.batch, schema.batches.c.shelf == sa.bindparam("of_shelf")
+_ENDS = [sa.select(end(_number)).where(_of_shelf).scalar_subquery() for end in (sa.func.min, sa.func.max)]
+_OLDEST_AND_NEWEST = sa.select(schema.batches).where(_of_shelf, _number.in_(_ENDS)).order_by(_number)
 
 
 def learner(connection: Connection, shelf: Row, settings: Settings) -> Learner | None:

@@ -39,6 +39,7 @@ RELEASE_FIRST: Final = AGAIN
 """In place of a reply: a release is due before this arrival, which is to come again after it (R5)."""
 _batches, _shelves = schema.batches.c, schema.shelves.c
 _THIS = sa.and_(_batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch"))
+_ENTER = sa.insert(schema.offers)
 _KEEP = sa.update(schema.batches).where(_THIS).values(taken=sa.bindparam("now_taken"), full_at=sa.bindparam("now_full"))
 _COUNT = (
     sa.update(schema.shelves)
@@ -101,7 +102,7 @@ class OfferTransaction:
 
     def __post_init__(self) -> None:
         self.now = self.row["last_time"]
-        self.batches = learning.batches(self.connection, self.row["shelf"])
+        self.batches = learning.oldest_and_newest(self.connection, self.row["shelf"])
         self.schedule = Schedule(self.row["opened"], self.row["last_size"], self.row["next_size"])
 
     @property
@@ -230,7 +231,7 @@ class OfferTransaction:
 
     def _write(self) -> None:
         write, shelf, rows = self.connection.execute, self.row["shelf"], [each.row for each in self.arrivals]
-        write(sa.insert(schema.offers), rows)
+        write(_ENTER, rows)
         if self.new_retries:
             write(sa.insert(schema.retries), self.new_retries)
         self._write_persons()

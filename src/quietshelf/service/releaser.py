@@ -135,10 +135,10 @@ def _answered(connection: Connection, batch: Row, size: int) -> Iterator[FloatAr
 
 
 def _silent(connection: Connection, batch: Row, dim: int) -> Iterator[FloatArray]:
-    table = schema.offers
+    table, frozen = schema.offers, batch_from(from_row(batch))
     query = sa.select(table.c.rows).where(_mine(batch), table.c.rows.isnot(None), table.c.answer.is_(None))
     for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // dim**2)):
-        yield of_rows(some, [NOTHING] * len(some), batch)
+        yield of_rows(some, [NOTHING] * len(some), frozen)
 
 
 def forget_batch(connection: Connection, shelf: int, batch: int) -> None:

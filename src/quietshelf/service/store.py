@@ -201,17 +201,27 @@ def _sqlite(url: str, begin: str) -> Engine:
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute(f"PRAGMA busy_timeout={WAIT_MILLISECONDS}")
 
-    def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+    def start(connection: Any) -> None:
+        connection.driver_connection.execute(begin)
 
     event.listen(engine, "connect", connect)
-    event.listen(engine, "begin", start)
+    # Not by the event "begin": whoever listens to one, SQLAlchemy looks for listeners several times at every statement.
+    engine.dialect.do_begin = start  # type: ignore[assignment, method-assign]
     return engine
+
+
+def named_rows(
+    connection: Connection, statement: sa.Select[Any], given: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a query by column name; ``mappings`` would look up every name again in every row."""
+    found = connection.execute(statement, given)
+    names = tuple(found.keys())
+    return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def one(
     connection: Connection, statement: sa.Select[Any], given: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
     """The only row of a query by column name, or None."""
-    row = connection.execute(statement, given).mappings().one_or_none()
-    return None if row is None else dict(row)
+    (row,) = named_rows(connection, statement, given) or (None,)
+    return row

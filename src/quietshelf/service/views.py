@@ -20,6 +20,7 @@ from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.problems import NotFound
+from quietshelf.service.store import one
 from quietshelf.types import Release
 
 _LIVING = sa.select(schema.shelves).where(
@@ -104,10 +105,10 @@ def public_of(body: ShelfBody) -> Public:
 def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
     """The row of a living shelf; ``lock`` keeps others from changing it until the transaction ends."""
     query = _LIVING_LOCKED if lock else _LIVING
-    row = connection.execute(query, {"wanted": name}).mappings().one_or_none()
+    row = one(connection, query, {"wanted": name})
     if row is None:
         raise NotFound(f"shelf must exist (/v1/shelves lists those that do), got shelf={name!r}")
-    return dict(row)
+    return row
 
 
 def look(connection: Connection, row: Row, before: View | None = None) -> View:
