@@ -10,10 +10,17 @@ from tests.curation.batches import Counting
 from tests.shelf.shops import D, K, N, shop
 
 from quietshelf.choice.features import Dense
+from quietshelf.curation.outlook import normal_outlook
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.release.geometry import unknown_curvature
+from quietshelf.policies import POLICIES
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.types import Context, Round
+
+
+def curator_of(config: Quiet, source: Counting, lead: tuple[int, ...] = ()) -> QuietCurator:
+    """With the made-up visitors of a shop that declares nothing."""
+    outlook = normal_outlook(np.eye(D) / D, items=N, capacity=K, policy=POLICIES["quiet"], lead=lead)
+    return QuietCurator(Learner.start(config, outlook, capacity=K, source=source, lead=lead), source, outlook)
 
 
 @settings(max_examples=15)
@@ -23,8 +30,8 @@ def test_shelf_and_curator_release_the_same_bits(seed: int, extreme: float, max_
     rng = np.random.default_rng(seed)
     shelf = shop(source=Counting(seed), max_batch=max_batch)
     source = Counting(seed)
-    config = Quiet(rho=4.0, declared=False, max_batch=max_batch)
-    curator = QuietCurator(Learner.start(config, unknown_curvature(D), source=source), source)
+    config = Quiet(rho=4.0, max_batch=max_batch)
+    curator = curator_of(config, source)
     late: list[tuple[str, int | None]] = []
     for t in range(60):
         x = rng.normal(size=(N, D)) * (extreme if t % 7 == 3 else 1.0)
@@ -51,9 +58,7 @@ def test_a_merged_curator_releases_what_each_would_alone() -> None:
     rng = np.random.default_rng(0)
 
     def made(seed: int) -> QuietCurator:
-        source = Counting(seed)
-        start = Learner.start(Quiet(rho=1.0 + seed), unknown_curvature(D), source=source, lead=(1,))
-        return QuietCurator(start, source)
+        return curator_of(Quiet(rho=1.0 + seed), Counting(seed), lead=(1,))
 
     merged, alone = QuietCurator.merge([made(0), made(1)]), [made(0), made(1)]
     for _ in range(80):

@@ -57,7 +57,7 @@ class MadeUp:
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
         everybody = Release(**parts)
-        items = self.policy.offer(context, everybody, np.random.default_rng(PUBLIC_SEED))
+        items = self.policy.offer(context, everybody, _Alike(release.theta.ndim - 1))
         return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
     def _moments(self, context: Context) -> tuple[FloatArray, FloatArray]:
@@ -66,6 +66,22 @@ class MadeUp:
         flat = rows.reshape(*self.lead, -1, rows.shape[-1])
         with np.errstate(all="ignore"):
             return flat.mean(-2), np.swapaxes(flat, -1, -2) @ flat / flat.shape[-2]
+
+
+class _Alike:
+    """Coins of made-up visitors, the same in all parallel worlds: none depends on how many there are."""
+
+    def __init__(self, axes: int) -> None:
+        self._axes = axes
+        self._rng = np.random.default_rng(PUBLIC_SEED)
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1)."""
+        return np.broadcast_to(self._rng.random(size[self._axes :]), size)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal."""
+        return np.broadcast_to(self._rng.standard_normal(size[self._axes :]), size)
 
 
 def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
