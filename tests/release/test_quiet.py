@@ -173,7 +173,7 @@ def after_releases(factor: float, releases: int = 3, lead: tuple[int, ...] = ())
 
 @pytest.mark.parametrize("factor", FACTORS)
 def test_wrong_scales_are_found_and_the_prior_follows_them(factor: float) -> None:
-    """Long batches of features so many times as large as declared: the factor is believed, utilities keep their size."""
+    """Long batches of features of another scale than declared: the factor is believed, utilities keep their size."""
     learner = after_releases(factor)
     assert learner.factor == factor
     usual = after_releases(1.0).prior.precision
