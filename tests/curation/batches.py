@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.release.learners import simulated, started
+from tests.release.learners import outlook_for, simulated, started
 
-from quietshelf.curation.batches import Batch, Schedule, arrive, open_batch
+from quietshelf.curation import batches
+from quietshelf.curation.batches import Batch, Schedule, arrive
 from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner, Quiet
 
@@ -26,8 +27,15 @@ class Counting(DiscreteGaussian):
 
 
 def learner(source: NoiseSource | None = None, **options: float) -> Learner:
-    """One that has released nothing; its first batch has 14 visitors."""
+    """One that has released nothing; its first batch has 6 visitors."""
     return started(Quiet(**{"rho": 1.0, **options}), DIM, simulated() if source is None else source)  # type: ignore[arg-type]
+
+
+def open_batch(
+    schedule: Schedule, known: Learner, source: NoiseSource, *, window: float = 1.0
+) -> tuple[Schedule, Batch]:
+    """The next batch of a learner, in the light of made-up visitors."""
+    return batches.open_batch(schedule, known, source, outlook_for(known), window=window)
 
 
 def first_batch(window: float = 1.0) -> Batch:

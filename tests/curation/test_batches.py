@@ -7,14 +7,14 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.curation.batches import DIM, Counting, filled, first_batch, learner
+from tests.curation.batches import DIM, Counting, filled, first_batch, learner, open_batch
 
 from quietshelf.accounting import BudgetExceeded
-from quietshelf.curation.batches import Schedule, announce, arrive, close, due, open_batch, shelf_time
+from quietshelf.curation.batches import Schedule, announce, arrive, close, due, shelf_time
 from quietshelf.release.noise import GRID
 from quietshelf.statistics import nothing
 
-TIMES = st.lists(st.floats(0, 1e9), min_size=14, max_size=14)
+TIMES = st.lists(st.floats(0, 1e9), min_size=6, max_size=6)
 
 
 @given(TIMES, st.floats(0.001, 1e6))
@@ -62,13 +62,13 @@ def test_time_of_a_shelf_never_goes_back() -> None:
 
 
 def test_batches_open_by_the_schedule_and_freeze_the_grid() -> None:
-    """14 visitors, then 21: each number follows the last, and contributions are rounded as the noise needs it."""
+    """6 visitors, then 9: each number follows the last, and contributions are rounded as the noise needs it."""
     source = Counting()
     schedule, first = open_batch(Schedule(), learner(source), source, window=2.0)
     schedule, second = open_batch(schedule, learner(source), source, window=2.0)
-    assert [(each.frozen.number, each.frozen.size) for each in (first, second)] == [(0, 14), (1, 21)]
+    assert [(each.frozen.number, each.frozen.size) for each in (first, second)] == [(0, 6), (1, 9)]
     assert (first.grid, first.window) == (GRID, 2.0)
-    assert schedule == Schedule(opened=1, last_size=21)
+    assert schedule == Schedule(opened=1, last_size=9)
 
 
 def test_the_batch_after_a_drop_is_as_large_as_the_first_that_was_dropped() -> None:
@@ -80,10 +80,10 @@ def test_the_batch_after_a_drop_is_as_large_as_the_first_that_was_dropped() -> N
         known, second = open_batch(known, learner(source), source, window=1.0)
         sizes.append((first.frozen.size, second.frozen.size))
         known = known.dropped([first, second]).dropped([])
-    assert sizes == [(14, 21)] * 3
+    assert sizes == [(6, 9)] * 3
     known, again = open_batch(known, learner(source), source, window=1.0)
     _, after = open_batch(known, learner(source), source, window=1.0)
-    assert (again.frozen.size, after.frozen.size) == (14, 21)
+    assert (again.frozen.size, after.frozen.size) == (6, 9)
 
 
 @given(st.lists(st.sampled_from(["drop", "go on"]), min_size=1, max_size=12))

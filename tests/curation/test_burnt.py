@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.curation.batches import DIM, Counting, filled, learner
+from tests.curation.batches import DIM, Counting, filled, learner, open_batch
+from tests.release.learners import outlook_for
 from tests.shelf.shops import D, N, first_batch, run, shop
 
 from quietshelf import Shelf
 from quietshelf.accounting import BudgetExceeded, Ledger
 from quietshelf.choice.features import Dense
-from quietshelf.curation.batches import Schedule, announce, close, open_batch
+from quietshelf.curation.batches import Schedule, announce, close
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release import records
 from quietshelf.shelf import OfferExpired
@@ -190,7 +191,7 @@ def test_the_pure_rules_leave_a_loss_charged(failure: Failure) -> None:
     with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
         announce(announced, filled(batch), source)
     _, following = open_batch(schedule, announced, source, window=1.0)
-    assert (following.frozen.number, following.frozen.size) == (1, 21)
+    assert (following.frozen.number, following.frozen.size) == (1, 9)
     after = close(announce(announced, filled(following), source), filled(following), nothing((), DIM), source)
     assert len(after.records) == 1
     assert {event.batch for event in after.ledger.events} == {0, 1}
@@ -199,7 +200,8 @@ def test_the_pure_rules_leave_a_loss_charged(failure: Failure) -> None:
 
 def lost_in_a_simulation(source: Counting) -> QuietCurator:
     """A curator whose first release was lost after its noise was drawn."""
-    curator = QuietCurator(learner(source), source)
+    start = learner(source)
+    curator = QuietCurator(start, source, outlook_for(start))
     visitor = Round(Context(Dense(X), np.ones(N), 2), np.arange(2), np.asarray(0))
     for _ in range(curator.batch.frozen.size - 1):
         curator.observe(visitor)

@@ -20,7 +20,8 @@ DIM = 5
 def frozen(rng: np.random.Generator) -> OpenBatch:
     """A batch with some theta and coordinates."""
     root = rng.normal(size=(DIM, DIM))
-    return OpenBatch(0, 10, rng.normal(size=DIM), root @ root.T + np.eye(DIM), Scales(1.0, 1.0, 0.5))
+    frame, scales = root @ root.T + np.eye(DIM), Scales(1.0, 1.0, 0.5)
+    return OpenBatch(0, 10, rng.normal(size=DIM), frame, scales, np.eye(DIM)[None] / DIM, np.ones(()))
 
 
 def crowd(rng: np.random.Generator, visitors: int, extreme: float) -> tuple[list[np.ndarray], list[int]]:

@@ -10,21 +10,31 @@ from tests.curation.batches import Counting
 from tests.shelf.shops import D, K, N, shop
 
 from quietshelf.choice.features import Dense
+from quietshelf.curation.outlook import normal_outlook
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.release.geometry import unknown_curvature
+from quietshelf.policies import POLICIES
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.types import Context, Round
 
 
-@settings(max_examples=15)
+def curator_of(config: Quiet, source: Counting, lead: tuple[int, ...] = ()) -> QuietCurator:
+    """With the made-up visitors of a shop that declares nothing."""
+    outlook = normal_outlook(np.eye(D) / D, items=N, capacity=K, policy=POLICIES["quiet"], lead=lead)
+    return QuietCurator(Learner.start(config, outlook, capacity=K, source=source, lead=lead), source, outlook)
+
+
+@pytest.mark.parametrize("lead", [(), (1,)])
+@settings(max_examples=8)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1e200, 1e-310]), st.sampled_from([None, 5]))
-def test_shelf_and_curator_release_the_same_bits(seed: int, extreme: float, max_batch: int | None) -> None:
+def test_shelf_and_curator_release_the_same_bits(
+    lead: tuple[int, ...], seed: int, extreme: float, max_batch: int | None
+) -> None:
     """On a grid sums are exact, so that answers may come late and in any order: records and ledger are equal."""
     rng = np.random.default_rng(seed)
     shelf = shop(source=Counting(seed), max_batch=max_batch)
     source = Counting(seed)
-    config = Quiet(rho=4.0, declared=False, max_batch=max_batch)
-    curator = QuietCurator(Learner.start(config, unknown_curvature(D), source=source), source)
+    config = Quiet(rho=4.0, max_batch=max_batch)
+    curator = curator_of(config, source, lead)
     late: list[tuple[str, int | None]] = []
     for t in range(60):
         x = rng.normal(size=(N, D)) * (extreme if t % 7 == 3 else 1.0)
@@ -35,13 +45,19 @@ def test_shelf_and_curator_release_the_same_bits(seed: int, extreme: float, max_
         made = shelf.offer(x)
         choice = None if rng.random() < 0.3 else made.items[int(rng.integers(len(made.items)))]
         late.append((made.id, choice))
-        picked = np.asarray(-1 if choice is None else choice)
-        curator.observe(Round(Context(Dense(x), np.ones(N), K), np.array(made.items), picked))
+        picked = np.full(lead, -1 if choice is None else choice)
+        wide, shown = np.broadcast_to(x, (*lead, N, D)), np.broadcast_to(made.items, (*lead, len(made.items)))
+        curator.observe(Round(Context(Dense(wide), np.ones((*lead, N)), K), shown, picked))
     assert shelf.learner is not None
     assert len(shelf.learner.records) >= 2
+    own = (0,) * len(lead)
     for mine, other in zip(shelf.learner.records, curator.learner.records, strict=False):
-        for name, value in mine._asdict().items():
-            np.testing.assert_array_equal(value, getattr(other, name), err_msg=name)
+        for name in ("theta", "coordinates", "score", "vectors", "values", "kept", "spread"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(other, name)[own], err_msg=name)
+        np.testing.assert_array_equal(mine.fit, other.fit[:, *own])
+        assert mine.size == other.size
+        for scale, wide_scale in zip(mine.scales, other.scales, strict=True):
+            assert scale == np.reshape(wide_scale, ())
     events = shelf.learner.ledger.events
     assert events == curator.ledger.events[: len(events)]
 
@@ -51,9 +67,7 @@ def test_a_merged_curator_releases_what_each_would_alone() -> None:
     rng = np.random.default_rng(0)
 
     def made(seed: int) -> QuietCurator:
-        source = Counting(seed)
-        start = Learner.start(Quiet(rho=1.0 + seed), unknown_curvature(D), source=source, lead=(1,))
-        return QuietCurator(start, source)
+        return curator_of(Quiet(rho=1.0 + seed), Counting(seed), lead=(1,))
 
     merged, alone = QuietCurator.merge([made(0), made(1)]), [made(0), made(1)]
     for _ in range(80):

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.curation.batches import DIM, Counting, filled, learner
+from tests.curation.batches import DIM, Counting, filled, learner, open_batch
 
-from quietshelf.curation.batches import Schedule, announce, close, open_batch
+from quietshelf.curation.batches import Schedule, announce, close
 from quietshelf.curation.fields import batch_fields, batch_from, learner_from, record_fields, record_from, start_fields
 from quietshelf.statistics import nothing
 
@@ -45,15 +45,16 @@ def test_batches_and_learners_come_back_as_they_were(shape: Any) -> None:
         known = close(announce(known, full, source), full, nothing((), DIM), source)
     records = [record_from(shape(record_fields(each))) for each in known.records]
     same(tuple(records), known.records)
-    found = learner_from(
-        known.config, shape(start_fields(known)), records, shape(known.estimate._asdict()), known.ledger
-    )
-    for name in ("config", "ledger", "curvature", "prior", "estimate", "records"):
+    start, estimate = shape(start_fields(known)), shape(known.estimate._asdict())
+    found = learner_from(known.config, known.capacity, start, records, estimate, known.ledger)
+    for name in ("config", "ledger", "capacity", "moments", "given", "prior", "estimate", "records"):
         same(getattr(found, name), getattr(known, name))
 
 
 def test_a_learner_without_releases_starts_from_its_prior() -> None:
     """No estimate is kept where there is none."""
     known = learner()
-    found = learner_from(known.config, start_fields(known), [], None, known.ledger)
-    same(found.estimate, known.prior)
+    found = learner_from(known.config, known.capacity, start_fields(known), [], None, known.ledger)
+    same(found.estimate, known.estimate)
+    np.testing.assert_array_equal(found.estimate.theta, known.prior.theta)
+    np.testing.assert_array_equal(found.estimate.precision, known.prior.precision)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from quietshelf.choice.maps import MAPS, feature_map
-from quietshelf.curation.settings import Public, Settings, declared_dim, start
+from quietshelf.curation.outlook import start
+from quietshelf.curation.settings import Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
-from quietshelf.release.geometry import catalogue_curvature
 from quietshelf.release.noise import Noiseless
 
 TERMS: dict[str, Any] = {"rho": 1.0, "capacity": 2}
@@ -55,6 +55,7 @@ def test_lengths_that_contradict_each_other_are_refused() -> None:
         ({"policy": "greedy"}, "policy must be one of quiet, uniform"),
         ({"on_no_answer": "gold"}, "on_no_answer must be one of no-choice, zero"),
         ({"max_batch": 0}, "max_batch must be a whole number from 1 on, got max_batch=0"),
+        ({"conversion": 1.5}, "conversion must be a share of visitors, between 0 and 1, got conversion=1.5"),
         ({"forgetting": 0.0}, "forgetting must be in (0, 1], got forgetting=0.0"),
     ],
 )
@@ -66,29 +67,17 @@ def test_senseless_settings_are_refused(options: dict[str, Any], message: str) -
 
 def test_settings_come_back_from_plain_data() -> None:
     """For files and tables."""
-    given = Settings(**TERMS, visits=3, window=2.5, feature_map="full", visitor_dim=2, max_batch=7, forgetting=0.5)
+    given = Settings(**TERMS, visits=3, window=2.5, feature_map="full", visitor_dim=2, max_batch=7, conversion=0.1)
     assert Settings(**given.to_dict()) == given
 
 
-def test_the_learner_starts_from_what_is_public() -> None:
-    """Declared scales and offerable items make Γ0; without a scale it is the blind guess, and said to be."""
-    catalogue = np.random.default_rng(0).normal(size=(5, 2))
-    stock = Stock.of(5, catalogue, None, None).without(0)
-    settings = Settings(**TERMS, feature_map="concat", visitor_dim=3)
-    for scale, each in ((2.0, [2.0] * 3), ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])):
-        found = start(settings, Public.of(visitor_scale=scale, curvature=None, prior=None), stock, Noiseless())
-        expected = catalogue_curvature(catalogue[1:], feature_map("concat"), visitor_scale=each, capacity=2)
-        assert found.config.declared
-        np.testing.assert_allclose(np.linalg.eigvalsh(found.curvature)[-1], np.linalg.eigvalsh(expected)[-1])
-    blind = start(settings, Public.of(visitor_scale=None, curvature=None, prior=None), stock, Noiseless())
-    assert not blind.config.declared
-    np.testing.assert_array_equal(blind.curvature, np.eye(6) / 6)
-
-
-def test_a_catalogue_of_zeros_declares_nothing() -> None:
-    """Nothing can be learnt of such items, and the shop opens all the same: its features may come later."""
-    settings = Settings(**TERMS, feature_map="outer", visitor_dim=2)
-    stock = Stock.of(4, np.zeros((4, 1)), None, None)
-    found = start(settings, Public.of(visitor_scale=1.0, curvature=None, prior=None), stock, Noiseless())
-    assert not found.config.declared
-    np.testing.assert_array_equal(found.curvature, np.eye(2) / 2)
+def test_what_is_declared_reaches_the_learner() -> None:
+    """Conversion, capacity and a prior among it."""
+    settings = Settings(**TERMS, dim=2, conversion=0.1, forgetting=0.9)
+    theta, precision = np.ones(2), 3 * np.eye(2)
+    stock = Stock.of(5, None, None, None)
+    public = Public.of(visitor_scale=None, curvature=None, prior=(theta, precision))
+    found = start(settings, public, stock, Noiseless())
+    assert (found.config.conversion, found.config.forgetting, found.capacity) == (0.1, 0.9, 2)
+    np.testing.assert_array_equal(found.estimate.theta, theta)
+    np.testing.assert_array_equal(found.estimate.precision, precision)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.choice.maps import MAPS, feature_map
-from quietshelf.policies import Greedy, Optimistic, Thompson, Uniform
+from quietshelf.policies import Greedy, Optimistic, OptimisticDraw, Thompson, Uniform
 from quietshelf.types import BoolArray, Context, Features, FloatArray, IntArray, Policy, Random, Release
 
-POLICIES = (Optimistic(), Greedy(), Thompson(3), Uniform())
+POLICIES = (Optimistic(), Greedy(), Thompson(3), OptimisticDraw(), Uniform())
 SIZES = np.array([1.0, 1.0, 1.0, 0.0, 1e-320, 1e-13, 1e5, 1e150, 1e200, 1e307])
 """Of visitors' features: ordinary, nothing, denormal, such that utilities are far apart, such that they overflow."""
 KINDS = [*((name, intercept) for name in MAPS for intercept in (True, False)), ("dense", True)]

@@ -10,7 +10,7 @@ import pytest
 
 from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.choice.maps import feature_map
-from quietshelf.policies import POLICIES, Greedy, Optimistic, Thompson, Uniform
+from quietshelf.policies import POLICIES, Greedy, Optimistic, OptimisticDraw, Thompson, Uniform
 from quietshelf.types import NOTHING, BoolArray, Context, IntArray, Policy, Release, Streams
 
 ITEMS, CAPACITY, DIM = 9, 4, 3
@@ -161,6 +161,12 @@ class TestThompson(PolicyContract):
     policy = Thompson()
 
 
+class TestOptimisticDraw(PolicyContract):
+    """Drawn tastes with optimism keep the contract."""
+
+    policy = OptimisticDraw()
+
+
 class TestUniform(PolicyContract):
     """Chance keeps the contract."""
 
@@ -168,11 +174,12 @@ class TestUniform(PolicyContract):
 
 
 def test_policies_have_the_names_outsiders_rely_on() -> None:
-    """Each name stands for its kind; private and exact curators share the optimistic policy."""
+    """Each name stands for its kind; those of the literature share the optimistic policy."""
     kinds = {name: type(policy) for name, policy in POLICIES.items()}
-    optimistic = ("quiet", "dpmnl", "dpmnl-eps-delta", "ucb-mnl", "ofu-mnl")
+    optimistic = ("dpmnl", "dpmnl-eps-delta", "ucb-mnl", "ofu-mnl")
     assert kinds == {
         **dict.fromkeys(optimistic, Optimistic),
+        "quiet": OptimisticDraw,
         "ts-mnl": Thompson,
         "greedy": Greedy,
         "oracle": Greedy,

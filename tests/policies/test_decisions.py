@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from quietshelf.choice.features import Dense
-from quietshelf.policies import Greedy, Optimistic, Thompson, Uniform
+from quietshelf.policies import Greedy, Optimistic, OptimisticDraw, Thompson, Uniform
 from quietshelf.policies.sampling import OPTIMISTIC, draw_theta, paper_samples
 from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release
 
@@ -46,6 +46,57 @@ def test_optimistic_equals_enumeration(seed: int, capacity: int, equal: bool, ra
 def _value(utility: FloatArray, revenue: FloatArray, subset: tuple[int, ...]) -> float:
     weight = np.exp(utility[list(subset)])
     return float(weight @ revenue[list(subset)] / (1 + weight.sum()))
+
+
+class _Noted(Dense):
+    """Features that note with which tastes utilities are asked for."""
+
+    def utility(self, theta: FloatArray) -> FloatArray:
+        object.__setattr__(self, "asked", theta)
+        return super().utility(theta)
+
+
+def test_tastes_are_drawn_for_each_visitor_with_the_covariance_of_the_release() -> None:
+    """10 000 visitors: around theta, radius² covariance, one draw each; without a radius there is nothing to draw."""
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(3, 3))
+    precision, theta = root @ root.T + np.eye(3), rng.normal(size=3)
+    for radius in (0.0, 0.5, 2.0):
+        features = _Noted(np.zeros((10_000, 2, 3)))
+        last = known(theta, precision, radius)
+        OptimisticDraw().offer(Context(features, np.ones((10_000, 2)), 1), last, rng)
+        away = getattr(features, "asked") - theta  # noqa: B009 - set above
+        if radius == 0:
+            np.testing.assert_array_equal(away, 0.0)
+            continue
+        np.testing.assert_allclose(away.mean(0), 0.0, atol=0.05 * radius)
+        whitened = np.linalg.cholesky(precision).T @ away.T / radius
+        np.testing.assert_allclose(np.cov(whitened), np.eye(3), atol=0.08)
+
+
+@given(seed=st.integers(0, 2**32 - 1), radius=st.sampled_from([0.0, 0.45, 3.0]))
+def test_optimistic_draws_add_the_doubt_to_the_utilities_of_drawn_tastes(seed: int, radius: float) -> None:
+    """The K largest of ``x . drawn + radius sqrt(x' covariance x)``, written out item by item."""
+    rng = np.random.default_rng(seed)
+    x, root = rng.normal(size=(9, 3)), rng.normal(size=(3, 3))
+    last = known(rng.normal(size=3), root @ root.T + 0.1 * np.eye(3), radius)
+    items = OptimisticDraw().offer(Context(Dense(x), np.ones(9), 4), last, np.random.default_rng(seed))
+    covariance = np.linalg.inv(last.precision)
+    drawn = last.theta + radius * last.root @ np.random.default_rng(seed).standard_normal(3)
+    np.testing.assert_allclose(last.root @ last.root.T, covariance, rtol=1e-7, atol=1e-9)
+    utility = np.array([row @ drawn + radius * np.sqrt(row @ covariance @ row) for row in x])
+    assert set(items.tolist()) == set(np.argsort(-utility)[:4].tolist())
+
+
+def test_visitors_who_see_the_same_items_are_shown_different_ones() -> None:
+    """Where little is known a batch learns of all items; where all is known it shows the best."""
+    x = np.random.default_rng(4).normal(size=(8, 3))
+    context = Context(Dense(np.broadcast_to(x, (200, 8, 3))), np.ones((200, 8)), 2)
+    theta = np.array([1.0, 0.5, -0.5])
+    vague, sure = (known(theta, times * np.eye(3), 0.45) for times in (0.3, 1e12))
+    offers = [OptimisticDraw().offer(context, last, np.random.default_rng(5)) for last in (vague, sure)]
+    assert len(np.unique(offers[0])) >= 5
+    assert set(offers[1].ravel().tolist()) == set(np.argsort(-x @ theta)[:2].tolist())
 
 
 def test_greedy_is_optimistic_without_radius() -> None:

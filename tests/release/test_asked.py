@@ -57,7 +57,7 @@ def test_a_batch_is_released_with_the_noise_frozen_when_it_opened(grid: float) -
     source = Asked(grid)
     learner = started(Quiet(rho=2.0), 2, source)
     batch = opened(learner, source)
-    assert batch.scales == batch_pair.scales(rho=2.0, dim=2, bound=batch_pair.BOUND, grid=grid)
+    assert batch.scales == batch_pair.scales(rho=2.0, dim=2, bound=batch.scales.bound, grid=grid)
     frozen = batch._replace(scales=Scales(3 * batch.scales.score, 5 * batch.scales.information, 0.5))
     for each in (batch, frozen):
         source.scales.clear()

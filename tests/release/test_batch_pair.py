@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from quietshelf.accounting import Assumption, BudgetExceeded, Ledger
 from quietshelf.release.batch_pair import Scales, events, release, scales, unit_scale
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, NoiseSource, Simulated
-from quietshelf.statistics import Total, from_svec, svec, svec_dim
+from quietshelf.statistics import Total, from_svec, nothing, svec, svec_dim
 
 N = 3_000
 
@@ -72,6 +72,19 @@ def test_parallel_worlds_have_noise_for_their_own_bound() -> None:
     (event,) = events(3, batch=0, scales=noise, source=source)
     assert event.rho == pytest.approx(0.7)
     assert event.rho <= 0.7
+
+
+def test_one_world_may_have_an_axis_on_a_grid() -> None:
+    """It has one bound all the same, and the noise that it has without."""
+    total, alone = nothing((1,), 2), nothing((), 2)
+    for bound, sums in ((np.array([0.5]), total), (0.5, alone)):
+        noise = scales(rho=1.0, dim=2, bound=bound, grid=GRID)
+        found = release(sums, scales=noise, source=DiscreteGaussian())
+        assert found.information.shape == (*sums.score.shape, 2)
+        steps = found.information.reshape(2, 2).diagonal() / GRID
+        np.testing.assert_array_equal(steps, np.rint(steps))
+        (event,) = events(2, batch=0, scales=noise, source=DiscreteGaussian())
+        assert event.rho == pytest.approx(1.0)
 
 
 def test_a_grid_has_one_bound() -> None:

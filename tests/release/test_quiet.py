@@ -7,12 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.release.learners import opened, released, simulated, started
+from tests.release.learners import CAPACITY, opened, outlook_for, released, simulated, started
 
 from quietshelf.accounting import BudgetExceeded
+from quietshelf.choice.features import Dense
+from quietshelf.curation.outlook import VISITORS, MadeUp
+from quietshelf.policies import POLICIES
 from quietshelf.release.noise import DiscreteGaussian, Noiseless
-from quietshelf.release.quiet import Learner, Quiet
-from quietshelf.statistics import Shown, contribution, nothing, summed, svec
+from quietshelf.release.outlook import FACTORS
+from quietshelf.release.prior import UNDECLARED
+from quietshelf.release.quiet import TRIALS, Learner, OpenBatch, Quiet
+from quietshelf.statistics import Shown, Total, contribution, nothing, summed, svec
+from quietshelf.types import Context, FloatArray
 
 
 class Untouched(DiscreteGaussian):
@@ -23,15 +29,26 @@ class Untouched(DiscreteGaussian):
 
 
 def test_batches_follow_the_schedule() -> None:
-    """ceil(7 d / sqrt(rho)), then ceil(1.5 times the one before), up to max_batch."""
-    config = Quiet(rho=0.25)
+    """ceil(0.3 d / conversion), more where a release has less than 2; then ceil(1.35 times the one before)."""
+    config = Quiet(rho=2.0, conversion=0.25)
     sizes = [config.batch_size(5, None)]
     for _ in range(3):
         sizes.append(config.batch_size(5, sizes[-1]))
-    assert sizes == [70, 105, 158, 237]
-    assert Quiet(rho=0.25, max_batch=100).batch_size(5, 70) == 100
-    assert Quiet(rho=1e6).batch_size(1, None) == 1
-    assert Quiet(rho=4.0, visits=4, unit="person").batch_size(5, None) == 35
+    assert sizes == [6, 9, 13, 18]
+    assert Quiet(rho=2.0, max_batch=7).batch_size(5, 6) == 7
+    assert Quiet(rho=2.0, conversion=0.1, max_batch=7).batch_size(5, None) == 7
+    assert Quiet(rho=2.0, growth=1.0).batch_size(5, 6) == 6
+
+
+def test_first_batches_are_long_enough_to_see_choices_above_the_noise() -> None:
+    """Twice as many where half as many choose, or where a release has half of 2 to spend; never none."""
+    of = {share: Quiet(rho=2.0, conversion=share).batch_size(10, None) for share in (0.5, 0.25, 0.125)}
+    assert of == {0.5: 6, 0.25: 12, 0.125: 24}
+    assert Quiet(rho=2.0).batch_size(10, None) == Quiet(rho=2.0, conversion=UNDECLARED).batch_size(10, None)
+    assert Quiet(rho=0.5, conversion=0.5).batch_size(10, None) == 24
+    assert Quiet(rho=2.0, visits=4, unit="person", conversion=0.5).batch_size(10, None) == 24
+    assert Quiet(rho=1e6, conversion=0.5).batch_size(10, None) == 6
+    assert Quiet(rho=1e6, conversion=0.999).batch_size(1, None) == 1
 
 
 def test_whole_run_costs_rho_whatever_its_length() -> None:
@@ -105,14 +122,17 @@ def test_noise_calibrated_for_another_source_is_refused_before_anything_is_drawn
 
 
 def test_a_public_prior_is_where_learning_starts() -> None:
-    """A warm start is the first release, and silence leaves it where it is, to the noise's weight."""
+    """A warm start is the first release and is used as it is; a batch without evidence leaves it where it is."""
     source = Noiseless()
     theta, precision = np.array([1.0, -2.0]), 50 * np.eye(2)
     learner = started(Quiet(rho=1.0), 2, source, prior=(theta, precision))
     np.testing.assert_array_equal(learner.release.theta, theta)
+    np.testing.assert_array_equal(learner.release.precision, precision)
     batch = opened(learner, source)
     np.testing.assert_array_equal(batch.theta, theta)
-    np.testing.assert_allclose(released(learner, batch, nothing((), 2), source).release.theta, theta, rtol=0.05)
+    after = released(learner, batch, nothing((), 2), source)
+    np.testing.assert_allclose(after.release.theta, theta, rtol=1e-9)
+    assert (np.linalg.eigvalsh(after.release.precision - precision) > 0).all()
 
 
 def test_forgetting_weighs_old_records_less() -> None:
@@ -122,7 +142,7 @@ def test_forgetting_weighs_old_records_less() -> None:
     seen = Shown(rng.normal(size=(500, 3, 2)), np.ones((500, 3), bool), rng.integers(-1, 3, size=500))
 
     def closed(learner: Learner) -> Learner:
-        batch = learner.open(len(learner.records), 500, source)
+        batch = learner.open(len(learner.records), 500, source, outlook_for(learner))
         return released(
             learner, batch, summed(contribution(seen, batch.theta, batch.coordinates, batch.scales.bound)), source
         )
@@ -133,22 +153,102 @@ def test_forgetting_weighs_old_records_less() -> None:
     assert np.trace(fade.release.precision) < 0.5 * np.trace(keep.release.precision)
 
 
+def sums_of(batch: OpenBatch, factor: float, visitors: int, seed: int) -> Total:
+    """Sums of visitors whose features are so many times as large as declared, choices at random."""
+    rng = np.random.default_rng(seed)
+    rows = factor * rng.normal(size=(visitors, CAPACITY, 3)) / np.sqrt(3)
+    seen = Shown(rows, np.ones((visitors, CAPACITY), bool), rng.integers(-1, CAPACITY, size=visitors))
+    return summed(contribution(seen, batch.theta, batch.coordinates, batch.scales.bound))
+
+
+def after_releases(factor: float, releases: int = 3, lead: tuple[int, ...] = ()) -> Learner:
+    """A learner in three dimensions after long batches of visitors with features of another scale than declared."""
+    source = simulated(4)
+    learner = started(Quiet(rho=50.0), 3, source, lead)
+    for number in range(releases):
+        batch = learner.open(number, 500, source, outlook_for(learner))
+        learner = released(learner, batch, sums_of(batch, factor, 500, number), source)
+    return learner
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+def test_wrong_scales_are_found_and_the_prior_follows_them(factor: float) -> None:
+    """Long batches of features of another scale than declared: the factor is believed, utilities keep their size."""
+    learner = after_releases(factor)
+    assert learner.factor == factor
+    usual = after_releases(1.0).prior.precision
+    np.testing.assert_allclose(learner.prior.precision, factor**2 * usual, rtol=1e-9)
+
+
+def test_factors_are_tried_for_the_first_releases_only() -> None:
+    """Then a batch expects what the factor that is believed makes likely, and nothing else."""
+    for done, tried in ((0, 5), (TRIALS - 1, 5), (TRIALS, 1)):
+        learner = after_releases(10.0, done)
+        batch = learner.open(done, 500, simulated(), outlook_for(learner))
+        assert batch.expected.shape == (tried, 3, 3)
+    assert after_releases(10.0, TRIALS + 2).factor == 10.0
+
+
+def test_items_alone_have_no_scale_to_be_wrong_about() -> None:
+    """Where visitors have no features nothing can be declared wrongly: one factor is thought of, 1."""
+    items = np.random.default_rng(0).normal(size=(8, 2))
+
+    def sample(factor: FloatArray) -> Context:
+        x = np.broadcast_to(items, (*factor.shape, VISITORS, 8, 2))
+        return Context(Dense(x), np.ones(x.shape[:-1]), CAPACITY)
+
+    source, outlook = simulated(), MadeUp(sample, POLICIES["quiet"], (1.0,))
+    learner = Learner.start(Quiet(rho=1.0), outlook, capacity=CAPACITY, source=source)
+    huge = nothing((), 2)._replace(information=svec(1e4 * np.eye(2)))
+    for number in range(TRIALS + 1):
+        batch = learner.open(number, 100, source, outlook)
+        assert batch.expected.shape == (1, 2, 2)
+        learner = released(learner, batch, huge, source)
+        assert learner.factor == 1.0
+        assert "declare" not in learner.health
+
+
 def test_health_speaks_of_releases_alone() -> None:
     """Before a release, with drowned information, and with clear information."""
-    source = simulated(12)
-    learner = started(Quiet(rho=1.0, first=3.0), 2, source)
-    assert learner.health == "no release yet: the first comes after 6 visitors"
-    assert released(learner, opened(learner, source), nothing((), 2), source).health == (
-        "information is below the noise in 2 of 2 directions: few visitors yet"
-    )
-    late = learner.open(0, 10**4, source)
-    assert released(learner, late, nothing((), 2), source).health == (
-        "information is below the noise in 2 of 2 directions: check the declared scales"
-    )
-    clear = nothing((), 2)._replace(information=svec(1e4 * np.eye(2)))
-    patient = started(Quiet(rho=1.0, first=1e4), 2, source)
-    full = released(patient, opened(patient, source), clear, source)
-    assert full.health == "information is above the noise in all 2 directions"
+    source = Noiseless()
+    learner = started(Quiet(rho=0.1), 3, source)
+    assert learner.health == "no release yet: the first comes after 90 visitors"
+    batch = learner.open(0, 10, source, outlook_for(learner))
+    early = released(learner, batch, sums_of(batch, 1.0, 10, 0), source)
+    level = r"information is below the noise in 3 of 3 directions: a batch would need about [\d,]+ visitors"
+    assert re.fullmatch(level, early.health)
+    full = after_releases(1.0)
+    assert full.health == "information is above the noise in all 3 directions"
+
+
+def test_advice_on_the_size_of_a_batch_can_be_followed() -> None:
+    """A batch of as many visitors as health asks for stands above the noise; one half as long does not."""
+    source = Noiseless()
+    learner = started(Quiet(rho=0.5), 3, source)
+
+    def after(size: int) -> Learner:
+        batch = learner.open(0, size, source, outlook_for(learner))
+        total = Total(np.zeros(3), svec(size * batch.expected[2]))
+        return released(learner, batch, total, source)
+
+    found = re.search(r"need about ([\d,]+) visitors", after(10).health)
+    assert found is not None
+    needed = int(found[1].replace(",", ""))
+    assert "below the noise" in after(needed // 2).health
+    assert "above the noise in all" in after(2 * needed).health
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [(0.1, "10 times smaller than"), (0.316, "3 times smaller than"), (3.16, "3 times as large as"),
+     (10.0, "10 times as large as")],
+)  # fmt: skip
+def test_health_asks_for_other_scales_only_where_some_look_wrong(factor: float, said: str) -> None:
+    """It says by how much, and what to do."""
+    advice = f"; features look about {said} declared: declare their scales anew to learn faster"
+    assert after_releases(factor).health.endswith(advice)
+    assert "declare" not in after_releases(1.0).health
+    assert "declare" not in after_releases(factor, 0).health
 
 
 @pytest.mark.parametrize(
@@ -158,6 +258,12 @@ def test_health_speaks_of_releases_alone() -> None:
         ({"rho": -1.0}, "rho must be positive and finite, got rho=-1.0"),
         ({"rho": 1.0, "visits": 0}, "visits must be a whole number from 1 on, got visits=0"),
         ({"rho": 1.0, "visits": 2}, "visits above 1 need person ids, got visits=2"),
+        *(
+            ({"rho": 1.0, "conversion": wrong}, f"a share of visitors, between 0 and 1, got conversion={wrong}")
+            for wrong in (0.0, 1.0, -0.1, 20.0, float("nan"))
+        ),
+        ({"rho": 1.0, "first": 0.0}, "first must be positive and finite, got first=0.0"),
+        ({"rho": 1.0, "optimism": -1.0}, "optimism must be"),
         ({"rho": 1.0, "growth": 0.5}, "growth must be at least 1 and finite, got growth=0.5"),
         ({"rho": 1.0, "forgetting": 0.0}, "forgetting must be in (0, 1], got forgetting=0.0"),
         ({"rho": 1.0, "max_batch": 0}, "max_batch must be a whole number from 1 on, got max_batch=0"),

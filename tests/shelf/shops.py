@@ -32,7 +32,7 @@ def shop(
 
 def first_batch(shelf: Shelf, dim: int = D) -> int:
     """Visitors in the first batch."""
-    return state_of(shelf).settings.learning(declared=False).batch_size(dim, None)
+    return state_of(shelf).settings.learning().batch_size(dim, None)
 
 
 def open_slots(shelf: Shelf) -> Slots:

@@ -16,6 +16,7 @@ from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.curation.settings import Public, Settings, check_size
 from quietshelf.curation.stock import Stock
 from quietshelf.policies import POLICIES
+from quietshelf.release.geometry import unknown_curvature
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments
 from quietshelf.release.quiet import Learner
@@ -27,6 +28,8 @@ VISITORS = 32
 ITEMS = 256
 """Items of a shop that they choose from, at most; drawn from all where there are more."""
 PUBLIC_SEED = 1701
+LARGEST = 1e100
+"""Of second moments: of larger ones nothing is taken to be known, for they overflow in what is made of them."""
 Sample = Callable[[FloatArray], Context]
 
 
@@ -57,7 +60,7 @@ class MadeUp:
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
         everybody = Release(**parts)
-        items = self.policy.offer(context, everybody, np.random.default_rng(PUBLIC_SEED))
+        items = self.policy.offer(context, everybody, _Alike(release.theta.ndim - 1))
         return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
     def _moments(self, context: Context) -> tuple[FloatArray, FloatArray]:
@@ -65,13 +68,34 @@ class MadeUp:
         rows = context.features.rows(np.broadcast_to(np.arange(count), (*batch, count)))
         flat = rows.reshape(*self.lead, -1, rows.shape[-1])
         with np.errstate(all="ignore"):
-            return flat.mean(-2), np.swapaxes(flat, -1, -2) @ flat / flat.shape[-2]
+            mean, second = flat.mean(-2), np.swapaxes(flat, -1, -2) @ flat / flat.shape[-2]
+            known = (np.abs(second) < LARGEST).all((-1, -2))
+        unknown = unknown_curvature(flat.shape[-1])
+        return np.where(known[..., None], mean, 0.0), np.where(known[..., None, None], second, unknown)
+
+
+class _Alike:
+    """Coins of made-up visitors, the same in all parallel worlds: none depends on how many there are."""
+
+    def __init__(self, axes: int) -> None:
+        self._axes = axes
+        self._rng = np.random.default_rng(PUBLIC_SEED)
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1)."""
+        return np.broadcast_to(self._rng.random(size[self._axes :]), size)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal."""
+        return np.broadcast_to(self._rng.standard_normal(size[self._axes :]), size)
 
 
 def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
     """The outlook of a shelf; everything it rests on is public."""
     rng = np.random.default_rng(PUBLIC_SEED)
     offerable = np.flatnonzero(stock.offerable)
+    if not offerable.size:  # as if those that wait were back
+        offerable = np.arange(len(stock))
     items = offerable if offerable.size <= ITEMS else np.sort(rng.choice(offerable, ITEMS, replace=False))
     earned = np.broadcast_to(stock.earned[items], (VISITORS, items.size))
     capacity, policy = min(settings.capacity, max(items.size, 1)), POLICIES[settings.policy]

@@ -111,14 +111,15 @@ def _coordinates(seen: Shown, theta: FloatArray) -> FloatArray:
 def _spread(seen: Shown, theta: FloatArray, frame: FloatArray, bound: FloatArray) -> FloatArray:
     """Mean square of a score over mean trace of the information: below 1, for clipped scores vary less, (...)."""
     share = shares(utilities(seen.rows, theta), seen.offered)
-    chances = [share.none, *np.moveaxis(share.items, -1, 0)]
+    chances = np.nan_to_num([share.none, *np.moveaxis(share.items, -1, 0)])  # whose utilities overflow say nothing
     square, trace = np.zeros(share.none.shape), np.zeros(share.none.shape)
     for place, chance in enumerate(chances, start=-1):
         pair = contribution(seen._replace(position=np.full(chance.shape, place)), theta, frame, bound)
         square += chance * (pair.score**2).sum(-1)
         trace = np.trace(pair.information, axis1=-2, axis2=-1)
     total = trace.mean(-1)
-    return np.asarray(np.clip(square.mean(-1) / np.where(total > 0, total, 1.0), LEAST_SPREAD, 1.0))
+    spread = np.where(total > 0, square.mean(-1) / np.where(total > 0, total, 1.0), 1.0)
+    return np.asarray(np.clip(spread, LEAST_SPREAD, 1.0))
 
 
 def _sum_of_squares(matrix: FloatArray) -> FloatArray:

@@ -104,11 +104,9 @@ def blended(information: FloatArray, expected: FloatArray, scale: FloatArray) ->
     The scale a weighs 1, give or take SCALE_DOUBT, against what H says of it; k is the share of the remainder that is
     not noise of standard deviation ``scale``.
     """
-    squared = _squared(expected)
-    heard = _ratio(scale**2, squared)  # variance of what H says of a
-    told = _ratio((information * expected).sum((-1, -2)), squared)
-    amount = (heard + SCALE_DOUBT**2 * told) / (heard + SCALE_DOUBT**2)
-    centre = np.where(squared > 0, np.maximum(amount, 0.02), 0.0)[..., None, None] * expected
+    along = (information * expected).sum((-1, -2))  # H says a = along / |T|², with variance scale² / |T|²
+    amount = (scale**2 + SCALE_DOUBT**2 * along) / (scale**2 + SCALE_DOUBT**2 * _squared(expected))
+    centre = np.maximum(amount, 0.02)[..., None, None] * expected
     excess = information - centre
     noise = (svec_dim(expected.shape[-1]) - 1) * scale**2
     kept = np.maximum(0.0, 1.0 - _ratio(noise, _squared(excess)))
