@@ -87,6 +87,7 @@ def settings_of(body: ShelfBody) -> Settings:
         feature_map=body.feature_map,
         intercept=body.intercept,
         visitor_dim=declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale),
+        conversion=body.conversion,
     )
 
 
