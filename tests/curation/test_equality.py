@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,10 +12,19 @@ from tests.curation.batches import Counting
 from tests.shelf.shops import D, K, N, shop
 
 from quietshelf.choice.features import Dense
+from quietshelf.curation.outlook import MadeUp, normal_outlook, outlook_of
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.release.geometry import unknown_curvature
+from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.stock import Stock
+from quietshelf.policies import POLICIES
+from quietshelf.release.outlook import view
 from quietshelf.release.quiet import Learner, Quiet
-from quietshelf.types import Context, Round
+from quietshelf.types import Context, Release, Round
+
+
+def made_up(lead: tuple[int, ...] = ()) -> MadeUp:
+    """The outlook of a shelf of which nothing is declared."""
+    return normal_outlook(np.eye(D) / D, items=N, capacity=K, policy=POLICIES["quiet"], lead=lead)
 
 
 @settings(max_examples=15)
@@ -23,8 +34,8 @@ def test_shelf_and_curator_release_the_same_bits(seed: int, extreme: float, max_
     rng = np.random.default_rng(seed)
     shelf = shop(source=Counting(seed), max_batch=max_batch)
     source = Counting(seed)
-    config = Quiet(rho=4.0, declared=False, max_batch=max_batch)
-    curator = QuietCurator(Learner.start(config, unknown_curvature(D), source=source), source)
+    config, outlook = Quiet(rho=4.0, max_batch=max_batch), made_up()
+    curator = QuietCurator(Learner.start(config, outlook, capacity=K, source=source), source, outlook)
     late: list[tuple[str, int | None]] = []
     for t in range(60):
         x = rng.normal(size=(N, D)) * (extreme if t % 7 == 3 else 1.0)
@@ -42,6 +53,10 @@ def test_shelf_and_curator_release_the_same_bits(seed: int, extreme: float, max_
     for mine, other in zip(shelf.learner.records, curator.learner.records, strict=False):
         for name, value in mine._asdict().items():
             np.testing.assert_array_equal(value, getattr(other, name), err_msg=name)
+    batch = shelf.batches[-1].frozen
+    if batch.number == curator.batch.frozen.number:
+        for name, value in batch._asdict().items():
+            np.testing.assert_array_equal(value, getattr(curator.batch.frozen, name), err_msg=name)
     events = shelf.learner.ledger.events
     assert events == curator.ledger.events[: len(events)]
 
@@ -51,9 +66,9 @@ def test_a_merged_curator_releases_what_each_would_alone() -> None:
     rng = np.random.default_rng(0)
 
     def made(seed: int) -> QuietCurator:
-        source = Counting(seed)
-        start = Learner.start(Quiet(rho=1.0 + seed), unknown_curvature(D), source=source, lead=(1,))
-        return QuietCurator(start, source)
+        source, outlook = Counting(seed), made_up((1,))
+        start = Learner.start(Quiet(rho=1.0 + seed), outlook, capacity=K, source=source, lead=(1,))
+        return QuietCurator(start, source, outlook)
 
     merged, alone = QuietCurator.merge([made(0), made(1)]), [made(0), made(1)]
     for _ in range(80):
@@ -69,3 +84,35 @@ def test_a_merged_curator_releases_what_each_would_alone() -> None:
         assert merged.ledgers[place] == each.ledger
         np.testing.assert_array_equal(merged.release.theta[place], each.release.theta)
         np.testing.assert_array_equal(merged.release.precision[place], each.release.precision)
+
+
+@pytest.mark.parametrize("kind", ["normal", "item", "concat", "full"])
+@pytest.mark.parametrize("policy", ["quiet", "uniform"])
+def test_an_outlook_sees_the_same_whatever_worlds_are_beside(kind: str, policy: str) -> None:
+    """Coordinates, bound, expectation and spread of a world: the same bits alone and among others."""
+    rng, worlds, factors = np.random.default_rng(3), 3, (0.1, 1.0, 10.0)
+    if kind == "normal":
+        outlook = normal_outlook(np.diag([1.0, 0.25]), items=N, capacity=K, policy=POLICIES[policy])
+    else:
+        options = {"feature_map": kind, "visitor_dim": 0 if kind == "item" else 2}
+        settings = Settings(rho=1.0, capacity=K, policy=policy, **options)  # type: ignore[arg-type]
+        stock = replace(Stock.of(N, rng.normal(size=(N, 3)), None, None), revenue=rng.uniform(1, 2, size=N))
+        outlook = outlook_of(settings, Public.of(visitor_scale=1.0, curvature=None, prior=None), stock)
+    dim = outlook.moments.mean.shape[-1]
+    square = rng.normal(size=(worlds, dim, dim))
+    release = Release(
+        theta=rng.normal(size=(worlds, dim)),
+        precision=np.eye(dim) + np.swapaxes(square, -1, -2) @ square,
+        radius=np.full(worlds, 0.45),
+        explore=np.zeros(worlds, dtype=bool),
+        count=np.zeros(worlds, dtype=np.int64),
+    )
+    factor = np.array(factors)
+    tried = np.stack([np.ones(worlds), factor])
+    together = view(outlook, release, factor=factor, tried=tried)
+    for place in range(worlds):
+        one = Release(**{name: getattr(release, name)[place] for name in Release.arrays})  # type: ignore[arg-type]
+        alone = view(outlook, one, factor=factor[place], tried=tried[:, place])
+        for name, value in alone._asdict().items():
+            mine = getattr(together, name)
+            np.testing.assert_array_equal(value, mine[:, place] if name == "expected" else mine[place], err_msg=name)

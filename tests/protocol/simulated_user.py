@@ -91,6 +91,7 @@ class SimulatedUser:
                 return self._arrive(visit)
             case Change():
                 self._change(step)
+                self._open_again()
             case Look():
                 return self._look()
         return []
@@ -158,6 +159,14 @@ class SimulatedUser:
                     revenue=step.revenue if step.kind == "revenue" else None,
                     available={"available": True, "unavailable": False}.get(step.kind),
                 )
+
+    def _open_again(self) -> None:
+        """A batch opens at once here, elsewhere with its first arrival: one that nobody is in sees the change."""
+        batch, learner = self.curator.batch, self.curator.learner
+        if batch.taken == 0:
+            frozen = learner.open(batch.frozen.number, batch.frozen.size, self._world.tape, self)
+            self.curator._batches = (batch._replace(frozen=frozen),)
+            self.curator._publish()
 
     def _look(self) -> list[Seen]:
         return [Seen(None, "ledger", [each.to_dict() for each in self.curator.ledgers]), *_told(self.curator.release)]

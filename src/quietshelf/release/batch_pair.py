@@ -81,8 +81,8 @@ def release(total: Total, *, scales: Scales, source: NoiseSource) -> Noisy:
 
 def _information_noise(scales: Scales, shape: tuple[int, ...], source: NoiseSource) -> FloatArray:
     scale = np.asarray(scales.information)
-    if scale.ndim == 0:
-        return source.draw(float(scale), shape)
+    if scale.size == 1:
+        return source.draw(scale.item(), shape)
     require(source.grid == 0, "noise on a grid must have one scale: exact integers cannot be stretched")
     return np.asarray(scale[..., None] * source.draw(1.0, shape))
 
