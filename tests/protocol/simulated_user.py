@@ -7,7 +7,6 @@ the target brings to the first.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np

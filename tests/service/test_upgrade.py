@@ -113,28 +113,23 @@ def test_a_shelf_of_an_earlier_version_keeps_its_prior(version: int, database: s
     kept = put_down(version, database, tmp_path)
     before = {row["name"]: _plain(row) for row in kept["tables"]["shelves"]}
     assert before["teas"]["prior_theta"] is not None
-    with inline(database, tmp_path, clock=FakeClock(kept["time"])) as client:
-        with client.service.store.read() as connection:  # type: ignore[attr-defined]
-            table = schema.shelves
-            rows = {row["name"]: dict(row) for row in connection.execute(sa.select(table)).mappings()}
-            assert rows.keys() == before.keys()
-            for name, row in rows.items():
-                assert row["prior_theta"] == before[name]["prior_theta"]
-                assert row["prior_precision"] == before[name]["prior_precision"]
-                assert row["second"] == before[name]["curvature"]
-                learner = learning.learner(connection, row, settings_in(row))
-                assert (learner is None) == (before[name]["curvature"] is None)
-                if learner is None:
-                    continue
+    store = Store(Settings(database=database).url, Vault(tmp_path / "secrets"))
+    store.migrate()
+    with store.read() as connection:
+        rows = {row["name"]: dict(row) for row in connection.execute(sa.select(schema.shelves)).mappings()}
+        assert rows.keys() == before.keys()
+        for name, row in rows.items():
+            prior = [before[name][column] for column in ("prior_theta", "prior_precision")]
+            assert [row["prior_theta"], row["prior_precision"], row["second"]] == [*prior, before[name]["curvature"]]
+            learner = learning.learner(connection, row, settings_in(row))
+            assert (learner is None) == (before[name]["curvature"] is None)
+            if learner is not None:
                 assert learner.given is not None
-                assert (packed(learner.prior.theta), packed(learner.prior.precision)) == (
-                    before[name]["prior_theta"],
-                    before[name]["prior_precision"],
-                )
-                last = learning.release_rows(connection, row["shelf"])[-1:]
-                for release in last:
+                assert [packed(learner.prior.theta), packed(learner.prior.precision)] == prior
+                for release in learning.release_rows(connection, row["shelf"])[-1:]:
                     assert packed(learner.estimate.theta) == release["theta"]
                     assert (release["kept"], release["spread"], release["fit"]) == (None, None, None)
+    store.close()
 
 
 def test_a_release_that_was_announced_before_the_upgrade_is_burnt(tmp_path: Path) -> None:
