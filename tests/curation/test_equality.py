@@ -111,7 +111,7 @@ def test_an_outlook_sees_the_same_whatever_worlds_are_beside(kind: str, policy: 
     tried = np.stack([np.ones(worlds), factor])
     together = view(outlook, release, factor=factor, tried=tried)
     for place in range(worlds):
-        one = Release(**{name: getattr(release, name)[place] for name in Release.arrays})  # type: ignore[arg-type]
+        one = Release(**{name: getattr(release, name)[place] for name in Release.arrays})
         alone = view(outlook, one, factor=factor[place], tried=tried[:, place])
         for name, value in alone._asdict().items():
             mine = getattr(together, name)
