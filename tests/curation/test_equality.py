@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,16 +12,24 @@ from tests.curation.batches import Counting
 from tests.shelf.shops import D, K, N, shop
 
 from quietshelf.choice.features import Dense
-from quietshelf.curation.outlook import normal_outlook
+from quietshelf.curation.outlook import MadeUp, normal_outlook, outlook_of
 from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.stock import Stock
 from quietshelf.policies import POLICIES
+from quietshelf.release.outlook import view
 from quietshelf.release.quiet import Learner, Quiet
-from quietshelf.types import Context, Round
+from quietshelf.types import Context, Release, Round
+
+
+def made_up(lead: tuple[int, ...] = ()) -> MadeUp:
+    """The outlook of a shelf of which nothing is declared."""
+    return normal_outlook(np.eye(D) / D, items=N, capacity=K, policy=POLICIES["quiet"], lead=lead)
 
 
 def curator_of(config: Quiet, source: Counting, lead: tuple[int, ...] = ()) -> QuietCurator:
     """With the made-up visitors of a shop that declares nothing."""
-    outlook = normal_outlook(np.eye(D) / D, items=N, capacity=K, policy=POLICIES["quiet"], lead=lead)
+    outlook = made_up(lead)
     return QuietCurator(Learner.start(config, outlook, capacity=K, source=source, lead=lead), source, outlook)
 
 
@@ -83,3 +93,35 @@ def test_a_merged_curator_releases_what_each_would_alone() -> None:
         assert merged.ledgers[place] == each.ledger
         np.testing.assert_array_equal(merged.release.theta[place], each.release.theta)
         np.testing.assert_array_equal(merged.release.precision[place], each.release.precision)
+
+
+@pytest.mark.parametrize("kind", ["normal", "item", "concat", "full"])
+@pytest.mark.parametrize("policy", ["quiet", "uniform"])
+def test_an_outlook_sees_the_same_whatever_worlds_are_beside(kind: str, policy: str) -> None:
+    """Coordinates, bound, expectation and spread of a world: the same bits alone and among others."""
+    rng, worlds, factors = np.random.default_rng(3), 3, (0.1, 1.0, 10.0)
+    if kind == "normal":
+        outlook = normal_outlook(np.diag([1.0, 0.25]), items=N, capacity=K, policy=POLICIES[policy])
+    else:
+        options = {"feature_map": kind, "visitor_dim": 0 if kind == "item" else 2}
+        settings = Settings(rho=1.0, capacity=K, policy=policy, **options)  # type: ignore[arg-type]
+        stock = replace(Stock.of(N, rng.normal(size=(N, 3)), None, None), revenue=rng.uniform(1, 2, size=N))
+        outlook = outlook_of(settings, Public.of(visitor_scale=1.0, curvature=None, prior=None), stock)
+    dim = outlook.moments.mean.shape[-1]
+    square = rng.normal(size=(worlds, dim, dim))
+    release = Release(
+        theta=rng.normal(size=(worlds, dim)),
+        precision=np.eye(dim) + np.swapaxes(square, -1, -2) @ square,
+        radius=np.full(worlds, 0.45),
+        explore=np.zeros(worlds, dtype=bool),
+        count=np.zeros(worlds, dtype=np.int64),
+    )
+    factor = np.array(factors)
+    tried = np.stack([np.ones(worlds), factor])
+    together = view(outlook, release, factor=factor, tried=tried)
+    for place in range(worlds):
+        one = Release(**{name: getattr(release, name)[place] for name in Release.arrays})
+        alone = view(outlook, one, factor=factor[place], tried=tried[:, place])
+        for name, value in alone._asdict().items():
+            mine = getattr(together, name)
+            np.testing.assert_array_equal(value, mine[:, place] if name == "expected" else mine[place], err_msg=name)

@@ -50,7 +50,7 @@ def _wait_for_release(url: str, key: str) -> None:
         if shelf["releases"] >= 1:
             return
         time.sleep(0.05)
-    raise AssertionError("the first batch of 42 was not released")
+    raise AssertionError("the first batch was not released")
 
 
 def _look(chromium: Any, url: str) -> None:

@@ -128,6 +128,9 @@ class _Shared:
         found[needed] = self.rng.random((int(np.sum(needed)), *size[1:]))
         return found
 
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        return self.rng.standard_normal(size)
+
 
 @fault("R3", "one generator for everybody's coins", "shelf", "service-sqlite")
 def _shared_coins() -> list[Any]:

@@ -17,6 +17,7 @@ def shelf_body(shop: Shop) -> ShelfBody:
     return ShelfBody.model_validate(
         {
             "rho": shop.rho,
+            "conversion": shop.conversion,
             "capacity": shop.capacity,
             "window": float(shop.window),
             "feature_map": shop.feature_map,

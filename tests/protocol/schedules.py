@@ -32,6 +32,8 @@ EXTREME = (0.0, 1.0, 1.0 + 1e-13, -1e-13, 1e-310, 5e-324, 1e150, 1e154, 1e200, -
 SAFE = 3
 """The first items are never changed, so that what a visitor requires can be shown in both worlds."""
 PERSONS = ("ann", "bob", "cy", "dee")
+CONVERSION = {50.0: 0.3, 200.0: 0.6, 1000.0: 0.9}
+"""Shares of visitors who choose something, as declared, by rho: batches of a few visitors."""
 CUTS = ("before", "after")
 INVALID = ("too long", "unknown item", "too many", "required and excluded", "forged id", "no person")
 
@@ -124,13 +126,14 @@ class _Writer:
         if dice.random() < 0.5:  # items that tie, exactly or nearly
             rows[1] = rows[0] if dice.random() < 0.5 else tuple(x + 1e-13 for x in rows[0])
         visits = dice.choice((1, 1, 2))
-        grouped = dice.random() < 0.2
+        grouped, rho = dice.random() < 0.2, dice.choice(tuple(CONVERSION))
         return Shop(
             items=tuple(rows),
             feature_map=None if dense else dice.choice(("full", "full", "concat", "outer", "item")),
             visitor_dim=dice.randint(1, 2),
             capacity=dice.randint(1, 3),
-            rho=dice.choice((50.0, 200.0, 1000.0)) * visits,
+            rho=rho * visits,
+            conversion=CONVERSION[rho],
             policy=dice.choice(("quiet", "quiet", "quiet", "uniform")),
             visits=visits,
             on_no_answer=dice.choice(("no-choice", "no-choice", "zero")),

@@ -172,6 +172,7 @@ def options(world: World) -> dict[str, Any]:
     return known | {
         "capacity": shop.capacity,
         "rho": shop.rho,
+        "conversion": shop.conversion,
         "policy": shop.policy,
         "visits": shop.visits,
         "on_no_answer": shop.on_no_answer,

@@ -7,7 +7,6 @@ the target brings to the first.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,28 @@ from tests.protocol.worlds import Seen, World
 
 from quietshelf import Shelf
 from quietshelf.choice.features import Catalogued, Dense
+from quietshelf.curation.outlook import outlook_of, start
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.curation.persons import Persons
 from quietshelf.curation.requests import visitor_context
-from quietshelf.curation.settings import start
 from quietshelf.policies import POLICIES
+from quietshelf.release.outlook import Moments
 from quietshelf.release.quiet import Learner
 from quietshelf.release.records import Estimate
 from quietshelf.shelf.testing import state_of
-from quietshelf.types import NOTHING, BoolArray, Context, Features, IntArray, Random, Release, Round, Streams
+from quietshelf.statistics import Shown
+from quietshelf.types import (
+    NOTHING,
+    BoolArray,
+    Context,
+    Features,
+    FloatArray,
+    IntArray,
+    Random,
+    Release,
+    Round,
+    Streams,
+)
 
 SHOWN_BY = ("quiet", "greedy", "ts-mnl", "uniform")
 """Policies, by the seed of a schedule; a schedule that is compared with other users has its shop's own."""
@@ -38,15 +50,24 @@ class SimulatedUser:
     def __init__(self, world: World, *, alone: bool = False) -> None:
         self._world, self._replicates = world, 1 if alone else 2
         state = state_of(Shelf(**options(world)))
-        self._settings, self._stock = state.settings, state.stock
+        self._settings, self._public, self._stock = state.settings, state.public, state.stock
         learner = start(state.settings, state.public, state.stock, world.tape)
-        self.curator = QuietCurator(_replicated(learner, self._replicates), world.tape)
+        self.curator = QuietCurator(_replicated(learner, self._replicates), world.tape, self)
         self._persons = [Persons(bytes(32)) for _ in range(self._replicates)]
         seed = world.schedule.seed
         self._policy = world.schedule.shop.policy if alone else SHOWN_BY[seed % len(SHOWN_BY)]
         seeds = [np.random.SeedSequence([seed, place]) for place in range(self._replicates)]
         self._streams = None if alone or seed % 3 == 0 else Streams(seeds)
         self._came: set[int] = set()
+
+    @property
+    def moments(self) -> Moments:
+        """Of what made-up visitors of the shop would see."""
+        return outlook_of(self._settings, self._public, self._stock).moments
+
+    def shown(self, release: Release, factor: FloatArray) -> Shown:
+        """An outlook: what they would be shown, by the items that there are when the batch opens."""
+        return outlook_of(self._settings, self._public, self._stock).shown(release, factor)
 
     def close(self) -> None:
         """Nothing is kept."""
@@ -69,6 +90,7 @@ class SimulatedUser:
                 return self._arrive(visit)
             case Change():
                 self._change(step)
+                self._open_again()
             case Look():
                 return self._look()
         return []
@@ -137,15 +159,23 @@ class SimulatedUser:
                     available={"available": True, "unavailable": False}.get(step.kind),
                 )
 
+    def _open_again(self) -> None:
+        """A batch opens at once here, elsewhere with its first arrival: one that nobody is in sees the change."""
+        batch, learner = self.curator.batch, self.curator.learner
+        if batch.taken == 0:
+            frozen = learner.open(batch.frozen.number, batch.frozen.size, self._world.tape, self)
+            self.curator._batches = (batch._replace(frozen=frozen),)
+            self.curator._publish()
+
     def _look(self) -> list[Seen]:
         return [Seen(None, "ledger", [each.to_dict() for each in self.curator.ledgers]), *_told(self.curator.release)]
 
 
 def _replicated(learner: Learner, count: int) -> Learner:
     """The same learner in so many replicates."""
-    theta, precision = (np.stack([field] * count) for field in learner.prior)
-    known = Estimate(theta, precision)
-    return replace(learner, curvature=np.stack([learner.curvature] * count), prior=known, estimate=known)
+    mean, second = (np.stack([field] * count, axis=1) for field in learner.moments)
+    given = None if learner.given is None else Estimate(*(np.stack([field] * count) for field in learner.given))
+    return Learner.resumed(learner.config, learner.capacity, Moments(mean, second), given, learner.ledger)
 
 
 def together(contexts: list[Context]) -> Context:

@@ -24,6 +24,7 @@ class Shop:
     visitor_dim: int = 1
     capacity: int = 2
     rho: float = 100.0
+    conversion: float | None = 0.9
     policy: str = "quiet"
     visits: int = 1
     on_no_answer: str = "no-choice"

@@ -39,17 +39,17 @@ class Tape(DiscreteGaussian):
         self._rng, self._replayed = np.random.default_rng(seed), replayed
         self._waiting: list[FloatArray] = []
         self.totals: list[FloatArray] = []
-        self.bounds: list[float] = []
+        self.bounds: list[FloatArray] = []
         self.released: list[FloatArray] = []
         self.members: list[Any] = []
         self.after_draw: Callable[[], None] = lambda: None
 
-    def hear(self, total: Total, bound: float) -> None:
+    def hear(self, total: Total, bound: FloatArray | float) -> None:
         """The sums that the next draws are added to."""
         self._waiting = [total.score, total.information]
-        self.bounds.append(bound)
+        self.bounds.append(np.asarray(bound))
 
-    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+    def draw(self, scale: FloatArray | float, size: tuple[int, ...]) -> FloatArray:
         """New noise; or in a replay, what takes this world's sum to the other's release."""
         total = self._waiting.pop(0)
         if self._replayed is None:
@@ -71,7 +71,8 @@ class Tape(DiscreteGaussian):
             both = slice(2 * place, 2 * place + 2)
             score, information = (a - b for a, b in zip(self.totals[both], other.totals[both], strict=True))
             most = pair_sensitivity(score.shape[-1], bound, self.grid)
-            moved = float(np.hypot(np.linalg.norm(score) / math.sqrt(2), np.linalg.norm(information) / bound))
+            lengths = np.linalg.norm(score, axis=-1) / math.sqrt(2), np.linalg.norm(information, axis=-1) / bound
+            moved = float(np.linalg.norm(np.hypot(*lengths)))  # over replicates: the target is in one of them
             if moved > most:
                 found.append(f"release {place} moved by {moved:.3f}, the sensitivity is {most:.3f}")
         return found
@@ -81,13 +82,19 @@ class Tape(DiscreteGaussian):
 def taping() -> Iterator[None]:
     """Let tapes hear the sums that are released, and whose they are."""
     release, spend, finished = batch_pair.release, releaser._spend, Slots.finished
-    whose: list[Any] = []
+    drawn, whose = batch_pair._information_noise, list[Any]()
 
     def heard(total: Total, *, scales: Scales, source: NoiseSource) -> Noisy:
         if isinstance(source, Tape):
-            source.hear(total, float(scales.bound))
+            source.hear(total, scales.bound)
             source.members += whose
         return release(total, scales=scales, source=source)
+
+    def stretched(scales: Scales, shape: tuple[int, ...], source: NoiseSource) -> FloatArray:
+        several = isinstance(source, Tape) and np.size(scales.information) > 1  # replicates, each with a bound
+        if not several:
+            return drawn(scales, shape, source)
+        return source.draw(np.asarray(scales.information)[..., None], shape)  # type: ignore[arg-type]
 
     def of_service(connection: Any, shelf: Any, row: Any, *more: Any) -> bool:
         whose[:] = [row["batch"]]
@@ -99,6 +106,7 @@ def taping() -> Iterator[None]:
 
     with (
         mock.patch.object(batch_pair, "release", heard),
+        mock.patch.object(batch_pair, "_information_noise", stretched),
         mock.patch.object(releaser, "_spend", of_service),
         mock.patch.object(Slots, "finished", of_shelf),
     ):

@@ -174,7 +174,9 @@ def sum_again(released: dict[int, learning.Row], tickets: dict[str, Ticket | Non
         if len(visits) < row["size"] or any(name not in shopper.chosen for shopper, name in visits):
             continue  # somebody was still waiting for an acknowledgement when the test ended
         record = record_from(learning.from_row(row))
-        frozen = OpenBatch(number, record.size, record.theta, record.coordinates, record.scales)
+        nothing = np.zeros((1, *record.coordinates.shape))  # what was expected does not enter a contribution
+        parts = record.theta, record.coordinates, record.scales, nothing, record.spread
+        frozen = OpenBatch(number, record.size, *parts)
         total = np.zeros(0)
         for shopper, name in visits:
             shown = [str(item) for item in shopper.offers[name]["items"]]  # type: ignore[attr-defined]

@@ -31,11 +31,11 @@ def shop(database: str, folder: Path) -> tuple[Rows, bytes]:
     clock, half_time = FakeClock(), (folder / "secrets" / "epoch.json").read_bytes
     with inline(database, folder, clock=clock) as client:
         stocked(client, visits=2)
-        people(client, 28)
+        people(client, FIRST + 3)
         assert released(client, clock) == 1
         people(client, 7, prefix="early")
         old = snapshot(client.service.store), half_time()  # type: ignore[attr-defined]
-        people(client, 33, prefix="late")
+        people(client, 20, prefix="late")
         assert released(client, clock) == 2
         people(client, 5, prefix="last")
         stocked(client, "new", rho=5.0)
@@ -65,7 +65,7 @@ def with_another_file(_: str, folder: Path, __: Rows, ___: bytes) -> None:
     clock = FakeClock()
     with inline(f"sqlite:///{folder}/other.db", folder / "other", clock=clock) as client:
         stocked(client, "coffee")
-        people(client, 18, name="coffee")
+        people(client, FIRST, name="coffee")
         assert released(client, clock, name="coffee") == 1
     os.replace(folder / "other" / "secrets" / "epoch.json", folder / "secrets" / "epoch.json")
 

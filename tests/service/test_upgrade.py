@@ -16,12 +16,14 @@ from tests.service.backups import faultless, people, released
 from tests.service.harness import FakeClock, answered, inline, like, offered
 
 import quietshelf.service
-from quietshelf.release.batch_pair import BOUND
-from quietshelf.service import schema
+from quietshelf.release.outlook import BOUNDS
+from quietshelf.service import learning, schema
+from quietshelf.service.learning import packed
 from quietshelf.service.restore import BURNT
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
+from quietshelf.service.views import settings_in
 
 FOLDER = Path(__file__).parent.parent / "migrations"
 REVISIONS = {1: "0003", 2: "0004"}
@@ -97,11 +99,37 @@ def test_what_an_earlier_version_collected_is_in_no_release(version: int, databa
         people(client, 38, prefix="since")
         with store.read() as connection:
             (batch,) = connection.execute(sa.select(schema.batches)).mappings()
-            assert (batch["batch"], batch["size"], batch["taken"], batch["bound"]) == (3, 38, 38, BOUND)
+            assert (batch["batch"], batch["size"], batch["taken"]) == (3, 38, 38)
+            assert BOUNDS[0] <= batch["bound"] <= BOUNDS[1]
         assert released(client, clock) == 2
         events = client.get("/v1/shelves/teas/privacy").json()["events"]
         assert [(event["name"], event["batch"]) for event in events] == [("score", 0), ("information", 0), ("pair", 3)]
         assert faultless(client)
+
+
+@pytest.mark.parametrize("version", REVISIONS)
+def test_a_shelf_of_an_earlier_version_keeps_its_prior(version: int, database: str, tmp_path: Path) -> None:
+    """As one that was given, to the last bit, and its estimate with it; a shelf without offers begins as a new one."""
+    kept = put_down(version, database, tmp_path)
+    before = {row["name"]: _plain(row) for row in kept["tables"]["shelves"]}
+    assert before["teas"]["prior_theta"] is not None
+    store = Store(Settings(database=database).url, Vault(tmp_path / "secrets"))
+    store.migrate()
+    with store.read() as connection:
+        rows = {row["name"]: dict(row) for row in connection.execute(sa.select(schema.shelves)).mappings()}
+        assert rows.keys() == before.keys()
+        for name, row in rows.items():
+            prior = [before[name][column] for column in ("prior_theta", "prior_precision")]
+            assert [row["prior_theta"], row["prior_precision"], row["second"]] == [*prior, before[name]["curvature"]]
+            learner = learning.learner(connection, row, settings_in(row))
+            assert (learner is None) == (before[name]["curvature"] is None)
+            if learner is not None:
+                assert learner.given is not None
+                assert [packed(learner.prior.theta), packed(learner.prior.precision)] == prior
+                for release in learning.release_rows(connection, row["shelf"])[-1:]:
+                    assert packed(learner.estimate.theta) == release["theta"]
+                    assert (release["kept"], release["spread"], release["fit"]) == (None, None, None)
+    store.close()
 
 
 def test_a_release_that_was_announced_before_the_upgrade_is_burnt(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class MadeUp:
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
         everybody = Release(**parts)
-        items = self.policy.offer(context, everybody, _Alike(release.theta.ndim - 1))
+        items = self.policy.offer(context, everybody, _SameCoins(release.explore.ndim))
         return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
     def _moments(self, context: Context) -> tuple[FloatArray, FloatArray]:
@@ -74,20 +74,19 @@ class MadeUp:
         return np.where(known[..., None], mean, 0.0), np.where(known[..., None, None], second, unknown)
 
 
-class _Alike:
-    """Coins of made-up visitors, the same in all parallel worlds: none depends on how many there are."""
+class _SameCoins:
+    """Coins of made-up visitors, the same in every world: what is expected in one depends on none beside it."""
 
     def __init__(self, axes: int) -> None:
-        self._axes = axes
-        self._rng = np.random.default_rng(PUBLIC_SEED)
+        self._axes, self._rng = axes, np.random.default_rng(PUBLIC_SEED)
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniform on [0, 1)."""
-        return np.broadcast_to(self._rng.random(size[self._axes :]), size)
+        return np.broadcast_to(self._rng.random(size[self._axes :]), size).copy()
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal."""
-        return np.broadcast_to(self._rng.standard_normal(size[self._axes :]), size)
+        return np.broadcast_to(self._rng.standard_normal(size[self._axes :]), size).copy()
 
 
 def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
@@ -97,7 +96,6 @@ def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
     if not offerable.size:  # as if those that wait were back
         offerable = np.arange(len(stock))
     items = offerable if offerable.size <= ITEMS else np.sort(rng.choice(offerable, ITEMS, replace=False))
-    earned = np.broadcast_to(stock.earned[items], (VISITORS, items.size))
     capacity, policy = min(settings.capacity, max(items.size, 1)), POLICIES[settings.policy]
     if settings.map is None or stock.catalogue is None:
         second = np.eye(settings.dim or 1) / (settings.dim or 1) if public.curvature is None else public.curvature
@@ -108,7 +106,8 @@ def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
     by_visitor = any(block.visitor for block in named.blocks)
 
     def sample(factor: FloatArray) -> Context:
-        return Context(Catalogued(factor[..., None] * visitor, catalogue, named), earned, capacity)
+        earned = np.broadcast_to(stock.earned[items], (*factor.shape, VISITORS, items.size))
+        return Context(Catalogued(factor[..., None, None] * visitor, catalogue, named), earned, capacity)
 
     return MadeUp(sample, policy, FACTORS if by_visitor else (1.0,))
 

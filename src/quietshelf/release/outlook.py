@@ -4,7 +4,7 @@ Made-up visitors are drawn from what is declared, with a public seed, and served
 be. Their information is what a batch is expected to hold; its noisy sum then has little left to say, and in many
 dimensions nobody could hear it. Should the declaration be wrong, the noisy sums say so: features may be some FACTORS as
 large as declared, and whichever fits the releases best is believed (`records`). Nobody's data are touched here, so
-nothing costs privacy; the coordinates and the bound are frozen when a batch opens (docs/proofs.md, sections 4 and 7).
+nothing costs privacy; the coordinates and the bound are frozen when a batch opens (docs/proofs.md, section 4).
 
 Everything has leading batch axes ``...`` (parallel worlds); made-up visitors are an axis m after them.
 """

@@ -3,7 +3,7 @@
 Every release leaves a record: where it was evaluated (theta, L), the noisy score, and the information that the batch is
 taken to have held: what was expected of it, corrected by its noisy sum as far as that stands above its noise. The
 estimate is rebuilt from all records, each weighted by how far its information stands above the noise of its score and
-above doubts about itself. No raw data enter, so nothing here costs privacy (docs/proofs.md, sections 2 and 7).
+above doubts about itself. No raw data enter, so nothing here costs privacy (docs/proofs.md, section 2).
 
 Everything has leading batch axes ``...`` (parallel worlds).
 """

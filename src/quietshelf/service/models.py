@@ -55,6 +55,18 @@ class ShelfBody(Strict):
         le=LARGEST_DIM,
         description="Length of visitor features; may be left out if visitor_scale is a list or the map uses none.",
     )
+    conversion: FiniteFloat | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Declared share of visitors who choose something, 0.03 if three in a hundred do; null declares "
+        "nothing.",
+        examples=[0.03],
+    )
+    max_batch: Count | None = Field(None, description="The most visitors in a batch, where tastes drift.")
+    forgetting: FiniteFloat = Field(
+        1.0, gt=0, le=1, description="How much each release makes older ones count less; 1 forgets nothing."
+    )
     policy: str = Field("quiet", max_length=100, description="quiet, or uniform for comparison.")
     private: bool = Field(True, description="Must be false, explicitly, for a policy that is not private.")
     visits: int = Field(1, ge=1, le=1000, description="How many visits of one person count.")

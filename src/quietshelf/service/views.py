@@ -88,6 +88,9 @@ def settings_of(body: ShelfBody) -> Settings:
         feature_map=body.feature_map,
         intercept=body.intercept,
         visitor_dim=declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale),
+        max_batch=body.max_batch,
+        forgetting=body.forgetting,
+        conversion=body.conversion,
     )
 
 
