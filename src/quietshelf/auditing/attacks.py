@@ -28,9 +28,8 @@ from quietshelf.auditing.stage import Script, Stage, Visitor, Watched
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Party, Setting, run
-from quietshelf.loop.named import PRIVATE, MakeDpmnl, contestant
+from quietshelf.loop.named import PRIVATE, MakeDpmnl, MakeQuiet, contestant
 from quietshelf.release.dpmnl import DpmnlEpsilonDelta
-from quietshelf.release.quiet import Quiet
 from quietshelf.statistics import svec
 from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, one_of
 
@@ -62,7 +61,7 @@ def attack(policy: str, variant: str, *, rho: float) -> Auditable:
     one_of("variant", variant, VARIANTS)
     private = policy in PRIVATE
     party = contestant(policy, rho=rho if private else None, **SHORT.get(policy, {}))
-    horizon = _horizon(policy, rho)
+    horizon = _horizon(party)
     return Auditable(
         name=f"{policy}, whole run",
         pair=WORDS[variant],
@@ -154,11 +153,11 @@ class _Notes:
             self.releases.append(curator.learner.records[-1].score)
 
 
-def _horizon(policy: str, rho: float) -> int:
+def _horizon(party: Contestant) -> int:
     """Long enough for the target to be released and used."""
-    if policy != "quiet":
+    if not isinstance(party.curator, MakeQuiet):
         return 24
-    return Quiet(rho=rho).batch_size(WORLD.dim, None) + AFTER
+    return party.curator.learning(WORLD).batch_size(WORLD.dim, None) + AFTER
 
 
 def _incidence(assortment: IntArray) -> FloatArray:

@@ -20,7 +20,7 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import Shown
-from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release, require
+from quietshelf.types import NOTHING, Common, Context, FloatArray, Policy, Random, Release, require
 
 VISITORS = 32
 """Made-up visitors of a batch."""
@@ -57,7 +57,10 @@ class MadeUp:
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
         everybody = Release(**parts)
-        items = self.policy.offer(context, everybody, np.random.default_rng(PUBLIC_SEED))
+        chance: Random = np.random.default_rng(PUBLIC_SEED)
+        for _ in self.lead:
+            chance = Common(chance)  # equal in all worlds: what happens in one depends on none beside it
+        items = self.policy.offer(context, everybody, chance)
         return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
     def _moments(self, context: Context) -> tuple[FloatArray, FloatArray]:
@@ -113,7 +116,9 @@ def _per_visitor(of_release: FloatArray, name: str) -> FloatArray:
 def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource) -> Learner:
     """The learner before the first visitor. Everything that fixes its prior is public."""
     dim = check_size(settings, stock)
-    curvature = public.curvature
-    require(curvature is None or curvature.shape == (dim, dim), f"curvature must have shape ({dim}, {dim})")
+    if public.curvature is not None:
+        shape = public.curvature.shape
+        require(shape == (dim, dim), f"curvature must have shape ({dim}, {dim})", shape=shape)
+        require(bool(np.allclose(public.curvature, public.curvature.T)), "curvature must be symmetric")
     outlook = outlook_of(settings, public, stock)
     return Learner.start(settings.learning(), outlook, capacity=settings.capacity, source=source, prior=public.prior)
