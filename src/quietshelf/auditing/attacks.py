@@ -47,7 +47,8 @@ SHORT: dict[str, dict[str, Any]] = {
 """Settings that let policies learn within a short run."""
 BLIND = ("uniform", "oracle")
 """They learn from nobody: nothing at all may leak."""
-SEED = 7
+SEED = 17
+"""Of coins that the attacker holds: with these every policy shows the item that tells targets apart."""
 
 
 def attack(policy: str, variant: str, *, rho: float) -> Auditable:
@@ -116,9 +117,9 @@ def targets(variant: str) -> tuple[Visitor, Visitor]:
         return Visitor(ordinary, True), Visitor(ordinary, False)
     if variant == "outsider":  # nobody knows what such a visitor is shown
         return Visitor(along, False), Visitor(-along, False)
-    unit = along / 2  # longer features weigh less with `quiet`, and are clipped by DPMNL
-    unit[0] *= -1  # the first item is the odd one out, and bought: no gradient is longer
-    return Visitor(unit, True), Visitor(-unit, True)
+    one = np.zeros_like(along)
+    one[0, 0] = 1.0  # an item like no other, which is shown to both, and bought: no score is longer
+    return Visitor(one, True), Visitor(-one, True)
 
 
 def script(variant: str, horizon: int) -> Script:
