@@ -175,7 +175,7 @@ def counted_twice(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
 def resumed_twice(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """A copy of the state that holds an open batch: both copies release it."""
     pair = far_scores(DIM)
-    curators = [releases.quiet_curator(RHO, DIM, source, runs)]
+    curators = [releases.quiet_curator(RHO, DIM, 1, source, runs)]
     target = pair.first if secret else pair.second
     size = curators[0].batch.frozen.size
     for t in range(size):
@@ -284,8 +284,8 @@ class ByPurchases(QuietCurator):
 
 def released_at(curator: type[QuietCurator], secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """When `quiet` released, and what."""
-    start = releases.quiet_curator(RHO, DIM, source, runs)
-    at_work, seen = curator(start.learner, source), []
+    start = releases.quiet_curator(RHO, DIM, DIM, source, runs)
+    at_work, seen = curator(start.learner, source, *start._outlooks), []
     for t in range(20):
         picked = 0 if (secret if t == 1 else t % 3 == 0) else -1
         release = at_work.observe(releases.round_of(np.eye(DIM), picked, runs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from tests.studies.size import FULL
 from quietshelf.choice import fit
 from quietshelf.choice.features import Dense
 from quietshelf.choice.maps import feature_map
+from quietshelf.curation.outlook import VISITORS
 from quietshelf.environments import Hotels
 from quietshelf.environments.expedia import fitted
 from quietshelf.logs.cleaned import read_searches
-from quietshelf.loop import simulate, summary
-from quietshelf.loop.named import contestant, declared_curvature
-from quietshelf.release.geometry import catalogue_curvature
+from quietshelf.loop import Setting, simulate, summary
+from quietshelf.loop.declared import declared_outlook
+from quietshelf.loop.named import contestant
+from quietshelf.policies import POLICIES
 
 
 def small(**options: object) -> Hotels:
@@ -97,13 +100,17 @@ def test_ridge_is_chosen_by_held_out_likelihood_where_none_is_given() -> None:
     assert any(np.allclose(chosen.theta, theta) for theta in one_of)
 
 
-def test_declared_curvature_comes_from_the_catalogue_divided_likewise() -> None:
-    """Γ0 of the hotels with visitor features of declared scale, over the square of what x is divided by."""
+def test_made_up_visitors_see_the_catalogue_divided_likewise() -> None:
+    """Features of declared scale beside those of the hotels, over what x is divided by; hotels are the real ones."""
     world = small(visitor_scale=2.0)
-    raw = catalogue_curvature(world.catalogue, world.feature_map, visitor_scale=[2.0, 2.0], capacity=3)
-    found = declared_curvature(world)
-    assert found is not None
-    np.testing.assert_allclose(found, raw / 1.7**2)
+    setting = Setting(world=world, worlds=2, horizon=10, tastes=partial(np.zeros, (2, 12)))
+    outlook = declared_outlook(setting, POLICIES["quiet"])
+    for factor in (1.0, 10.0):
+        x = outlook.sample(np.full(2, factor)).features.rows(np.broadcast_to(np.arange(6), (2, VISITORS, 6)))
+        u = x[..., :1, 4:6] * world.feature_scale  # x holds (1, v, u, u v)
+        assert u.std() == pytest.approx(2.0 * factor, rel=0.25)
+        dense = world.feature_map.dense(u[..., 0, :], np.broadcast_to(world.catalogue, (2, VISITORS, 6, 3)))
+        np.testing.assert_allclose(x, dense / world.feature_scale, atol=1e-12)
 
 
 def test_a_world_survives_pickling() -> None:

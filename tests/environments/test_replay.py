@@ -17,7 +17,8 @@ from quietshelf.environments.replay import Logged, world_of
 from quietshelf.logs.log import Log
 from quietshelf.logs.reading import as_log
 from quietshelf.loop import Setting
-from quietshelf.loop.named import contestant, declared_curvature
+from quietshelf.loop.declared import WithCatalogue
+from quietshelf.loop.named import contestant
 from quietshelf.loop.replaying import Estimate, Unsupported, inverse_propensity, rejection, replayable
 from quietshelf.types import Streams
 
@@ -70,7 +71,8 @@ def test_world_of_a_log_with_candidates_keeps_each_rounds_own() -> None:
     np.testing.assert_allclose(world.theta, fit(*log.offered(ITEM), ridge=1.0).theta)
     assert (world.items, world.capacity) == (4, 2)
     np.testing.assert_array_equal(world.x[..., 1], random_log(500)["price"].to_numpy().reshape(500, 4))
-    assert declared_curvature(world) is None
+    assert not isinstance(world, WithCatalogue)  # its candidates differ: nothing is declared
+    assert not hasattr(world, "second_moment")
 
 
 def test_world_of_a_log_without_candidates_offers_every_item() -> None:

@@ -16,8 +16,6 @@ from quietshelf.environments.logit import taken
 from quietshelf.environments.mixed import MixedRound, average_revenue, best_on_average
 from quietshelf.environments.shop_visits import CLASSES, ShopEnvironment
 from quietshelf.loop import contestant, simulate
-from quietshelf.loop.named import declared_curvature
-from quietshelf.release.geometry import curvature_at_zero
 from quietshelf.types import NOTHING, FloatArray, Streams
 
 PLAIN = Shop(items=30, capacity=4, conversion_rate=0.1, item_dim=3)
@@ -77,37 +75,93 @@ def test_the_share_that_buys_is_the_one_asked_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["normal", "search", "crossed", "categories", "ids"])
-def test_declared_moments_are_those_of_the_draws(name: str) -> None:
-    """E[x x'] and E[m m'] over 400 replicates or visitors, within 5 standard errors of every entry."""
+def test_laws_of_items_know_their_moments(name: str) -> None:
+    """Means, covariances and E[m m'] over 400 replicates or visitors, within 5 standard errors of every entry."""
     shop = SHOPS[name]
     context = shop.open(SeedSequence(3).spawn(400)).context(0)
     x = context.features.rows(np.broadcast_to(np.arange(shop.items), (400, shop.items)))
-    mean = x.mean(axis=1)
-    for samples, declared in (
-        (np.einsum("rni,rnj->rij", x, x) / shop.items, shop.second_moment),
-        (mean[:, :, None] * mean[:, None, :], shop.mean_outer),
+    middle = np.kron(np.eye(1 + shop.visitor_dim)[0], shop.law.mean)
+    own = x[..., : shop.law.width].mean(axis=1)  # of the items, whoever visits
+    for samples, known in (
+        (x.mean(axis=1), middle),
+        (np.einsum("rni,rnj->rij", x - middle, x - middle) / shop.items, shop.covariance),
+        (own[:, :, None] * own[:, None, :], shop.law.mean_outer),
     ):
         error = 5 * samples.std(axis=0) / np.sqrt(400)
+        away = np.abs(samples.mean(axis=0) - known) <= error + 1e-12
         if name == "categories":  # the square of a heavy tail: its own spread is hard to know
-            samples, error, declared = samples[:, :-1, :-1], error[:-1, :-1], np.asarray(declared)[:-1, :-1]
-        assert (np.abs(samples.mean(axis=0) - declared) <= error + 1e-12).all()
+            away = away[..., :-1] if away.ndim == 1 else away[:-1, :-1]
+        assert away.all()
 
 
-def declared(shop: Shop) -> FloatArray:
-    found = declared_curvature(shop)
-    assert found is not None
-    return found
+def made_up(shop: Shop, factor: float = 1.0, environment: ShopEnvironment | None = None) -> FloatArray:
+    """Features of 40 made-up visitors of three replicates, (3, 40, N, d)."""
+    sample = (environment or shop.open(SeedSequence(4).spawn(3))).made_up
+    assert sample is not None
+    context = sample(np.full(3, factor), 40)
+    assert context.capacity == shop.capacity
+    assert context.revenue.shape == (3, 40, shop.items)
+    return context.features.rows(np.broadcast_to(np.arange(shop.items), (3, 40, shop.items)))
+
+
+def test_made_up_visitors_are_made_of_public_things() -> None:
+    """The items of each replicate, its declaration and a public seed: not tastes, not who buys, not who came."""
+    for name in ("normal", "search", "crossed", "categories", "ids"):
+        shop = SHOPS[name]
+        first = made_up(shop)
+        assert first.shape == (3, 40, shop.items, shop.dim)
+        np.testing.assert_array_equal(first, made_up(replace(shop, taste=2.5, conversion_rate=0.5)))
+        environment = shop.open(SeedSequence(4).spawn(3))
+        for t in range(5):
+            context = environment.context(t)
+            environment.choose(context, random_offer(context, np.random.default_rng(t)))
+        np.testing.assert_array_equal(first, made_up(shop, environment=environment))
+
+
+def test_making_visitors_up_moves_nobody() -> None:
+    """Real visitors are the same, to the last bit, however often others were made up."""
+    shop = SHOPS["crossed"]
+    quiet, asked = (shop.open(SeedSequence(4).spawn(3)) for _ in range(2))
+    made_up(shop, environment=asked)
+    for t in range(3):
+        one, other = quiet.context(t), asked.context(t)
+        np.testing.assert_array_equal(one.features.utility(quiet.theta), other.features.utility(asked.theta))
+
+
+def test_a_public_catalogue_is_shown_as_it_is() -> None:
+    """What everybody sees needs no declared scale: made-up visitors see the very items, whatever is declared."""
+    environment = PLAIN.open(SeedSequence(4).spawn(3))
+    real = environment.context(0).features.rows(np.broadcast_to(np.arange(30), (3, 30)))
+    for shop in (PLAIN, replace(PLAIN, declared="ten times")):
+        np.testing.assert_array_equal(made_up(shop), np.broadcast_to(real[:, None], (3, 40, 30, 4)))
 
 
 def test_scales_are_declared_right_wrong_or_not_at_all() -> None:
-    """Ten times: features but not the intercept; quiet gets what is declared, and nothing where nothing is."""
-    right = curvature_at_zero(PLAIN.law.second, PLAIN.law.mean_outer, items=30, capacity=4)
-    np.testing.assert_allclose(declared(PLAIN), right)
-    factor = np.array([1.0, 10.0, 10.0, 10.0])
-    large, small = (declared(replace(PLAIN, declared=each)) for each in ("ten times", "a tenth"))
-    np.testing.assert_allclose(large, right * np.outer(factor, factor))
-    np.testing.assert_allclose(small, right / np.outer(factor, factor))
-    assert declared_curvature(replace(PLAIN, declared="nothing")) is None
+    """Ten times: features of search results and of visitors, but not the intercept; with nothing declared, nobody."""
+    search, crossed = SHOPS["search"], SHOPS["crossed"]
+    assert made_up(search)[..., 1:].std() == pytest.approx(1.0, rel=0.05)
+    visitors = made_up(crossed)[:, :, 0, [4, 8]]  # (1, u) x (1, v): u is found where the item has its 1
+    assert visitors.std() == pytest.approx(1.0, rel=0.15)
+    for name, times in (("ten times", 10.0), ("a tenth", 0.1)):
+        scale = np.array([1.0, times, times, times])
+        np.testing.assert_allclose(made_up(replace(search, declared=name)), scale * made_up(search))
+        scale = np.repeat([1.0, times, times], 4)
+        np.testing.assert_allclose(made_up(replace(crossed, declared=name)), scale * made_up(crossed))
+        np.testing.assert_allclose(made_up(crossed, factor=times), made_up(replace(crossed, declared=name)))
+    nothing = replace(PLAIN, declared="nothing")
+    assert nothing.open(SeedSequence(4).spawn(3)).made_up is None
+    assert (PLAIN.conversion, replace(PLAIN, declared="ten times").conversion, nothing.conversion) == (0.1, 0.1, None)
+
+
+def test_visitors_with_features_may_be_made_up_for_search_results() -> None:
+    """Both at once: x = (1, u) x (1, v), with v drawn for each visitor."""
+    shop = replace(SHOPS["search"], visitor_dim=2, correlation=0.0)
+    x = made_up(shop)
+    assert x.shape == (3, 40, 30, shop.dim) == (3, 40, 30, 12)
+    np.testing.assert_array_equal(x[..., 0], 1.0)
+    np.testing.assert_allclose(x[..., 4:8], x[..., 4:5] * x[..., :4])
+    quiet = contestant("quiet", rho=5.0)
+    assert np.isfinite(simulate(shop, [quiet], horizon=30, replicates=2, seed=1).regret[quiet.label]).all()
 
 
 def test_what_is_declared_changes_nothing_else() -> None:

@@ -87,9 +87,9 @@ def test_release_times_are_those_of_a_run() -> None:
     """The third release comes when they say; policies without batches have none."""
     world = Shop(items=10, capacity=2, conversion_rate=0.3, item_dim=2)
     environment = world.open([SeedSequence(1)])
-    setting = Setting(world=world, worlds=1, horizon=300, tastes=lambda: environment.theta)
-    settings = {"policy": "quiet", "rho": 1.0, "first": 3.0}
-    curator = contestant("quiet", rho=1.0, first=3.0).curator(setting, Streams([SeedSequence(2)]))
+    setting = Setting(world=world, worlds=1, horizon=300, tastes=lambda: environment.theta, made_up=environment.made_up)
+    settings = {"policy": "quiet", "rho": 1.0, "first": 1.0}
+    curator = contestant("quiet", rho=1.0, first=1.0).curator(setting, Streams([SeedSequence(2)]))
     came = 0
     for t in range(300):
         context = environment.context(t)
@@ -98,8 +98,10 @@ def test_release_times_are_those_of_a_run() -> None:
         if release.count[0] == 3:
             came = t + 1
             break
-    assert came == release_time(settings, world.dim) == 9 + 14 + 21
-    assert release_time({"policy": "greedy"}, 3) == 0
+    assert came == release_time(settings, world) == 20 + 27 + 37  # d / 0.3 visitors, twice that for rho = 1
+    assert release_time({**settings, "conversion": 0.6}, world) == 10 + 14 + 19
+    assert release_time(settings, replace(world, declared="nothing")) == 30 + 41 + 56  # 2 in 10 are thought to buy
+    assert release_time({"policy": "greedy"}, world) == 0
 
 
 SLIPS: dict[str, tuple[dict[str, Any], str]] = {

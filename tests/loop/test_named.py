@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import SeedSequence
 
 from quietshelf import simulate
-from quietshelf.environments import Synthetic
-from quietshelf.loop.named import MAKERS, PRIVATE, contestant, declared_curvature
+from quietshelf.curation.outlook import MadeUp
+from quietshelf.curation.parallel import QuietCurator
+from quietshelf.environments import Shop, Synthetic
+from quietshelf.loop import Party, Setting, World, run
+from quietshelf.loop.declared import blind_outlook, declared_outlook
+from quietshelf.loop.named import MAKERS, PRIVATE, contestant
 from quietshelf.policies import POLICIES
-from quietshelf.release.geometry import unknown_curvature
+from quietshelf.release.outlook import FACTORS
+from quietshelf.release.quiet import TRIALS
+from quietshelf.types import Environment, FloatArray, Streams
 
 WORLD = Synthetic(items=12, capacity=3, dim=2, contexts="clipped")
+SEARCH = Shop(items=30, capacity=4, conversion_rate=0.3, item_dim=3, per_visitor=True)
 
 
 def test_every_name_runs_and_states_its_cost() -> None:
@@ -61,35 +72,89 @@ def test_oracle_follows_drifting_tastes() -> None:
     assert np.abs(result.regret["oracle"]).max() < 1e-9
 
 
-def test_declared_curvature_is_that_of_random_subsets() -> None:
-    """Γ0 of the stated law is (K/(K+1))² E[x x'] for independent items."""
-    expected = (3 / 4) ** 2 * WORLD.second_moment
-    found = declared_curvature(WORLD)
-    assert found is not None
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+def setting_of(world: World, replicates: int = 4) -> tuple[Environment, Setting]:
+    """A world that is open, and what may be known of it."""
+    environment = world.open(SeedSequence(1).spawn(replicates))
+    made_up = getattr(environment, "made_up", None)
+    tastes = partial(np.zeros, (replicates, world.dim))
+    return environment, Setting(world=world, worlds=replicates, horizon=400, tastes=tastes, made_up=made_up)
+
+
+def served(world: World, visitors: int = 0, **options: Any) -> QuietCurator:
+    """The curator of `quiet` in that world after so many visitors."""
+    environment, setting = setting_of(world)
+    quiet = contestant("quiet", **options)
+    curator = quiet.curator(setting, Streams(SeedSequence(2).spawn(4)))
+    assert isinstance(curator, QuietCurator)
+    if visitors:
+        party = Party("quiet", quiet.policy, curator, Streams(SeedSequence(3).spawn(4)))
+        deque(run(environment, [party], horizon=visitors), maxlen=0)
+    return curator
+
+
+def second_of(outlook: MadeUp, factor: float = 1.0) -> FloatArray:
+    """Second moment of x over made-up visitors, in the first world."""
+    return np.asarray(outlook.moments.second[FACTORS.index(factor), 0])
+
+
+def test_what_a_world_declares_makes_the_outlook() -> None:
+    """Itself, where it can make visitors up; by catalogue and scales; by its second moment; or else it is blind."""
+    quiet = POLICIES["quiet"]
+    _, shop = setting_of(SEARCH)
+    assert second_of(declared_outlook(shop, quiet)) == pytest.approx(np.eye(4), abs=0.15)
+    _, synthetic = setting_of(WORLD)
+    moment = second_of(declared_outlook(synthetic, quiet))
+    assert moment == pytest.approx(WORLD.second_moment, abs=0.15 * WORLD.second_moment.max())
+    _, secretive = setting_of(replace(SEARCH, declared="nothing"))
+    assert second_of(declared_outlook(secretive, quiet)) == pytest.approx(np.eye(4) / 4, abs=0.05)
+    for setting in (shop, synthetic, secretive):
+        blind = second_of(blind_outlook(setting, quiet))
+        assert blind == pytest.approx(np.eye(setting.dim) / setting.dim, abs=0.15 / setting.dim)
+        for outlook in (declared_outlook(setting, quiet), blind_outlook(setting, quiet)):
+            assert outlook.moments.mean.shape == (len(FACTORS), 4, setting.dim)
+
+
+def test_made_up_features_are_so_many_times_as_large() -> None:
+    """All but the intercept, by every factor that is thought of."""
+    _, setting = setting_of(SEARCH)
+    outlook = declared_outlook(setting, POLICIES["quiet"])
+    for factor in FACTORS:
+        scale = np.array([1.0, factor, factor, factor])
+        np.testing.assert_allclose(second_of(outlook, factor), second_of(outlook) * np.outer(scale, scale))
 
 
 def test_unknown_geometry_starts_blind() -> None:
-    """On request `quiet` declares nothing: Γ0 = I/d."""
-    blind = contestant("quiet", rho=1.0, geometry="unknown")
-    made: list[np.ndarray] = []
+    """On request `quiet` is told nothing: neither scales nor how many buy."""
+    told, blind = served(SEARCH, rho=1.0), served(SEARCH, rho=1.0, geometry="unknown")
+    assert (told.learner.config.conversion, blind.learner.config.conversion) == (0.3, None)
+    _, setting = setting_of(SEARCH)
+    expected = blind_outlook(setting, POLICIES["quiet"]).moments
+    np.testing.assert_array_equal(blind.learner.moments.second, expected.second)
+    np.testing.assert_array_equal(blind.learner.estimate.theta, 0.0)
+    assert (told.learner.estimate.theta[:, 0] < 0).all()  # 3 in 10 buy one of four
 
-    class Spy:
-        def __init__(self, setting: object, rng: object) -> None:
-            curator = blind.curator(setting, rng)  # type: ignore[arg-type]
-            made.append(curator.learner.curvature)  # type: ignore[attr-defined]
-            self.curator = curator
 
-        @property
-        def release(self) -> object:
-            return self.curator.release
+@pytest.mark.parametrize(
+    ("given", "declared", "expected"), [(None, "right", 0.3), (0.05, "right", 0.05), (None, "nothing", None)]
+)
+def test_conversion_is_the_one_given_or_else_the_worlds(
+    given: float | None, declared: str, expected: float | None
+) -> None:
+    """A contestant's own goes first; it sizes the first batch."""
+    learner = served(replace(SEARCH, declared=declared), rho=2.0, conversion=given).learner
+    assert learner.config.conversion == expected
+    assert learner.next_size(None) == math.ceil(0.3 * 4 / (expected or 0.2))
 
-        def observe(self, round: object) -> object:  # noqa: A002 - the noun on the arrow
-            return self.curator.observe(round)  # type: ignore[arg-type]
 
-    spied = type(blind)("spied", blind.policy, Spy)  # type: ignore[arg-type]
-    simulate(WORLD, [spied], horizon=3, replicates=1, seed=0)
-    np.testing.assert_allclose(made[0][0], unknown_curvature(2))
+@pytest.mark.parametrize("world", ["search", "crossed"])
+@pytest.mark.parametrize(("declared", "factor"), [("right", 1.0), ("ten times", 0.1), ("a tenth", 10.0)])
+def test_a_declaration_wrong_by_ten_is_noticed(world: str, declared: str, factor: float) -> None:
+    """In all of four worlds the releases say by what scales are wrong, and say nothing where they are right."""
+    crossed = replace(SEARCH, per_visitor=False, visitor_dim=2)
+    shop = replace(SEARCH if world == "search" else crossed, declared=declared)
+    learner = served(shop, 150, rho=5.0).learner
+    assert len(learner.records) > TRIALS
+    np.testing.assert_array_equal(learner.factor, factor)
 
 
 @pytest.mark.parametrize(

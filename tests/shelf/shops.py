@@ -14,13 +14,15 @@ from quietshelf.shelf.state import Slots
 from quietshelf.shelf.testing import copied, state_of
 
 N, D, K = 8, 2, 3
+CONVERSION = 0.06
+"""Declared by these shops: their first batch then has 10 visitors."""
 
 
 def shop(
     *, seed: int = 0, source: NoiseSource | None = None, real: bool = False, keyed: bool = False, **options: Any
 ) -> Shelf:
     """A shelf of 8 items, with injected noise and coins unless ``real``; ``keyed`` leaves it its own coins."""
-    settings: dict[str, Any] = {"items": N, "dim": D, "capacity": K, "rho": 4.0} | options
+    settings: dict[str, Any] = {"items": N, "dim": D, "capacity": K, "rho": 4.0, "conversion": CONVERSION} | options
     if "catalogue" in settings:
         settings.pop("items"), settings.pop("dim")
     shelf = Shelf(**settings)

@@ -10,9 +10,8 @@ import pytest
 from tests.shelf.shops import D, K, N, first_batch, open_slots, rows_of, run, shop
 
 from quietshelf import Shelf
-from quietshelf.release.batch_pair import BOUND
-from quietshelf.release.geometry import coordinates, unknown_curvature
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.quiet import OpenBatch
 from quietshelf.shelf.state import AT_ONCE
 from quietshelf.shelf.testing import state_of
 from quietshelf.statistics import Shown, contribution, svec
@@ -93,8 +92,10 @@ class Cancelling:
         raise AssertionError(worlds)
 
 
-def others_see(answer: int | str | None, delay: int, shifts: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
-    """What 60 visitors are shown if the fourth answers so, so late; and what the fourth was shown."""
+def others_see(
+    answer: int | str | None, delay: int, shifts: list[np.ndarray]
+) -> tuple[list[Any], np.ndarray, OpenBatch]:
+    """What 60 visitors are shown if the fourth answers so, so late; what the fourth was shown, and their batch."""
     shelf = shop(source=Cancelling(shifts))
     rng, seen, rows, pending = np.random.default_rng(7), [], np.zeros(0), None
     for t in range(60):
@@ -102,22 +103,23 @@ def others_see(answer: int | str | None, delay: int, shifts: list[np.ndarray]) -
         offer = shelf.offer(x)
         seen.append((offer.items, offer.release))
         if t == 3:
+            frozen = open_slots(shelf).batch.frozen
             rows, pending = x[list(offer.items)], offer
         else:
             shelf.choose(offer.id, offer.items[0])
         if pending is not None and t == 3 + delay and answer != "silent":
             shelf.choose(pending.id, None if answer is None else pending.items[int(answer)])
-    return seen, rows
+    return seen, rows, frozen
 
 
 @pytest.mark.parametrize(("answer", "delay"), [(1, 0), (None, 2), ("silent", 0), (2, 3)])
 def test_others_see_the_same_but_for_the_release(answer: int | str | None, delay: int) -> None:
     """One visitor's answer, silence or delay, with noise that makes released sums equal: no other screen differs."""
-    base, rows = others_see(0, 0, [])
-    L = coordinates(unknown_curvature(D))
+    base, rows, frozen = others_see(0, 0, [])
 
     def pair(position: int) -> tuple[np.ndarray, np.ndarray]:
-        found = contribution(Shown(rows, np.ones(K, bool), np.asarray(position)), np.zeros(D), L, BOUND)
+        seen = Shown(rows, np.ones(K, bool), np.asarray(position))
+        found = contribution(seen, frozen.theta, frozen.coordinates, frozen.scales.bound)
         return found.score, svec(found.information)
 
     position = answer if isinstance(answer, int) else -1
@@ -130,7 +132,7 @@ def test_others_see_the_same_but_for_the_release(answer: int | str | None, delay
 def test_contributions_are_on_the_grid_of_the_noise() -> None:
     """Else the fraction of a grid step would leave without noise: every sum is a whole number of steps."""
     shelf = shop(real=True)
-    run(shelf, 10)
+    run(shelf, first_batch(shelf) - 1)
     total = open_slots(shelf).finished("no-choice")
     for part in (total.score / GRID, total.information / GRID):
         np.testing.assert_array_equal(part, np.rint(part))

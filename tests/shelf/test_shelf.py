@@ -7,12 +7,13 @@ import threading
 
 import numpy as np
 import pytest
-from tests.shelf.shops import D, K, N, first_batch, open_slots, run, shop
+from tests.shelf.shops import CONVERSION, D, K, N, first_batch, open_slots, run, shop
 
 from quietshelf import Shelf
 from quietshelf.choice.features import Dense
+from quietshelf.curation.outlook import normal_outlook
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.release.geometry import unknown_curvature
+from quietshelf.policies import POLICIES
 from quietshelf.release.noise import Noiseless, Simulated
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.shelf import AnswerConflict, OfferExpired, ShelfError, UnknownOffer
@@ -108,8 +109,9 @@ def test_shelf_equals_the_curator_on_the_same_visitors() -> None:
     """The same rounds through `Shelf` and through the simulation's curator give the same estimate and ledger."""
     shelf, rng = shop(seed=3), np.random.default_rng(8)
     source = Simulated(np.random.default_rng(3))
-    config = Quiet(rho=4.0, declared=False)
-    curator = QuietCurator(Learner.start(config, unknown_curvature(D), source=source), source)
+    outlook = normal_outlook(np.eye(D) / D, items=N, capacity=K, policy=POLICIES["quiet"])
+    learner = Learner.start(Quiet(rho=4.0, conversion=CONVERSION), outlook, capacity=K, source=source)
+    curator = QuietCurator(learner, source, outlook)
     for _ in range(80):
         x = rng.normal(size=(N, D))
         offer = shelf.offer(x)

@@ -15,7 +15,6 @@ from quietshelf import Shelf, simulate
 from quietshelf.accounting import Ledger
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Setting
-from quietshelf.loop.named import declared_curvature
 from quietshelf.types import NOTHING, Context, IntArray, Random, Release, Round
 
 pytestmark = pytest.mark.study
@@ -35,7 +34,7 @@ class Shelves:
 
     def __init__(self, setting: Setting, noise: Random, *, rho: float) -> None:
         del noise  # a shelf draws from the operating system
-        curvature = declared_curvature(setting.world)
+        curvature = setting.world.second_moment  # type: ignore[attr-defined]
         self.shelves = [
             Shelf(items=setting.items, dim=setting.dim, capacity=setting.capacity, rho=rho, curvature=curvature)
             for _ in range(setting.worlds)

@@ -96,7 +96,8 @@ def record_from(fields: Fields) -> Record:
 def start_fields(learner: Learner) -> dict[str, Any]:
     """What the first arrival froze."""
     theta, precision = (None, None) if learner.given is None else learner.given
-    return {**learner.moments._asdict(), "prior_theta": theta, "prior_precision": precision}
+    moments = {**learner.moments._asdict(), "alike": _number(learner.moments.alike)}
+    return {**moments, "prior_theta": theta, "prior_precision": precision}
 
 
 def learner_from(
@@ -106,7 +107,8 @@ def learner_from(
     dim = np.size(start["second"]) // np.size(start["mean"])  # of F d and F d² numbers
     theta = start.get("prior_theta")
     given = None if theta is None else _estimate(theta, start["prior_precision"])
-    moments = Moments(np.reshape(start["mean"], (-1, dim)), np.reshape(start["second"], (-1, dim, dim)))
+    alike = np.asarray(1.0 if start.get("alike") is None else start["alike"])
+    moments = Moments(np.reshape(start["mean"], (-1, dim)), np.reshape(start["second"], (-1, dim, dim)), alike)
     known = None if estimate is None else _estimate(estimate["theta"], estimate["precision"])
     begun = Learner.resumed(config, capacity, moments, given, ledger)
     return begun if known is None else replace(begun, estimate=known, records=tuple(records))

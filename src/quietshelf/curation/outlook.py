@@ -21,7 +21,7 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import Shown
-from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release, balanced_normal, require
+from quietshelf.types import NOTHING, Common, Context, FloatArray, Policy, Random, Release, balanced_normal, require
 
 VISITORS = 32
 """Made-up visitors of a batch."""
@@ -53,40 +53,38 @@ class MadeUp:
     def moments(self) -> Moments:
         """Of what they see, by factor."""
         found = [self._moments(self.sample(np.full(self.lead, factor))) for factor in self.factors]
-        return Moments(*(np.stack(part) for part in zip(*found, strict=True)))
+        mean, second = (np.stack(part) for part in zip(*found, strict=True))
+        return Moments(mean, second, self._alike(self.sample(np.ones(self.lead))))
 
     def shown(self, release: Release, factor: FloatArray) -> Shown:
         """What they would be shown."""
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
         everybody = Release(**parts)
-        items = self.policy.offer(context, everybody, _SameCoins(release.explore.ndim))
+        chance: Random = np.random.default_rng(PUBLIC_SEED)
+        for _ in self.lead:
+            chance = Common(chance)  # equal in all worlds: what happens in one depends on none beside it
+        items = self.policy.offer(context, everybody, chance)
         return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
+    def _alike(self, context: Context) -> FloatArray:
+        """The share of the variance of features that is between items, not between visitors who see one item, (...)."""
+        rows = _rows(context)
+        with np.errstate(all="ignore"):
+            own = rows.var(axis=-3).mean(axis=-2)
+            whole = rows.reshape(*self.lead, -1, rows.shape[-1]).var(axis=-2)
+            varies = np.isfinite(own) & np.isfinite(whole) & (whole > 0)
+            share = np.where(varies, 1.0 - own / np.where(varies, whole, 1.0), 0.0)
+        return np.where(varies.any(-1), share.sum(-1) / np.maximum(varies.sum(-1), 1), 1.0)
+
     def _moments(self, context: Context) -> tuple[FloatArray, FloatArray]:
-        batch, count = context.revenue.shape[:-1], context.revenue.shape[-1]
-        rows = context.features.rows(np.broadcast_to(np.arange(count), (*batch, count)))
+        rows = _rows(context)
         flat = rows.reshape(*self.lead, -1, rows.shape[-1])
         with np.errstate(all="ignore"):
             mean, second = flat.mean(-2), np.swapaxes(flat, -1, -2) @ flat / flat.shape[-2]
             known = (np.abs(second) < LARGEST).all((-1, -2))
         unknown = unknown_curvature(flat.shape[-1])
         return np.where(known[..., None], mean, 0.0), np.where(known[..., None, None], second, unknown)
-
-
-class _SameCoins:
-    """Coins of made-up visitors, the same in every world: what is expected in one depends on none beside it."""
-
-    def __init__(self, axes: int) -> None:
-        self._axes, self._rng = axes, np.random.default_rng(PUBLIC_SEED)
-
-    def random(self, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1)."""
-        return np.broadcast_to(self._rng.random(size[self._axes :]), size).copy()
-
-    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Standard normal."""
-        return np.broadcast_to(self._rng.standard_normal(size[self._axes :]), size).copy()
 
 
 def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
@@ -128,6 +126,12 @@ def normal_outlook(
     return MadeUp(sample, policy, lead=lead)
 
 
+def _rows(context: Context) -> FloatArray:
+    """Features of all items, as every made-up visitor sees them, (..., VISITORS, N, d)."""
+    batch, count = context.revenue.shape[:-1], context.revenue.shape[-1]
+    return context.features.rows(np.broadcast_to(np.arange(count), (*batch, count)))
+
+
 def _per_visitor(of_release: FloatArray, name: str) -> FloatArray:
     """With an axis for made-up visitors after those of the worlds."""
     own = {"theta": 1, "precision": 2}.get(name, 0)
@@ -137,7 +141,9 @@ def _per_visitor(of_release: FloatArray, name: str) -> FloatArray:
 def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource) -> Learner:
     """The learner before the first visitor. Everything that fixes its prior is public."""
     dim = check_size(settings, stock)
-    curvature = public.curvature
-    require(curvature is None or curvature.shape == (dim, dim), f"curvature must have shape ({dim}, {dim})")
+    if public.curvature is not None:
+        shape = public.curvature.shape
+        require(shape == (dim, dim), f"curvature must have shape ({dim}, {dim})", shape=shape)
+        require(bool(np.allclose(public.curvature, public.curvature.T)), "curvature must be symmetric")
     outlook = outlook_of(settings, public, stock)
     return Learner.start(settings.learning(), outlook, capacity=settings.capacity, source=source, prior=public.prior)

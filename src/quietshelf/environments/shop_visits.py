@@ -81,9 +81,9 @@ class ShopEnvironment(OpenRound):
         revenue = np.broadcast_to(self._revenue[:, None], (self._count, number, shop.items))
         if self._catalogue is None:
             drawn = shop.law.columns(_public(number), shop.items)
-            scale = np.where(shop.law.constant == 1, 1.0, wrong[:, None])[:, None, :, None]
-            return Context(Dense(np.swapaxes(scale * drawn, -1, -2)), revenue, shop.capacity)
-        columns = np.broadcast_to(self._catalogue[:, None], (self._count, number, *self._catalogue.shape[1:]))
+            columns = np.where(shop.law.constant == 1, 1.0, wrong[:, None])[:, None, :, None] * drawn
+        else:
+            columns = np.broadcast_to(self._catalogue[:, None], (self._count, number, *self._catalogue.shape[1:]))
         if shop.visitor_dim:
             drawn = wrong[:, None, None] * balanced_normal(number, shop.visitor_dim)
             visitor = np.concatenate([np.ones((self._count, number, 1)), drawn], axis=-1)

@@ -10,6 +10,7 @@ from quietshelf.experiments.contestants import options_of
 from quietshelf.experiments.merits import LONG_ENOUGH, Merit, Spread, geometric_mean, long_enough, merit, shares
 from quietshelf.experiments.study import Study
 from quietshelf.experiments.units import Cell
+from quietshelf.loop import World
 from quietshelf.loop.named import MAKERS, MakeQuiet
 from quietshelf.report import Glance, GlanceCell, GlanceRow, Series, Table
 from quietshelf.report.numbers import number
@@ -102,14 +103,14 @@ def floors(series: Sequence[Series], figure: Mapping[str, Any]) -> list[Series]:
     return [one for one in series if one not in judged and one["policy"] != figure["random"]]
 
 
-def release_time(settings: Mapping[str, Any], dim: int, count: int = RELEASES) -> int:
+def release_time(settings: Mapping[str, Any], world: World, count: int = RELEASES) -> int:
     """Visitors served when the release of that number comes; 0 for policies without public batches."""
     made = MAKERS[settings["policy"]](**options_of(settings))
     if not isinstance(made, MakeQuiet):
         return 0
-    sizes: list[int] = []
+    learning, sizes = made.learning(world), list[int]()
     for _ in range(count):
-        sizes.append(made.config.batch_size(dim, sizes[-1] if sizes else None))
+        sizes.append(learning.batch_size(world.dim, sizes[-1] if sizes else None))
     return sum(sizes)
 
 
@@ -174,7 +175,7 @@ def _of_world(cells: Sequence[Cell], series: Sequence[Series], figure: Mapping[s
 
     def of(one: Series) -> Merit:
         (policy,) = (entry.policy for entry in entries if entry.settings == one.settings)
-        after = release_time(policy, world.dim)
+        after = release_time(policy, world)
         return merit(one.times, one.regret, random.regret, floor.regret, after=after)
 
     judged = matching(series, figure["where"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.loop.contest import Contestant, Setting
+from quietshelf.loop.contest import Contestant, Setting, World
 from quietshelf.loop.declared import blind_outlook, declared_outlook
 from quietshelf.loop.options import check_settings
 from quietshelf.policies import POLICIES
@@ -70,10 +70,15 @@ class MakeQuiet:
         """The curator for so many worlds."""
         source, lead, declared = Simulated(rng), (setting.worlds,), self.geometry == "declared"
         outlook = (declared_outlook if declared else blind_outlook)(setting, POLICIES["quiet"])
-        conversion = getattr(setting.world, "conversion", None) if declared else None
-        config = self.config if self.config.conversion else replace(self.config, conversion=conversion)
+        config = self.learning(setting.world)
         learner = Learner.start(config, outlook, capacity=setting.capacity, source=source, lead=lead)
         return QuietCurator(learner, source, outlook)
+
+    def learning(self, world: World) -> Quiet:
+        """How it learns there: with the conversion that the world declares, where none was given."""
+        if self.config.conversion or self.geometry != "declared":
+            return self.config
+        return replace(self.config, conversion=getattr(world, "conversion", None))
 
 
 @dataclass(frozen=True)

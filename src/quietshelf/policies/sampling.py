@@ -69,9 +69,9 @@ def draw_theta(release: Release, samples: int, rng: Random, batch: tuple[int, ..
 class OptimisticDraw:
     """The assortment that is best for tastes drawn for this visitor, each item given the benefit of the doubt.
 
-    Draws, ``N(theta, radius² covariance)``, make visitors of one batch see different items: where all see the same
+    Draws, ``N(theta, draws² covariance)``, make visitors of one batch see different items: where all see the same
     products, a batch would otherwise teach nothing of those that are not shown. Where features vary from visitor to
-    visitor, optimism alone would do, and draws cost little.
+    visitor the release asks for none: optimism does.
     """
 
     stacks: ClassVar[bool] = True
@@ -81,7 +81,7 @@ class OptimisticDraw:
         dim, radius = release.theta.shape[-1], release.radius[..., None]
         normal = rng.standard_normal((*batch_of(context, release), dim))
         with np.errstate(over="ignore", invalid="ignore"):
-            drawn = release.theta + radius * (normal[..., None, :] @ np.swapaxes(release.root, -1, -2))[..., 0, :]
+            drawn = release.theta + release.draws[..., None] * (normal[..., None, :] @ np.swapaxes(release.root, -1, -2))[..., 0, :]
             utility = context.features.utility(np.ascontiguousarray(drawn))
             utility = utility + radius * context.features.norm(release.covariance)
         return decide(context, release, utility, rng)

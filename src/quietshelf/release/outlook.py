@@ -31,10 +31,17 @@ LEAST_SPREAD = 0.05
 
 
 class Moments(NamedTuple):
-    """Of x over made-up visitors and items, by factor: mean (F, ..., d) and second moment (F, ..., d, d)."""
+    """Of x over made-up visitors and items.
+
+    Attributes:
+        mean: By factor, (F, ..., d).
+        second: Second moment by factor, (F, ..., d, d).
+        alike: Share of the variance that all visitors see alike: 1 for the same products, 0 for features of their own.
+    """
 
     mean: FloatArray
     second: FloatArray
+    alike: FloatArray
 
     @property
     def factors(self) -> FloatArray:

@@ -42,7 +42,7 @@ class Quiet:
         growth: Each batch is so many times the one before.
         max_batch: No batch is larger; for tastes that drift.
         forgetting: Each older record counts so many times less at every release; 1 forgets nothing.
-        optimism: Standard deviations added to utilities, and of the tastes drawn for each visitor, in an offer.
+        optimism: Standard deviations added to utilities, and of tastes drawn for a visitor where all see the same.
     """
 
     rho: float
@@ -152,10 +152,12 @@ class Learner:
             lead: Parallel worlds.
             prior: Public (theta, precision) to start from, (d,) and (d, d), in place of the usual one.
         """
-        mean, second = outlook.moments
+        mean, second, alike = outlook.moments
         dim = mean.shape[-1]
         moments = Moments(
-            np.broadcast_to(mean, (len(mean), *lead, dim)), np.broadcast_to(second, (len(mean), *lead, dim, dim))
+            np.broadcast_to(mean, (len(mean), *lead, dim)),
+            np.broadcast_to(second, (len(mean), *lead, dim, dim)),
+            np.broadcast_to(alike, lead),
         )
         given = None if prior is None else _checked(prior, dim, lead)
         return cls.resumed(config, capacity, moments, given, config.ledger(source))
@@ -177,6 +179,7 @@ class Learner:
             radius=np.full(lead, self.config.optimism),
             explore=np.zeros(lead, dtype=bool),
             count=np.full(lead, len(self.records), dtype=np.int64),
+            draws=self.config.optimism * np.broadcast_to(self.moments.alike, lead),
         )
 
     @cached_property

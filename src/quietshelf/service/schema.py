@@ -53,6 +53,7 @@ shelves = Table(
     Column("next_size", Integer),
     Column("mean", LargeBinary),
     Column("second", LargeBinary),
+    Column("alike", Double),
     Column("prior_theta", LargeBinary),
     Column("prior_precision", LargeBinary),
     Column("notes", Text, nullable=False),

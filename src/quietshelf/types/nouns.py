@@ -94,10 +94,11 @@ class Release:
         radius: How many standard deviations of optimism an offer adds, (...).
         explore: Whether the curator asks for random assortments for now, (...).
         count: How many releases came before this one, (...).
+        draws: How many standard deviations tastes drawn for one visitor differ from theta, (...); none by default.
         version: Schema version of this record.
     """
 
-    arrays: ClassVar[tuple[str, ...]] = ("theta", "precision", "radius", "explore", "count")
+    arrays: ClassVar[tuple[str, ...]] = ("theta", "precision", "radius", "explore", "count", "draws")
     """The fields that have batch axes."""
 
     theta: FloatArray
@@ -105,7 +106,12 @@ class Release:
     radius: FloatArray
     explore: BoolArray
     count: IntArray
+    draws: FloatArray = None  # type: ignore[assignment]  # zeros, see below
     version: int = 1
+
+    def __post_init__(self) -> None:
+        if self.draws is None:
+            object.__setattr__(self, "draws", np.zeros_like(self.radius))
 
     @cached_property
     def covariance(self) -> FloatArray:
