@@ -77,6 +77,11 @@ class Synthetic:
         return SyntheticEnvironment(self, seeds)
 
     @property
+    def conversion(self) -> float:
+        """Share of visitors who choose something, as declared: if all items had the utility 0, like choosing nothing."""
+        return self.capacity / (self.capacity + 1)
+
+    @property
     def second_moment(self) -> FloatArray:
         """``E[x x']``, (d, d): what the declared law says of one item, before anybody came."""
         return self.scale**2 * (1.0 if self.contexts == "normal" else _clipped_square(self.dim)) * np.eye(self.dim)
