@@ -8,7 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.harness import ITEMS, WINDOW, FakeClock, answered, inline, offered, stocked
+import sqlalchemy as sa
+from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, answered, inline, offered, stocked
+
+from quietshelf.service import schema
 
 
 @pytest.fixture
@@ -208,3 +211,20 @@ def test_an_id_with_another_nonce_is_no_answer(client: httpx.Client) -> None:
     ticket = vault.ticket(offer["offer"])
     problem(answered(client, vault.offer_id(ticket._replace(nonce=b"otherwise")), None), 409, "offer-expired")
     assert answered(client, offer["offer"], None).status_code == 204
+
+
+def test_conversion_is_declared_once_and_sizes_the_first_batch(tmp_path: Path) -> None:
+    """A share between 0 and 1, exclusive; the fewer choose, the more visitors a first batch needs."""
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
+        for wrong in (0.0, 1.0, -0.1, 3):
+            assert client.put("/v1/shelves/teas", json={**SHELF, "conversion": wrong}).status_code == 422
+        sizes = {None: 8, 0.5: 3, 0.03: 50}
+        for number, (conversion, size) in enumerate(sizes.items()):
+            stocked(client, f"shelf-{number}", conversion=conversion)
+            offered(client, f"shelf-{number}")
+            with client.service.store.read() as connection:  # type: ignore[attr-defined]
+                where = schema.batches.c.shelf == number + 1
+                assert connection.execute(sa.select(schema.batches.c.size).where(where)).scalar_one() == size
+        later = client.put("/v1/shelves/shelf-0", json={**SHELF, "conversion": 0.5})
+        assert (later.status_code, later.json()["fields"]) == (409, ["conversion"])
+        assert client.get("/v1/shelves/shelf-2").json()["settings"]["conversion"] == 0.03

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
+from tests.service.backups import faultless, released
 from tests.service.harness import FIRST, SHELF, WINDOW, FakeClock, answered, inline, offered, stocked
 
 from quietshelf.accounting import BudgetExceeded
@@ -270,3 +271,17 @@ def test_a_batch_whose_noise_would_cost_too_much_is_not_released(tmp_path: Path)
         assert client.get("/v1/shelves/teas/privacy").json()["events"] == []
         with service.store.read() as connection:
             assert connection.execute(sa.select(schema.offers.c.batch)).scalars().all() == [1]
+
+
+def test_another_capacity_later_leaves_the_prior_as_it_was(tmp_path: Path) -> None:
+    """What releases taught rests on the capacity of the first offer, and can be computed again."""
+    clock = FakeClock()
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=clock) as client:
+        stocked(client)
+        fill(client)
+        assert released(client, clock) == 1
+        assert client.put("/v1/shelves/teas", json={**SHELF, "capacity": 1}).status_code == 200
+        assert faultless(client)
+        fill(client, 25)
+        assert released(client, clock) == 2
+        assert faultless(client)

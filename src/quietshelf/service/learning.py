@@ -63,7 +63,8 @@ def learner(connection: Connection, shelf: Row, settings: Settings) -> Learner |
     config = settings.learning()
     records = [record_from(row) for row in rows]
     kept = ledger(connection, shelf["shelf"], config)
-    return learner_from(config, settings.capacity, from_row(shelf), records, rows[-1] if rows else None, kept)
+    capacity = shelf["prior_capacity"] or settings.capacity  # that of the first offer: it may change later
+    return learner_from(config, capacity, from_row(shelf), records, rows[-1] if rows else None, kept)
 
 
 def release_rows(connection: Connection, shelf: int) -> list[Row]:

@@ -242,7 +242,7 @@ class OfferTransaction:
         changes = asdict(self.schedule) if self.opened_at else {}
         if self.row["second"] is None:
             assert self.view.learner is not None  # noqa: S101 - somebody arrived
-            changes |= to_row(start_fields(self.view.learner))
+            changes |= to_row(start_fields(self.view.learner)) | {"prior_capacity": self.view.learner.capacity}
         if changes:
             write(sa.update(schema.shelves).where(_shelves.shelf == shelf).values(changes))
 

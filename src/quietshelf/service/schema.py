@@ -51,6 +51,7 @@ shelves = Table(
     Column("opened", Integer, nullable=False),
     Column("last_size", Integer),
     Column("next_size", Integer),
+    Column("prior_capacity", Integer),
     Column("mean", LargeBinary),
     Column("second", LargeBinary),
     Column("alike", Double),

@@ -65,6 +65,7 @@ def _moments(connection: sa.Connection) -> None:
     op.drop_column("shelves", "declared")
     op.add_column("shelves", sa.Column("mean", sa.LargeBinary))
     op.add_column("shelves", sa.Column("alike", sa.Double))
+    op.add_column("shelves", sa.Column("prior_capacity", sa.Integer))  # a prior that is given needs none
     shelves = sa.table("shelves", *map(sa.column, ("shelf", "mean", "second")))
     begun = sa.select(shelves.c.shelf, shelves.c.second).where(shelves.c.second.is_not(None))
     for shelf, second in connection.execute(begun).all():
