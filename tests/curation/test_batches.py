@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.curation.batches import DIM, Counting, filled, first_batch, learner, open_batch
 
@@ -86,6 +86,7 @@ def test_the_batch_after_a_drop_is_as_large_as_the_first_that_was_dropped() -> N
     assert (again.frozen.size, after.frozen.size) == (6, 9)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from(["drop", "go on"]), min_size=1, max_size=12))
 def test_numbers_of_batches_are_never_used_twice(steps: list[str]) -> None:
     """Also after drops, so that a cost once entered can never be taken for another batch's."""

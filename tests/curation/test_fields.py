@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.curation.batches import DIM, Counting, filled, learner, open_batch
+from tests.release.learners import started
 
 from quietshelf.curation.batches import Schedule, announce, close
-from quietshelf.curation.fields import batch_fields, batch_from, learner_from, record_fields, record_from, start_fields
+from quietshelf.curation.fields import (
+    EARLIER_BOUND,
+    batch_fields,
+    batch_from,
+    learner_from,
+    record_fields,
+    record_from,
+    start_fields,
+)
+from quietshelf.release.quiet import Quiet
 from quietshelf.statistics import nothing
 
 
@@ -58,3 +69,27 @@ def test_a_learner_without_releases_starts_from_its_prior() -> None:
     same(found.estimate, known.estimate)
     np.testing.assert_array_equal(found.estimate.theta, known.prior.theta)
     np.testing.assert_array_equal(found.estimate.precision, known.prior.precision)
+
+
+@pytest.mark.parametrize("shape", [dict, flat])
+def test_a_given_prior_comes_back(shape: Any) -> None:
+    """And is used as it was given."""
+    source, prior = Counting(), (np.array([1.0, -1.0]), np.diag([2.0, 3.0]))
+    known = started(Quiet(rho=1.0), DIM, source, prior=prior)
+    found = learner_from(known.config, known.capacity, shape(start_fields(known)), [], None, known.ledger)
+    same(found.given, known.given)
+    same(found.estimate, known.estimate)
+
+
+def test_releases_of_earlier_versions_are_read() -> None:
+    """They had no expectation: their sums are taken as they are, and say nothing of factors."""
+    source = Counting()
+    start = learner(source)
+    _, batch = open_batch(Schedule(), start, source)
+    known = close(announce(start, filled(batch), source), filled(batch), nothing((), DIM), source)
+    earlier = {**record_fields(known.records[0]), "kept": None, "spread": None, "fit": None, "bound": None}
+    found = record_from(earlier)
+    np.testing.assert_array_equal([found.kept, found.spread, found.scales.bound], [1.0, 1.0, EARLIER_BOUND])
+    resumed = replace(known, records=(found,))
+    assert resumed.factor == 1.0
+    assert np.isfinite(resumed.rebuilt().estimate.theta).all()

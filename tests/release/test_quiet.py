@@ -13,7 +13,8 @@ from quietshelf.accounting import BudgetExceeded
 from quietshelf.choice.features import Dense
 from quietshelf.curation.outlook import VISITORS, MadeUp
 from quietshelf.policies import POLICIES
-from quietshelf.release.noise import DiscreteGaussian, Noiseless
+from quietshelf.release import records
+from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.outlook import FACTORS
 from quietshelf.release.prior import UNDECLARED
 from quietshelf.release.quiet import TRIALS, Learner, OpenBatch, Quiet
@@ -26,6 +27,16 @@ class Untouched(DiscreteGaussian):
 
     def draw(self, scale: float, size: tuple[int, ...]) -> np.ndarray:
         raise AssertionError(f"noise was drawn at {scale} for {size}")
+
+
+class Still(Simulated):
+    """A source that happens to draw zeros."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> np.ndarray:
+        return 0.0 * super().draw(scale, size)
 
 
 def test_batches_follow_the_schedule() -> None:
@@ -135,6 +146,20 @@ def test_a_public_prior_is_where_learning_starts() -> None:
     assert (np.linalg.eigvalsh(after.release.precision - precision) > 0).all()
 
 
+def test_a_given_prior_is_neither_strengthened_nor_weakened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the releases say of how strong tastes are: what they add stands beside the precision that was given."""
+    monkeypatch.setattr(records, "REBUILDS", 1)
+    source, precision = simulated(2), np.diag([1.0, 2.0, 3.0])
+    for prior, kept in (((np.zeros(3), precision), True), (None, False)):
+        learner = started(Quiet(rho=50.0), 3, source, prior=prior)
+        batch = learner.open(0, 5000, source, outlook_for(learner))
+        total = sums_of(batch, 1.0, 5000, 0)._replace(score=np.zeros(3))  # no tastes at all
+        after = released(learner, batch, total, source)
+        told = records.evidence(after.records, after.moments.second[2], learner.estimate, 1.0)
+        left = after.estimate.precision - told.precision
+        assert np.allclose(left, learner.estimate.precision, rtol=1e-6, atol=1e-6) == kept
+
+
 def test_forgetting_weighs_old_records_less() -> None:
     """With forgetting the precision from old records fades; without, it only grows."""
     source = simulated(11)
@@ -178,6 +203,18 @@ def test_wrong_scales_are_found_and_the_prior_follows_them(factor: float) -> Non
     assert learner.factor == factor
     usual = after_releases(1.0).prior.precision
     np.testing.assert_allclose(learner.prior.precision, factor**2 * usual, rtol=1e-9)
+
+
+def test_a_drowned_sum_leaves_what_the_factor_believed_in_made_likely() -> None:
+    """What was expected of a batch is what features of the scale found so far would hold."""
+    source = simulated(6)
+    for factor in (1.0, 10.0):
+        learner = after_releases(factor, 2)
+        batch = learner.open(2, 500, source, outlook_for(learner))
+        frozen = batch._replace(scales=batch.scales._replace(score=1e9, information=1e9))
+        item = released(learner, frozen, nothing((), 3), Still()).records[-1]
+        likely = np.linalg.eigvalsh(500 * batch.expected[FACTORS.index(factor)])
+        np.testing.assert_allclose(item.values, likely, rtol=1e-4)
 
 
 def test_factors_are_tried_for_the_first_releases_only() -> None:

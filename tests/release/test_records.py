@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from quietshelf.release import records
 from quietshelf.release.batch_pair import Noisy, Scales
@@ -15,6 +16,7 @@ from quietshelf.release.outlook import FACTORS
 from quietshelf.release.prior import Prior
 from quietshelf.release.records import (
     EIGENVALUE_FLOOR,
+    FIT_DOUBT,
     NEAR,
     SHAPE_DOUBT,
     STEP,
@@ -30,7 +32,7 @@ from quietshelf.release.records import (
     record,
     signal_noise,
 )
-from quietshelf.statistics import Shown, contribution, from_svec, summed
+from quietshelf.statistics import Shown, contribution, from_svec, summed, svec
 from quietshelf.types import FloatArray
 
 EXACT = Scales(score=1e-9, information=1e-9, bound=1.0)
@@ -150,6 +152,17 @@ class TestBelieved:
         )
         assert believed([item], np.array(FACTORS)) == place
         np.testing.assert_array_equal(item.fit, fits(heard, 400 * expected, np.asarray(scale)))
+
+    def test_fits_are_likelihoods(self) -> None:
+        """Of a normal law around each expectation, whose doubt grows with it."""
+        rng = np.random.default_rng(4)
+        expected = np.multiply.outer(np.array(FACTORS), np.diag([3.0, 2.0, 1.0]))
+        heard = from_svec(rng.normal(size=6), 3)
+        found = fits(heard, expected, np.asarray(0.7))
+        for place, mean in enumerate(expected):
+            doubt = np.sqrt(0.7**2 + FIT_DOUBT**2 * (mean**2).sum() / 6)
+            wanted = np.sum(norm.logpdf(svec(heard), svec(mean), doubt)) + 3 * np.log(2 * np.pi)
+            assert found[place] == pytest.approx(wanted)
 
     def test_ties_go_to_one(self) -> None:
         """Without a record, or with such as say nothing of factors, or the same of all."""
