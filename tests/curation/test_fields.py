@@ -89,7 +89,7 @@ def test_releases_of_earlier_versions_are_read() -> None:
     known = close(announce(start, filled(batch), source), filled(batch), nothing((), DIM), source)
     earlier = {**record_fields(known.records[0]), "kept": None, "spread": None, "fit": None, "bound": None}
     found = record_from(earlier)
-    assert (found.kept, found.spread, found.scales.bound) == (1.0, 1.0, EARLIER_BOUND)
+    np.testing.assert_array_equal([found.kept, found.spread, found.scales.bound], [1.0, 1.0, EARLIER_BOUND])
     resumed = replace(known, records=(found,))
     assert resumed.factor == 1.0
     assert np.isfinite(resumed.rebuilt().estimate.theta).all()

@@ -81,10 +81,8 @@ class OptimisticDraw:
         dim, radius = release.theta.shape[-1], release.radius[..., None]
         normal = rng.standard_normal((*batch_of(context, release), dim))
         with np.errstate(over="ignore", invalid="ignore"):
-            drawn = (
-                release.theta
-                + release.draws[..., None] * (normal[..., None, :] @ np.swapaxes(release.root, -1, -2))[..., 0, :]
-            )
-            utility = context.features.utility(np.ascontiguousarray(drawn))
+            away = (normal[..., None, :] @ np.swapaxes(release.root, -1, -2))[..., 0, :]
+            drawn = np.ascontiguousarray(release.theta + release.draws[..., None] * away)
+            utility = context.features.utility(drawn)
             utility = utility + radius * context.features.norm(release.covariance)
         return decide(context, release, utility, rng)
