@@ -11,6 +11,7 @@ import pytest
 from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.choice.maps import feature_map
 from quietshelf.policies import POLICIES, Greedy, Optimistic, Thompson, Uniform
+from quietshelf.policies.sampling import OptimisticDraw
 from quietshelf.types import NOTHING, BoolArray, Context, IntArray, Policy, Release, Streams
 
 ITEMS, CAPACITY, DIM = 9, 4, 3
@@ -161,6 +162,12 @@ class TestThompson(PolicyContract):
     policy = Thompson()
 
 
+class TestOptimisticDraw(PolicyContract):
+    """Optimism about drawn tastes keeps the contract."""
+
+    policy = OptimisticDraw()
+
+
 class TestUniform(PolicyContract):
     """Chance keeps the contract."""
 
@@ -168,10 +175,11 @@ class TestUniform(PolicyContract):
 
 
 def test_policies_have_the_names_outsiders_rely_on() -> None:
-    """Each name stands for its kind; private and exact curators share the optimistic policy."""
+    """Each name stands for its kind; the paper's and exact curators share the optimistic policy."""
     kinds = {name: type(policy) for name, policy in POLICIES.items()}
-    optimistic = ("quiet", "dpmnl", "dpmnl-eps-delta", "ucb-mnl", "ofu-mnl")
+    optimistic = ("dpmnl", "dpmnl-eps-delta", "ucb-mnl", "ofu-mnl")
     assert kinds == {
+        "quiet": OptimisticDraw,
         **dict.fromkeys(optimistic, Optimistic),
         "ts-mnl": Thompson,
         "greedy": Greedy,
