@@ -141,7 +141,7 @@ def test_thompson_draws_as_often_as_the_paper() -> None:
 
 
 def test_optimistic_draws_show_visitors_of_one_release_different_items() -> None:
-    """Of ten equally promising items all are shown within 400 visitors, about equally often; without radius the best."""
+    """Of ten equally promising items all are shown within 400 visitors, equally often; without radius the best."""
     context = Context(Dense(np.broadcast_to(np.eye(10), (400, 10, 10))), np.ones((400, 10)), 2)
     unsure = known(np.zeros((400, 10)), np.eye(10), radius=0.5)
     shown = OptimisticDraw().offer(context, unsure, np.random.default_rng(1))
