@@ -19,7 +19,7 @@ from quietshelf.auditing import Auditable, Claim, releases
 from quietshelf.auditing.linear import Mechanism, sampled
 from quietshelf.auditing.mechanisms import MANY, linear
 from quietshelf.auditing.neighbours import Neighbours, far_gram, far_information, far_pairs, far_scores, visitor
-from quietshelf.auditing.shelves import ITEMS, copy_of, full_shelf
+from quietshelf.auditing.shelves import copy_of, full_shelf
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release import batch_pair, tree
 from quietshelf.release.dpmnl import Dpmnl
@@ -28,6 +28,7 @@ from quietshelf.release.noise import NoiseSource, Simulated
 from quietshelf.shelf import Shelf
 from quietshelf.shelf.errors import OpenBatchDropped
 from quietshelf.shelf.saved import ResumeToken
+from quietshelf.shelf.testing import state_of
 from quietshelf.statistics import Pair, Shown, contribution, gram
 from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round
 
@@ -176,8 +177,11 @@ def resumed_twice(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """A copy of the state that holds an open batch: both copies release it."""
     pair = far_scores(DIM)
     curators = [releases.quiet_curator(RHO, DIM, 1, source, runs)]
+    frozen = curators[0].batch.frozen
     target = pair.first if secret else pair.second
-    size = curators[0].batch.frozen.size
+    back = np.linalg.inv(frozen.coordinates[0]).T  # with room for twice the usual information, longer scores fit
+    target = target._replace(rows=1.2 * target.rows @ back)
+    size = frozen.size
     for t in range(size):
         if t == size - 1:
             curators.append(_copied(curators[0], source))
@@ -214,7 +218,7 @@ def shelf_resumed(everybody: bool, secret: bool, runs: int, rng: np.random.Gener
     for _ in range(runs):
         twins = [copy_of(shelf, rng, source) for shelf in shelves]
         for twin in twins:
-            twin.offer(np.zeros((ITEMS, DIM)))
+            state_of(twin)._release_due(source)  # as the next arrival does, who need not be served
         learners = [twin.learner for twin in twins]
         records = [learner.records[0] for learner in learners if learner is not None and learner.records]
         rows.append(np.sum([record.score for record in records], axis=0))

@@ -15,7 +15,9 @@ from quietshelf.release.dpmnl_curator import DpmnlCurator
 
 PLANTED = {subject.name: subject for subject in (*faults.planted(), *newton_faults.planted())}
 RUNS = {
-    "an open shelf resumed twice": 2800,
+    "an open batch resumed twice": 6000,
+    "an open shelf resumed twice": 1400,
+    "a batch closed by the number of purchases": 2000,
     "an update triggered by the exact matrix": 4000,
     "half the noise, private Newton": 1200,
     "clipping forgotten, private Newton": 300,

@@ -178,6 +178,7 @@ def test_policies_have_the_names_outsiders_rely_on() -> None:
     kinds = {name: type(policy) for name, policy in POLICIES.items()}
     optimistic = ("dpmnl", "dpmnl-eps-delta", "ucb-mnl", "ofu-mnl")
     assert kinds == {
+        "quiet": OptimisticDraw,
         **dict.fromkeys(optimistic, Optimistic),
         "quiet": OptimisticDraw,
         "ts-mnl": Thompson,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import typer
@@ -33,7 +33,11 @@ Budgets = Annotated[
 
 
 def parse_contestants(
-    policies: list[str] | None, budgets: list[str] | None, geometry: str = "declared", calibration: str = "sound"
+    policies: list[str] | None,
+    budgets: list[str] | None,
+    geometry: str = "declared",
+    calibration: str = "sound",
+    conversion: float | None = None,
 ) -> tuple[dict[str, str], list[Contestant]]:
     """Every policy named, private ones once for each rho; first the policy's name behind each label."""
     one_of("geometry", geometry, GEOMETRIES)
@@ -42,7 +46,8 @@ def parse_contestants(
     made = []
     for name in listed(policies or list(USUAL)):
         if name in PRIVATE:
-            options = {"geometry": geometry} if name == "quiet" else {"calibration": calibration}
+            of_quiet: dict[str, Any] = {"geometry": geometry, "conversion": conversion}
+            options = of_quiet if name == "quiet" else {"calibration": calibration}
             made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
         else:
             made.append((name, contestant(name)))

@@ -55,6 +55,10 @@ def simulate(
     ] = "uniform",
     drift: Annotated[float, typer.Option(help="Step of the tastes after every visitor.")] = 0.0,
     geometry: Annotated[str, typer.Option(help="declared, or unknown to let quiet guess I/d.")] = "declared",
+    conversion: Annotated[
+        float | None,
+        typer.Option(help="Share of visitors who choose something, as quiet is told: 0.03 if three in a hundred do."),
+    ] = None,
     calibration: Annotated[
         str, typer.Option(help="sound, or paper for the printed constants of dpmnl and dpmnl-eps-delta.")
     ] = "sound",
@@ -80,7 +84,7 @@ def simulate(
         theta=theta if theta == "uniform" else tuple(numbers("theta", listed([theta]))),
         drift=drift,
     )
-    names, contestants = parse_contestants(policy, rho, geometry, calibration)
+    names, contestants = parse_contestants(policy, rho, geometry, calibration, conversion)
     check_calibrations(world, contestants, horizon=horizon)
     if curve is not None:
         can_draw(curve)

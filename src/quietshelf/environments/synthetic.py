@@ -78,7 +78,7 @@ class Synthetic:
 
     @property
     def conversion(self) -> float:
-        """Share of visitors who choose something, as declared: if all items had the utility 0, like choosing nothing."""
+        """Share of visitors who choose something, as declared: if all items had the utility 0, as nothing has."""
         return self.capacity / (self.capacity + 1)
 
     @property
