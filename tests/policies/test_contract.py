@@ -180,7 +180,6 @@ def test_policies_have_the_names_outsiders_rely_on() -> None:
     assert kinds == {
         "quiet": OptimisticDraw,
         **dict.fromkeys(optimistic, Optimistic),
-        "quiet": OptimisticDraw,
         "ts-mnl": Thompson,
         "greedy": Greedy,
         "oracle": Greedy,

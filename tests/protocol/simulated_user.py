@@ -173,9 +173,10 @@ class SimulatedUser:
 
 def _replicated(learner: Learner, count: int) -> Learner:
     """The same learner in so many replicates."""
-    mean, second = (np.stack([field] * count, axis=1) for field in learner.moments)
+    mean, second = (np.stack([field] * count, axis=1) for field in learner.moments[:2])
+    moments = Moments(mean, second, np.full(count, learner.moments.alike))
     given = None if learner.given is None else Estimate(*(np.stack([field] * count) for field in learner.given))
-    return Learner.resumed(learner.config, learner.capacity, Moments(mean, second), given, learner.ledger)
+    return Learner.resumed(learner.config, learner.capacity, moments, given, learner.ledger)
 
 
 def together(contexts: list[Context]) -> Context:
