@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.curation.batches import Counting
-from tests.shelf.shops import D, K, N, shop
+from tests.shelf.shops import CONVERSION, D, K, N, shop
 
 from quietshelf.choice.features import Dense
 from quietshelf.curation.outlook import MadeUp, normal_outlook, outlook_of
@@ -43,7 +43,7 @@ def test_shelf_and_curator_release_the_same_bits(
     rng = np.random.default_rng(seed)
     shelf = shop(source=Counting(seed), max_batch=max_batch)
     source = Counting(seed)
-    config = Quiet(rho=4.0, max_batch=max_batch)
+    config = Quiet(rho=4.0, conversion=CONVERSION, max_batch=max_batch)
     curator = curator_of(config, source, lead)
     late: list[tuple[str, int | None]] = []
     for t in range(60):

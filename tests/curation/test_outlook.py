@@ -58,7 +58,7 @@ def test_factors_stretch_what_visitors_bring_and_nothing_else() -> None:
     second = begun(settings, declared(1.0), Stock.of(5, CATALOGUE, None, None)).moments.second
     own = second[FACTORS.index(1.0)]
     for place, factor in enumerate(FACTORS):
-        np.testing.assert_allclose(second[place][1:4, 1:4], factor**2 * own[1:4, 1:4], rtol=1e-9)
+        np.testing.assert_allclose(second[place][1:4, 1:4], factor**2 * own[1:4, 1:4], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(second[place][4:, 4:], own[4:, 4:], rtol=1e-12)
     items_alone = Settings(**TERMS, feature_map="item")
     learner = begun(items_alone, declared(), Stock.of(5, CATALOGUE, None, None))

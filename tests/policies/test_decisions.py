@@ -56,6 +56,12 @@ class _Noted(Dense):
         return super().utility(theta)
 
 
+def drawing(theta: FloatArray, precision: FloatArray, radius: float) -> Release:
+    """A release that asks for draws as wide as its optimism."""
+    last = known(theta, precision, radius)
+    return replace(last, draws=last.radius)
+
+
 def test_tastes_are_drawn_for_each_visitor_with_the_covariance_of_the_release() -> None:
     """10 000 visitors: around theta, radius² covariance, one draw each; without a radius there is nothing to draw."""
     rng = np.random.default_rng(3)
@@ -63,7 +69,7 @@ def test_tastes_are_drawn_for_each_visitor_with_the_covariance_of_the_release() 
     precision, theta = root @ root.T + np.eye(3), rng.normal(size=3)
     for radius in (0.0, 0.5, 2.0):
         features = _Noted(np.zeros((10_000, 2, 3)))
-        last = known(theta, precision, radius)
+        last = drawing(theta, precision, radius)
         OptimisticDraw().offer(Context(features, np.ones((10_000, 2)), 1), last, rng)
         away = getattr(features, "asked") - theta  # noqa: B009 - set above
         if radius == 0:
@@ -79,7 +85,7 @@ def test_optimistic_draws_add_the_doubt_to_the_utilities_of_drawn_tastes(seed: i
     """The K largest of ``x . drawn + radius sqrt(x' covariance x)``, written out item by item."""
     rng = np.random.default_rng(seed)
     x, root = rng.normal(size=(9, 3)), rng.normal(size=(3, 3))
-    last = known(rng.normal(size=3), root @ root.T + 0.1 * np.eye(3), radius)
+    last = drawing(rng.normal(size=3), root @ root.T + 0.1 * np.eye(3), radius)
     items = OptimisticDraw().offer(Context(Dense(x), np.ones(9), 4), last, np.random.default_rng(seed))
     covariance = np.linalg.inv(last.precision)
     drawn = last.theta + radius * last.root @ np.random.default_rng(seed).standard_normal(3)
@@ -93,10 +99,18 @@ def test_visitors_who_see_the_same_items_are_shown_different_ones() -> None:
     x = np.random.default_rng(4).normal(size=(8, 3))
     context = Context(Dense(np.broadcast_to(x, (200, 8, 3))), np.ones((200, 8)), 2)
     theta = np.array([1.0, 0.5, -0.5])
-    vague, sure = (known(theta, times * np.eye(3), 0.45) for times in (0.3, 1e12))
+    vague, sure = (drawing(theta, times * np.eye(3), 0.45) for times in (0.3, 1e12))
     offers = [OptimisticDraw().offer(context, last, np.random.default_rng(5)) for last in (vague, sure)]
     assert len(np.unique(offers[0])) >= 5
     assert set(offers[1].ravel().tolist()) == set(np.argsort(-x @ theta)[:2].tolist())
+
+
+def test_no_draws_leave_optimism_alone() -> None:
+    """As with features of the visitor's own: the offer is that of the optimistic policy."""
+    x = np.random.default_rng(6).normal(size=(30, 12, 3))
+    context, last = Context(Dense(x), np.ones((30, 12)), 4), known(np.ones(3), np.eye(3), 0.45)
+    offers = [policy.offer(context, last, np.random.default_rng(7)) for policy in (OptimisticDraw(), Optimistic())]
+    np.testing.assert_array_equal(*offers)
 
 
 def test_greedy_is_optimistic_without_radius() -> None:

@@ -202,7 +202,7 @@ def test_wrong_scales_are_found_and_the_prior_follows_them(factor: float) -> Non
     learner = after_releases(factor)
     assert learner.factor == factor
     usual = after_releases(1.0).prior.precision
-    np.testing.assert_allclose(learner.prior.precision, factor**2 * usual, rtol=1e-9)
+    np.testing.assert_allclose(learner.prior.precision, factor**2 * usual, rtol=1e-9, atol=1e-12)
 
 
 def test_a_drowned_sum_leaves_what_the_factor_believed_in_made_likely() -> None:

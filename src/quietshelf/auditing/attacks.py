@@ -43,8 +43,9 @@ SHORT: dict[str, dict[str, Any]] = {
     "ucb-mnl": {"explore": 4},
     "greedy": {"explore": 4},
     "ts-mnl": {"explore": 4},
+    "quiet": {"conversion": 0.2},
 }
-"""Settings that let policies learn within a short run."""
+"""Settings that let policies learn within a short run, the target in the first batch of `quiet`."""
 BLIND = ("uniform", "oracle")
 """They learn from nobody: nothing at all may leak."""
 SEED = 17

@@ -21,7 +21,7 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import Shown
-from quietshelf.types import NOTHING, Common, Context, FloatArray, Policy, Random, Release, balanced_normal, require
+from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release, balanced_normal, require
 
 VISITORS = 32
 """Made-up visitors of a batch."""
@@ -61,10 +61,7 @@ class MadeUp:
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
         everybody = Release(**parts)
-        chance: Random = np.random.default_rng(PUBLIC_SEED)
-        for _ in self.lead:
-            chance = Common(chance)  # equal in all worlds: what happens in one depends on none beside it
-        items = self.policy.offer(context, everybody, chance)
+        items = self.policy.offer(context, everybody, _SameCoins(release.explore.ndim))
         return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
     def _alike(self, context: Context) -> FloatArray:
@@ -85,6 +82,21 @@ class MadeUp:
             known = (np.abs(second) < LARGEST).all((-1, -2))
         unknown = unknown_curvature(flat.shape[-1])
         return np.where(known[..., None], mean, 0.0), np.where(known[..., None, None], second, unknown)
+
+
+class _SameCoins:
+    """Coins of made-up visitors, the same in every world: what is expected in one depends on none beside it."""
+
+    def __init__(self, axes: int) -> None:
+        self._axes, self._rng = axes, np.random.default_rng(PUBLIC_SEED)
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1)."""
+        return np.broadcast_to(self._rng.random(size[self._axes :]), size).copy()
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal."""
+        return np.broadcast_to(self._rng.standard_normal(size[self._axes :]), size).copy()
 
 
 def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
