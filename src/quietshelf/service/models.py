@@ -75,7 +75,7 @@ class ShelfBody(Strict):
         default_factory=dict, description="The most items shown of each group."
     )
     prior: Prior | None = None
-    curvature: list[list[FiniteFloat]] | None = Field(None, description="Public guess of one visitor's curvature.")
+    curvature: list[list[FiniteFloat]] | None = Field(None, description="Public guess of the second moment of x.")
 
 
 class ItemBody(Strict):
