@@ -109,8 +109,10 @@ def test_no_draws_leave_optimism_alone() -> None:
     """As with features of the visitor's own: the offer is that of the optimistic policy."""
     x = np.random.default_rng(6).normal(size=(30, 12, 3))
     context, last = Context(Dense(x), np.ones((30, 12)), 4), known(np.ones(3), np.eye(3), 0.45)
-    offers = [policy.offer(context, last, np.random.default_rng(7)) for policy in (OptimisticDraw(), Optimistic())]
-    np.testing.assert_array_equal(*offers)
+    drawn, plain = (
+        policy.offer(context, last, np.random.default_rng(7)) for policy in (OptimisticDraw(), Optimistic())
+    )
+    np.testing.assert_array_equal(drawn, plain)
 
 
 def test_greedy_is_optimistic_without_radius() -> None:

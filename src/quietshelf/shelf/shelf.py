@@ -64,8 +64,8 @@ class Shelf:
             releases it. Counted in arrivals, never in answers.
         on_no_answer: "no-choice" if an unanswered offer means that nothing was chosen, "zero" if it means nothing.
         prior: Public (theta, precision) to start from.
-        curvature: Public guess of the second moment of x, (d, d), where each offer brings x; I/d by default. Ten times too
-            large or too small is noticed, and costs a release or two.
+        curvature: Public guess of the second moment of x, (d, d), where each offer brings x; I/d by default. If it is
+            ten times too large or too small, the releases tell, and it costs one or two of them.
         max_batch: The most visitors in a batch, where tastes drift.
         forgetting: How much each release makes older ones count less; 1 forgets nothing.
         conversion: Share of visitors who choose something, as you know it from your shop: 0.03 if three in a hundred
