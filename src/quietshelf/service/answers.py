@@ -8,8 +8,7 @@ does until the offer expires, one window after it was made, and its batch is rel
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -68,18 +67,6 @@ class Choice(NamedTuple):
     def shelf(self) -> int:
         """Number of the shelf."""
         return self.ticket.shelf
-
-
-@dataclass(frozen=True, eq=False)
-class Erasure:
-    """A step of a write that erases, and when it was received."""
-
-    step: Callable[[Connection], int]
-    receipt: Receipt
-
-    def __call__(self, connection: Connection) -> int:
-        """How many offers it erased."""
-        return self.step(connection)
 
 
 def take(connection: Connection, store: Store, choices: Sequence[Choice]) -> list[Any]:

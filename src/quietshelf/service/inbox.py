@@ -10,6 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 
 @dataclass(eq=False, slots=True)
@@ -46,3 +50,19 @@ class Inbox:
         """Everything received before this is settled."""
         with self._lock:
             return next((receipt.time for receipt in self._open), max(self._clock(), self._last))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A write that stands alone, a change of the shop or an erasure, and when it was received.
+
+    Like what visitors send it is written before a release that was due later: else an answer that a release waits for
+    would decide which of them a machine that stops has written.
+    """
+
+    step: Callable[[Connection], Any]
+    receipt: Receipt
+
+    def __call__(self, connection: Connection) -> Any:
+        """What it answers."""
+        return self.step(connection)

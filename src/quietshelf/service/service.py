@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.service import answers, in_use, keys, schema, shelves
-from quietshelf.service.answers import Choice, Erasure
-from quietshelf.service.inbox import Inbox, Receipt
+from quietshelf.service.answers import Choice
+from quietshelf.service.inbox import Inbox, Receipt, Step
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
@@ -103,7 +103,7 @@ class Service:
             raise NotFound("offer must be one that was made here")
         await self._received(self.take_choices, Choice(ticket, item, receipt or self.inbox.stamp(), key.shelf))
 
-    async def _received(self, operation: Operation, payload: OfferRequest | Choice | Erasure) -> Any:
+    async def _received(self, operation: Operation, payload: OfferRequest | Choice | Step) -> Any:
         """The answer to a request that was stamped; the stamp is settled if the writer does not take it."""
         try:
             return await self.writer.submit(operation, payload)
@@ -151,7 +151,7 @@ class Service:
             self._views |= self._fresh
         self._fresh = {}
         for payload in payloads:
-            if isinstance(payload, (OfferRequest, Choice, Erasure)):
+            if isinstance(payload, (OfferRequest, Choice, Step)):
                 self.inbox.settle(payload.receipt)
 
     # The shop
@@ -189,7 +189,7 @@ class Service:
             person_hash = self.vault.person(number, person)
             return answers.erase(connection, number, person_hash, received=received.time)
 
-        return int(await self._received(self.each, Erasure(step, received)))
+        return int(await self._received(self.each, Step(step, received)))
 
     async def key(self, header: str | None) -> keys.Key:
         """The valid key in an Authorization header; keys made elsewhere are looked up."""
@@ -221,7 +221,7 @@ class Service:
 
     async def write(self, step: Callable[[Connection], Any]) -> Any:
         """What a step answers, once it is durable; a `Problem` is raised."""
-        return await self.writer.submit(self.each, step)
+        return await self._received(self.each, Step(step, self.inbox.stamp()))
 
     def each(self, connection: Connection, steps: Sequence[Callable[[Connection], Any]]) -> list[Any]:
         """Operation: steps that stand alone; one that raises a `Problem` has written nothing."""
