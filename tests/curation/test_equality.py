@@ -24,7 +24,7 @@ from quietshelf.types import Context, Release, Round
 
 def made_up(lead: tuple[int, ...] = ()) -> MadeUp:
     """The outlook of a shelf of which nothing is declared."""
-    return normal_outlook(np.eye(D) / D, items=N, capacity=K, policy=POLICIES["quiet"], lead=lead)
+    return normal_outlook(None, D, items=N, capacity=K, policy=POLICIES["quiet"], lead=lead)
 
 
 def curator_of(config: Quiet, source: Counting, lead: tuple[int, ...] = ()) -> QuietCurator:
@@ -101,7 +101,7 @@ def test_an_outlook_sees_the_same_whatever_worlds_are_beside(kind: str, policy: 
     """Coordinates, bound, expectation and spread of a world: the same bits alone and among others."""
     rng, worlds, factors = np.random.default_rng(3), 3, (0.1, 1.0, 10.0)
     if kind == "normal":
-        outlook = normal_outlook(np.diag([1.0, 0.25]), items=N, capacity=K, policy=POLICIES[policy])
+        outlook = normal_outlook(np.diag([1.0, 0.25]), 2, items=N, capacity=K, policy=POLICIES[policy])
     else:
         options = {"feature_map": kind, "visitor_dim": 0 if kind == "item" else 2}
         settings = Settings(rho=1.0, capacity=K, policy=policy, **options)  # type: ignore[arg-type]

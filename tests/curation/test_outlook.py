@@ -109,7 +109,7 @@ def test_each_world_makes_up_what_it_would_alone(policy: str) -> None:
     release, factor = some_release(2, (3,)), np.array([0.1, 1.0, 10.0])
 
     def outlook(lead: tuple[int, ...]) -> MadeUp:
-        return normal_outlook(np.eye(2) / 2, items=8, capacity=3, policy=POLICIES[policy], lead=lead)
+        return normal_outlook(None, 2, items=8, capacity=3, policy=POLICIES[policy], lead=lead)
 
     together = outlook((3,)).shown(release, factor)
     for world in range(3):

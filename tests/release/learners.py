@@ -21,7 +21,7 @@ def simulated(seed: int = 0) -> Simulated:
 
 def outlook_in(dim: int, lead: tuple[int, ...] = ()) -> MadeUp:
     """Made-up visitors where nothing is declared: normal features of a length of about 1."""
-    return normal_outlook(np.eye(dim) / dim, items=ITEMS, capacity=CAPACITY, policy=POLICIES["quiet"], lead=lead)
+    return normal_outlook(None, dim, items=ITEMS, capacity=CAPACITY, policy=POLICIES["quiet"], lead=lead)
 
 
 def outlook_for(learner: Learner) -> MadeUp:

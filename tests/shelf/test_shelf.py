@@ -109,7 +109,7 @@ def test_shelf_equals_the_curator_on_the_same_visitors() -> None:
     """The same rounds through `Shelf` and through the simulation's curator give the same estimate and ledger."""
     shelf, rng = shop(seed=3), np.random.default_rng(8)
     source = Simulated(np.random.default_rng(3))
-    outlook = normal_outlook(np.eye(D) / D, items=N, capacity=K, policy=POLICIES["quiet"])
+    outlook = normal_outlook(None, D, items=N, capacity=K, policy=POLICIES["quiet"])
     learner = Learner.start(Quiet(rho=4.0, conversion=CONVERSION), outlook, capacity=K, source=source)
     curator = QuietCurator(learner, source, outlook)
     for _ in range(80):

@@ -65,7 +65,7 @@ def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSourc
 
 def quiet_curator(rho: float, dim: int, places: int, source: NoiseSource, runs: int) -> QuietCurator:
     """The curator of `quiet` where nothing is declared, over many runs side by side."""
-    outlook = normal_outlook(np.eye(dim) / dim, items=places, capacity=places, policy=POLICIES["quiet"], lead=(runs,))
+    outlook = normal_outlook(None, dim, items=places, capacity=places, policy=POLICIES["quiet"], lead=(runs,))
     start = Learner.start(Quiet(rho=rho), outlook, capacity=places, source=source, lead=(runs,))
     return QuietCurator(start, source, outlook)
 

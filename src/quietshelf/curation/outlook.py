@@ -42,19 +42,22 @@ class MadeUp:
         policy: What serves them.
         factors: Those that are thought of.
         lead: Axes of parallel worlds.
+        blind: Whether they are a guess where nothing is declared: real visitors may then all see the same.
     """
 
     sample: Sample
     policy: Policy
     factors: tuple[float, ...] = FACTORS
     lead: tuple[int, ...] = ()
+    blind: bool = False
 
     @cached_property
     def moments(self) -> Moments:
         """Of what they see, by factor."""
         found = [self._moments(self.sample(np.full(self.lead, factor))) for factor in self.factors]
         mean, second = (np.stack(part) for part in zip(*found, strict=True))
-        return Moments(mean, second, self._alike(self.sample(np.ones(self.lead))))
+        alike = np.ones(self.lead) if self.blind else self._alike(self.sample(np.ones(self.lead)))
+        return Moments(mean, second, alike)
 
     def shown(self, release: Release, factor: FloatArray) -> Shown:
         """What they would be shown."""
@@ -108,8 +111,10 @@ def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
     items = offerable if offerable.size <= ITEMS else np.sort(rng.choice(offerable, ITEMS, replace=False))
     capacity, policy = min(settings.capacity, max(items.size, 1)), POLICIES[settings.policy]
     if settings.map is None or stock.catalogue is None:
-        second = np.eye(settings.dim or 1) / (settings.dim or 1) if public.curvature is None else public.curvature
-        return normal_outlook(second, items=max(items.size, 1), capacity=settings.capacity, policy=policy)
+        size = max(items.size, 1)
+        return normal_outlook(
+            public.curvature, settings.dim or 1, items=size, capacity=settings.capacity, policy=policy
+        )
     scale = 1.0 if public.visitor_scale is None else public.visitor_scale
     visitor = scale * balanced_normal(VISITORS, settings.visitor_dim)
     catalogue, named = stock.catalogue[items], settings.map
@@ -123,9 +128,14 @@ def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
 
 
 def normal_outlook(
-    second: FloatArray, *, items: int, capacity: int, policy: Policy, lead: tuple[int, ...] = ()
+    second: FloatArray | None, dim: int, *, items: int, capacity: int, policy: Policy, lead: tuple[int, ...] = ()
 ) -> MadeUp:
-    """Visitors who see items of normal features of mean zero and this second moment, all of revenue 1."""
+    """Visitors who see items of normal features of mean zero and this second moment, all of revenue 1.
+
+    Without a declared second moment it is I/d, a blind guess.
+    """
+    blind = second is None
+    second = np.eye(dim) / dim if second is None else second
     values, vectors = np.linalg.eigh(second)
     count = min(items, ITEMS)
     drawn = balanced_normal(VISITORS * count, len(second)).reshape(VISITORS, count, len(second))
@@ -135,7 +145,7 @@ def normal_outlook(
         seen = factor[..., None, None, None] * x
         return Context(Dense(seen), np.ones(seen.shape[:-1]), min(capacity, x.shape[-2]))
 
-    return MadeUp(sample, policy, lead=lead)
+    return MadeUp(sample, policy, lead=lead, blind=blind)
 
 
 def _rows(context: Context) -> FloatArray:

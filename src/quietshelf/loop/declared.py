@@ -44,12 +44,12 @@ def declared_outlook(setting: Setting, policy: Policy) -> MadeUp:
 
 def blind_outlook(setting: Setting, policy: Policy) -> MadeUp:
     """Made-up visitors where nothing is declared: features of a length of about 1."""
-    return _normal(setting, policy, np.eye(setting.dim) / setting.dim)
+    return _normal(setting, policy, None)
 
 
-def _normal(setting: Setting, policy: Policy, second: FloatArray) -> MadeUp:
+def _normal(setting: Setting, policy: Policy, second: FloatArray | None) -> MadeUp:
     size: dict[str, Any] = {"items": setting.items, "capacity": setting.capacity, "lead": (setting.worlds,)}
-    return normal_outlook(second, policy=policy, **size)
+    return normal_outlook(second, setting.dim, policy=policy, **size)
 
 
 def _context(setting: Setting, x: FloatArray) -> Context:
