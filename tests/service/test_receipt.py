@@ -11,11 +11,12 @@ from typing import Any
 
 import httpx
 from tests.service.backups import failing
-from tests.service.harness import FIRST, WINDOW, FakeClock, answered, inline, offered, stocked
+from tests.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, offered, stocked
 
 from quietshelf.release.noise import Noiseless
 from quietshelf.service.inbox import Inbox
 from quietshelf.service.timestamps import timestamp
+from quietshelf.types import FloatArray
 
 
 @contextmanager
@@ -43,10 +44,12 @@ def busy(client: httpx.Client) -> Iterator[Callable[[Callable[[], httpx.Response
             time.sleep(0.01)
         raise AssertionError("the request was not received")
 
-    yield send
-    free.set()
-    for thread in threads:
-        thread.join()
+    try:
+        yield send
+    finally:
+        free.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_lateness_release_and_published_time_follow_the_time_of_receipt(database: str, tmp_path: Path) -> None:
@@ -110,6 +113,36 @@ def test_a_refused_or_cut_off_request_holds_no_release_back(tmp_path: Path) -> N
         assert not inbox._open
         clock.time += 5.0
         assert inbox.time() == clock.time
+
+
+def test_a_change_of_the_shop_is_written_before_a_release_that_is_due_later(database: str, tmp_path: Path) -> None:
+    """Else an answer that the release waits for would decide which of the two a machine that stops has written."""
+    clock, order = FakeClock(), list[str]()
+
+    class Noted(Noiseless):
+        def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+            order.append("release")
+            return super().draw(scale, size)
+
+    with inline(database, tmp_path, clock=clock, source=Noted()) as client:
+        stocked(client)
+        for _ in range(FIRST):
+            offered(client)
+        service: Any = client.service  # type: ignore[attr-defined]
+        real = service.each
+
+        def each(connection: Any, steps: Any) -> Any:
+            order.append("change")
+            return real(connection, steps)
+
+        service.each = each
+        due = clock.time + WINDOW
+        with busy(client) as send:
+            clock.time = due - 0.1
+            send(lambda: client.post("/v1/shelves/teas/items/retire", json={"items": [ITEMS[0]["id"]]}))
+            clock.time = due + 1.0
+        assert offered(client).json()["release"] == 1
+    assert order[:2] == ["change", "release"]
 
 
 def test_time_is_that_of_the_oldest_request_which_is_not_settled() -> None:
