@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from quietshelf.release.batch_pair import Noisy, Scales
-from quietshelf.release.newton_records import Estimate, Record, drowned, geometry, rebuild, record, shrunk
+from quietshelf.release.newton_records import drowned, geometry, rebuild, record, shrunk
+from quietshelf.release.records import Estimate, Record
 
 QUIET = Scales(score=1e-9, information=1e-9, bound=1.0)
 

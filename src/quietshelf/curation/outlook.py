@@ -21,13 +21,12 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import Shown
-from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release, balanced_normal, require
+from quietshelf.types import NOTHING, PUBLIC_SEED, Context, FloatArray, Policy, Release, balanced_normal, require
 
 VISITORS = 32
 """Made-up visitors of a batch."""
 ITEMS = 256
 """Items of a shop that they choose from, at most; drawn from all where there are more."""
-PUBLIC_SEED = 1701
 LARGEST = 1e100
 """Of second moments: of larger ones nothing is taken to be known, for they overflow in what is made of them."""
 Sample = Callable[[FloatArray], Context]
@@ -135,7 +134,7 @@ def normal_outlook(
     Without a declared second moment it is I/d, a blind guess.
     """
     blind = second is None
-    second = np.eye(dim) / dim if second is None else second
+    second = unknown_curvature(dim) if second is None else second
     values, vectors = np.linalg.eigh(second)
     count = min(items, ITEMS)
     drawn = balanced_normal(VISITORS * count, len(second)).reshape(VISITORS, count, len(second))

@@ -1,10 +1,10 @@
-"""From noisy batch sums to an estimate: post-processing of what is already public.
+"""The records of a private fit: from noisy sums over a log to an estimate, without made-up visitors.
 
-Every release leaves a record: where it was evaluated (theta, L), the noisy score, and the noisy information shrunk
-towards a multiple of the identity. The estimate is rebuilt from all records, each weighted by how far its information
-stands above its noise. No raw data enter, so nothing here costs privacy (docs/proofs.md, section 2).
+A log has no next batch to expect anything of: its noisy information is shrunk towards a multiple of the identity, and
+weighted by how far it stands above its noise. Post-processing of what is public: nothing here costs privacy
+(docs/proofs.md, section 2).
 
-Everything has leading batch axes ``...`` (parallel worlds); records are stacked along a first axis k.
+Everything has leading batch axes ``...`` (parallel worlds).
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from quietshelf.release.batch_pair import Noisy, Scales
+from quietshelf.release.records import REBUILDS, Estimate, Record
 from quietshelf.statistics import svec_dim
 from quietshelf.types import FloatArray
 
 EIGENVALUE_FLOOR = 1e-3
-REBUILDS = 2
-"""How often the estimate is rebuilt after a release; the weights depend on it, and settle at once."""
 
 
 class Trust(NamedTuple):
@@ -38,49 +37,6 @@ class Trust(NamedTuple):
 DECLARED, BLIND = Trust(50.0, 2.0), Trust(5.0, 1.0)
 
 
-class Record(NamedTuple):
-    """What one release left behind, in the coordinates of its batch.
-
-    Attributes:
-        theta: Where the contributions were evaluated, raw coordinates, (..., d).
-        coordinates: L, (..., d, d).
-        score: The noisy score sum, (..., d).
-        vectors: Q, eigenvectors of the shrunk information, (..., d, d).
-        values: v, its eigenvalues, (..., d), floored at 1e-3.
-        scales: Standard deviations of the noise.
-        size: Visitors in the batch.
-    """
-
-    theta: FloatArray
-    coordinates: FloatArray
-    score: FloatArray
-    vectors: FloatArray
-    values: FloatArray
-    scales: Scales
-    size: int
-
-    @property
-    def signal(self) -> FloatArray:
-        """``H theta' - g`` in the batch's coordinates, (..., d): what a Newton step from theta would solve for."""
-        primed = np.linalg.solve(np.swapaxes(self.coordinates, -1, -2), self.theta[..., None])
-        information = (self.vectors * self.values[..., None, :]) @ np.swapaxes(self.vectors, -1, -2)
-        result: FloatArray = (information @ primed)[..., 0] - self.score
-        return result
-
-    @property
-    def frame(self) -> FloatArray:
-        """``L^-1 Q``, (..., d, d): the record's eigenvectors carried back to raw coordinates."""
-        result: FloatArray = np.linalg.solve(self.coordinates, self.vectors)
-        return result
-
-
-class Estimate(NamedTuple):
-    """Tastes and how well they are known: theta (..., d), precision A (..., d, d)."""
-
-    theta: FloatArray
-    precision: FloatArray
-
-
 def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: Scales, size: int) -> Record:
     """Shrink the noisy information towards a multiple of the identity and keep what later estimates need."""
     values, vectors = np.linalg.eigh(shrunk(noisy.information, scale=scales.information, size=size))
@@ -92,6 +48,9 @@ def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: 
         values=np.maximum(values, EIGENVALUE_FLOOR),
         scales=scales,
         size=size,
+        kept=np.ones(noisy.score.shape[:-1]),
+        spread=np.ones(noisy.score.shape[:-1]),
+        fit=np.zeros((1, *noisy.score.shape[:-1])),
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from quietshelf.choice.likelihood import shares, utilities
+from quietshelf.choice.likelihood import Shares, shares, utilities
 from quietshelf.release.geometry import coordinates, unknown_curvature
 from quietshelf.statistics import Shown, contribution
 from quietshelf.types import FloatArray, Release
@@ -88,18 +88,18 @@ def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: Float
     """
     theta = release.theta[..., None, :]
     seen = outlook.shown(release, factor)
-    frame = _coordinates(seen, theta)
+    share = shares(utilities(seen.rows, theta), seen.offered)
+    frame = _coordinates(seen, share)
     own = frame[..., None, :, :]
-    size = np.sqrt(_sum_of_squares(contribution(seen, theta, own, UNBOUNDED).information))
+    size = np.linalg.norm(contribution(seen, theta, own, UNBOUNDED).information, axis=(-2, -1))
     bound = np.clip(ROOM * size.mean(axis=-1), *BOUNDS)
     sample = [seen if np.array_equal(each, factor) else outlook.shown(release, each) for each in tried]
     expected = [contribution(each, theta, own, bound[..., None]).information.mean(axis=-3) for each in sample]
-    return View(frame, bound, np.stack(expected), _spread(seen, theta, own, bound[..., None]))
+    return View(frame, bound, np.stack(expected), _spread(seen, share, theta, own, bound[..., None]))
 
 
-def _coordinates(seen: Shown, theta: FloatArray) -> FloatArray:
+def _coordinates(seen: Shown, share: Shares) -> FloatArray:
     """L with L Γ L' proportional to I, Γ the plain information, in which items are 1 away from the mean as a rule."""
-    share = shares(utilities(seen.rows, theta), seen.offered)
     mean = (share.items[..., None, :] @ seen.rows)[..., 0, :]
     away = np.where(seen.offered[..., None], seen.rows - mean[..., None, :], 0.0)
     dim = mean.shape[-1]
@@ -115,9 +115,8 @@ def _coordinates(seen: Shown, theta: FloatArray) -> FloatArray:
     return frame / np.where(np.isfinite(usual) & (usual > 0), usual, 1.0)[..., None, None]
 
 
-def _spread(seen: Shown, theta: FloatArray, frame: FloatArray, bound: FloatArray) -> FloatArray:
+def _spread(seen: Shown, share: Shares, theta: FloatArray, frame: FloatArray, bound: FloatArray) -> FloatArray:
     """Mean square of a score over mean trace of the information: below 1, for clipped scores vary less, (...)."""
-    share = shares(utilities(seen.rows, theta), seen.offered)
     chances = np.nan_to_num([share.none, *np.moveaxis(share.items, -1, 0)])  # whose utilities overflow say nothing
     square, trace = np.zeros(share.none.shape), np.zeros(share.none.shape)
     for place, chance in enumerate(chances, start=-1):
@@ -127,7 +126,3 @@ def _spread(seen: Shown, theta: FloatArray, frame: FloatArray, bound: FloatArray
     total = trace.mean(-1)
     spread = np.where(total > 0, square.mean(-1) / np.where(total > 0, total, 1.0), 1.0)
     return np.asarray(np.clip(spread, LEAST_SPREAD, 1.0))
-
-
-def _sum_of_squares(matrix: FloatArray) -> FloatArray:
-    return np.asarray((matrix**2).sum((-1, -2)))

@@ -32,8 +32,8 @@ from quietshelf.accounting import Event, Ledger, noise_for
 from quietshelf.release import batch_pair
 from quietshelf.release import newton_records as records
 from quietshelf.release.geometry import coordinates, floored
-from quietshelf.release.newton_records import Estimate, Record
 from quietshelf.release.noise import NoiseSource, entry
+from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Shown, Total, contribution, nothing, on_grid, summed
 from quietshelf.types import FloatArray, IntArray, finite, positive
 

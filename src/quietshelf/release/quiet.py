@@ -38,7 +38,7 @@ class Quiet:
         visits: How many visits of one person count, at most one a batch; each release spends rho / visits.
         unit: Whether visitors are told apart as persons, or only as visits.
         conversion: Declared share of visitors who choose something; None if nobody knows.
-        first: The first batch has ``first d / conversion`` visitors, over the rho of a release where that is below 2.
+        first: The first batch has ``first d / conversion`` visitors, times ``2 / rho`` of a release if that is above 1.
         growth: Each batch is so many times the one before.
         max_batch: No batch is larger; for tastes that drift.
         forgetting: Each older record counts so many times less at every release; 1 forgets nothing.

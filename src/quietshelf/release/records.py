@@ -200,7 +200,7 @@ def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> Flo
     """s²: variance of a record's signal in each of its directions beside that of the choices, (..., d).
 
     The noise of the score; and errors of H, which act on how far theta is from where the record was evaluated: of what
-    was expected, in its own direction, and of what the noisy sum added, in all.
+    was expected, in proportion to it, and of what the noisy sum added, alike in all directions.
     """
     dim = theta.shape[-1]
     back = np.swapaxes(item.vectors, -1, -2) @ np.swapaxes(np.linalg.inv(item.coordinates), -1, -2)  # Q' L^-T

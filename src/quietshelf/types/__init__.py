@@ -2,7 +2,7 @@
 
 from quietshelf.types.nouns import NOTHING, Context, Features, Offer, Release, Round
 from quietshelf.types.protocols import Curator, Environment, Policy
-from quietshelf.types.streams import Common, Random, SelectiveRandom, Streams, balanced_normal, child
+from quietshelf.types.streams import PUBLIC_SEED, Common, Random, SelectiveRandom, Streams, balanced_normal, child
 from quietshelf.types.validation import (
     BoolArray,
     FloatArray,
@@ -19,6 +19,7 @@ from quietshelf.types.validation import (
 
 __all__ = [
     "NOTHING",
+    "PUBLIC_SEED",
     "BoolArray",
     "Common",
     "Context",
