@@ -78,6 +78,10 @@ FOUND = [
     Found("an answer decides whether an erasure comes before a release that was due", "service-sqlite",
           (Arrive(visit=N), Arrive(visit=M), Write(), Tick(seconds=3.0), ANSWER, Tick(seconds=2.0), Erase(person="bob"),
            Write(), Look())),
+    Found("an erasure decides whether a change of the catalogue comes before a release that was due", "service-sqlite",
+          (ERASURE, Crash(where="committed"), *(Arrive(visit=M + k) for k in range(4)), Tick(seconds=4.0),
+           Change(kind="retire", item=3), Look()),
+          Shop(**{**SHOP.__dict__, "group_limit": 2, "poll": True})),
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from quietshelf.loop import Contestant, Setting
 from quietshelf.types import NOTHING, Context, IntArray, Random, Release, Round
 
 pytestmark = pytest.mark.study
-HORIZON, REPLICATES = (10_000, 100) if FULL else (400, 2)
+HORIZON, REPLICATES = (10_000, 100) if FULL else (400, 12)
 BUDGETS = RHOS if FULL else (1.0,)
 
 

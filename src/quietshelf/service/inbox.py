@@ -54,14 +54,15 @@ class Inbox:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A write that stands alone, a change of the shop or an erasure, and when it was received.
+    """A write that stands alone, a change of ``shelf`` or an erasure, and when it was received.
 
-    Like what visitors send it is written before a release that was due later: else an answer that a release waits for
-    would decide which of them a machine that stops has written.
+    Like what visitors send it is written before a release that was due later, and after one that was due by then: else
+    an answer that a release waits for would decide the order, which others can see.
     """
 
     step: Callable[[Connection], Any]
     receipt: Receipt
+    shelf: str | None = None
 
     def __call__(self, connection: Connection) -> Any:
         """What it answers."""

@@ -26,7 +26,7 @@ from quietshelf.service.settings import Settings
 from quietshelf.service.store import Clock, Store
 from quietshelf.service.vault import Vault
 from quietshelf.service.views import View, look, shelf_row
-from quietshelf.service.writer import Operation, Writer, in_groups, problem_or
+from quietshelf.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
 
 
 class Service:
@@ -159,7 +159,7 @@ class Service:
     async def put_shelf(self, name: str, body: ShelfBody) -> bool:
         """Create or change a shelf; whether it is new."""
         shelves.check(body)
-        return bool(await self.write(lambda c: shelves.put(c, name, body, self.store.now(c))))
+        return bool(await self.write(lambda c: shelves.put(c, name, body, self.store.now(c)), name))
 
     async def delete_shelf(self, name: str) -> None:
         """Delete a shelf; its ledger stays."""
@@ -168,16 +168,16 @@ class Service:
             shelves.delete(connection, name, self.store.now(connection))
             self._clean_soon()
 
-        await self.write(step)
+        await self.write(step, name)
         self._views.pop(name, None)
 
     async def put_items(self, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
         """Add and change items."""
-        return dict(await self.write(lambda c: shelves.put_items(c, name, bodies)))
+        return dict(await self.write(lambda c: shelves.put_items(c, name, bodies), name))
 
     async def retire(self, name: str, ids: Sequence[str]) -> dict[str, int]:
         """Retire items."""
-        return dict(await self.write(lambda c: shelves.retire(c, name, ids)))
+        return dict(await self.write(lambda c: shelves.retire(c, name, ids), name))
 
     async def erase(self, name: str, person: str, receipt: Receipt | None = None) -> int:
         """Let a person's pending visits contribute nothing."""
@@ -189,7 +189,7 @@ class Service:
             person_hash = self.vault.person(number, person)
             return answers.erase(connection, number, person_hash, received=received.time)
 
-        return int(await self._received(self.each, Step(step, received)))
+        return int(await self._received(self.each, Step(step, received, name)))
 
     async def key(self, header: str | None) -> keys.Key:
         """The valid key in an Authorization header; keys made elsewhere are looked up."""
@@ -219,13 +219,21 @@ class Service:
         if items is not None and len(items) > most:
             raise Invalid(f"a list must name at most {most} items (the setting candidates_limit), got {len(items)}")
 
-    async def write(self, step: Callable[[Connection], Any]) -> Any:
-        """What a step answers, once it is durable; a `Problem` is raised."""
-        return await self._received(self.each, Step(step, self.inbox.stamp()))
+    async def write(self, step: Callable[[Connection], Any], shelf: str | None = None) -> Any:
+        """What a step answers, once it is durable; a `Problem` is raised. ``shelf``: the one it changes."""
+        return await self._received(self.each, Step(step, self.inbox.stamp(), shelf))
 
-    def each(self, connection: Connection, steps: Sequence[Callable[[Connection], Any]]) -> list[Any]:
+    def each(self, connection: Connection, steps: Sequence[Step]) -> list[Any]:
         """Operation: steps that stand alone; one that raises a `Problem` has written nothing."""
-        return [problem_or(partial(step, connection)) for step in steps]
+        return [AGAIN if self._too_early(connection, step) else problem_or(partial(step, connection)) for step in steps]
+
+    def _too_early(self, connection: Connection, step: Step) -> bool:
+        """R5: a change waits, as an arrival does, for a release of its shelf that was due when it was received."""
+        first = None if step.shelf is None else next_due(connection, step.shelf, after=self._tried)
+        early = first is not None and first <= step.receipt.time and self._waits(first)
+        if early:
+            self._look_at = 0.0  # what is due may not be known here
+        return early
 
     # Time
 
