@@ -183,10 +183,14 @@ class _Writer:
             self._add(Save())
         elif roll < 0.96 and kind.losses:
             self._add(Lose())
-        elif roll < 0.98 and self.visits:
-            self._add(Arrive(visit=dice.randrange(len(self.visits)), retry=True))
+        elif roll < 0.98 and self._with_key():
+            self._add(Arrive(visit=dice.choice(self._with_key()), retry=True))
         else:
             self._add(Look())
+
+    def _with_key(self) -> list[int]:
+        """Visits that came with an Idempotency-Key: without one, the same visit again would be another visit."""
+        return [step.visit for step in self.steps if isinstance(step, Arrive) and step.retry]
 
     def _change(self) -> Change:
         """The shop changes an item that nobody can require."""
