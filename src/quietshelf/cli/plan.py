@@ -21,7 +21,8 @@ from quietshelf.types import require
 def plan(
     items: Annotated[int, typer.Option(help="Items in the shop, N.")] = 100,
     capacity: Annotated[int, typer.Option(help="The most items shown at once, K.")] = 10,
-    dim: Annotated[int, typer.Option(help="Length of theta, d.")] = 5,
+    dim: Annotated[int, typer.Option(help="Features of a product and an intercept, d.")] = 6,
+    conversion: Annotated[float, typer.Option(help="Share of visitors who buy from random offers.")] = 0.03,
     visitors: Annotated[int, typer.Option(help="Expected over the shelf's life.")] = 10_000,
     epsilon: Annotated[float | None, typer.Option(help="The promise to one person, at --delta.")] = None,
     rho: Annotated[float | None, typer.Option(help="The promise in zCDP instead.", show_default="1")] = None,
@@ -36,7 +37,7 @@ def plan(
 ) -> None:
     """Say what to expect of a promise: noise, first useful release, revenue, the person cap, how to split the budget.
 
-    Example: quietshelf plan --items 500 --capacity 8 --dim 6 --visitors 20000 --epsilon 2 --report plan.html
+    Example: quietshelf plan --items 500 --capacity 8 --conversion 0.05 --visitors 20000 --epsilon 2 --report plan.html
     """
     require(epsilon is None or rho is None, "give epsilon or rho, not both", epsilon=epsilon, rho=rho)
     wished = rho_of(epsilon, delta) if epsilon is not None else 1.0 if rho is None else rho
@@ -44,6 +45,7 @@ def plan(
         items=items,
         capacity=capacity,
         dim=dim,
+        conversion=conversion,
         visitors=visitors,
         rho=wished,
         delta=delta,
@@ -84,7 +86,7 @@ def _table(given: PlanTable) -> Table:
 def _write(found: Planned, plot: Path | None, report: Path | None) -> None:
     wish = found.wish
     came = f"{wish.visitors:,} visitors" + (f", {found.horizon:,} simulated" if found.horizon < wish.visitors else "")
-    shop = f"{wish.capacity} of {wish.items:,} items shown, d = {wish.dim}, {came}"
+    shop = f"{wish.capacity} of {wish.items:,} items shown, d = {wish.dim}, {100 * wish.conversion:.3g} % buy, {came}"
     if plot is not None:
         say(f"drawn: {plan_plot(price_curves(found), plot, title=shop)}")
     if report is not None:

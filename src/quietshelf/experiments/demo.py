@@ -1,4 +1,8 @@
-"""The demonstration: one shop served by a real `Shelf`, the same shop beside other policies, and an audit of it."""
+"""The demonstration: one shop served by a real `Shelf`, the same shop beside other policies, and an audit of it.
+
+The shop is like many: the same products for everybody, and of random offers three in a hundred end in a sale. The
+paper's world, where nearly everybody buys and sees the items anew, stays beside it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from quietshelf.assortment import best
 from quietshelf.auditing import Auditable, Claim, Finding, audit
 from quietshelf.auditing.shelves import copy_of
 from quietshelf.curation.coins import Coins
-from quietshelf.environments import Synthetic
+from quietshelf.environments import Shop, Synthetic
 from quietshelf.loop import Contestant, Setting, contestant
 from quietshelf.loop.pool import Progress, Throttled, spread
 from quietshelf.release.quiet import Quiet
@@ -24,7 +28,9 @@ from quietshelf.statistics import svec
 from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Random, Round
 
 RHO, DELTA = 1.0, 1e-6
-WORLD = Synthetic(contexts="clipped")
+WORLD = Shop(items=100, capacity=10, conversion_rate=0.03, item_dim=5)
+KIND = Synthetic(contexts="clipped")
+"""The paper's world, its features moved to the unit ball as its theory assumes."""
 SEED = 2026
 TARGET = 7
 """The visitor of the first batch whom the attacker is after."""
@@ -44,10 +50,15 @@ def contestants() -> list[Contestant]:
     return [
         contestant("quiet", rho=RHO, label=LABELS["quiet"]),
         contestant("dpmnl", rho=RHO, label=LABELS["sound"]),
-        contestant("dpmnl", rho=RHO, calibration="paper", bounded=True, label=LABELS["printed"]),
+        contestant("dpmnl", rho=RHO, calibration="paper", label=LABELS["printed"]),
         contestant("greedy", label=LABELS["greedy"]),
         contestant("uniform", label=LABELS["uniform"]),
     ]
+
+
+def kind_contestants() -> list[Contestant]:
+    """Those that are compared in the paper's world."""
+    return [contestant("quiet", rho=RHO, label=LABELS["quiet"]), contestant("greedy", label=LABELS["greedy"])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +92,17 @@ class Served:
 
 
 def new_shelf() -> Shelf:
-    """A shelf for the shop, with the geometry that the shop declares."""
-    return Shelf(items=WORLD.items, dim=WORLD.dim, capacity=WORLD.capacity, rho=RHO, curvature=WORLD.second_moment)
+    """A shelf for the shop: its products, and how many buy."""
+    catalogue = products()[:, 1:]  # without the intercept, which the shelf adds
+    return Shelf(
+        catalogue=catalogue, feature_map="item", capacity=WORLD.capacity, rho=RHO, conversion=WORLD.conversion_rate
+    )
+
+
+def products() -> FloatArray:
+    """What is known of every product, with an intercept, (N, d)."""
+    context = WORLD.open([SeedSequence(SEED)]).context(0)
+    return np.asarray(context.features.rows(np.arange(WORLD.items)[None])[0])
 
 
 def serve(visitors: int, *, watch: Callable[[Served], None] | None = None) -> Served:
@@ -91,7 +111,7 @@ def serve(visitors: int, *, watch: Callable[[Served], None] | None = None) -> Se
     visits: list[Visit] = []
     for t in range(visitors):
         context = environment.context(t)
-        offer = shelf.offer(view(context))
+        offer = shelf.offer()
         shown = np.array([offer.items])
         choice = int(environment.choose(context, shown)[0])
         shelf.choose(offer.id, None if choice == NOTHING else choice)
@@ -103,16 +123,11 @@ def serve(visitors: int, *, watch: Callable[[Served], None] | None = None) -> Se
     return Served(shelf, tuple(visits))
 
 
-def view(context: Context) -> FloatArray:
-    """What the only visitor of a context sees of every item, (N, d)."""
-    return np.asarray(context.features.rows(np.arange(WORLD.items)[None])[0])
-
-
 def subjects() -> list[Auditable]:
     """What is audited: the shop's own shelf and visitors, a target as bad as any, and the same without privacy."""
     promise = Claim(rho=RHO, gaussian=True, delta=DELTA)
     of_run = f"visitor {TARGET + 1} of this run bought the first item shown, or nothing"
-    worst = "the worst visitor there can be bought the one item shown, or nothing"
+    worst = "a visitor who is shown the most telling product alone bought it, or nothing"
     return [
         Auditable(name="quiet, this shop", pair=of_run, claim=promise, run=partial(shelf_runs, False)),
         Auditable(name="quiet, this shop", pair=worst, claim=promise, run=partial(shelf_runs, True)),
@@ -141,37 +156,33 @@ def shelf_runs(worst: bool, secret: bool, runs: int, rng: np.random.Generator) -
     """All that leaves a shelf with its first batch, from which every later screen follows; noise anew in each run."""
     ties = Coins(SEED.to_bytes(32, "big"))  # they fall alike in both worlds: only the target differs
     shelf, seen = copied(new_shelf(), coins=ties), []
-    for place, (context, choose) in enumerate(_visitors()):
-        features, capacity = view(context), None
-        if worst and place == TARGET:
-            features, capacity = worst_visitor(), 1
+    for place, (_, choose) in enumerate(_visitors()):
         if any(batch.full for batch in shelf.batches):
             break
-        offer = shelf.offer(features, capacity=capacity)
+        offer = shelf.offer(candidates=[most_telling()] if worst and place == TARGET else None)
         bought = offer.items[0] if secret else NOTHING
         choice = bought if place == TARGET else choose(np.array([offer.items]))
         shelf.choose(offer.id, None if choice == NOTHING else choice)
     for _ in range(runs):
         twin = copy_of(shelf, rng)
-        twin.offer(np.zeros((WORLD.items, WORLD.dim)))  # the next arrival makes the release
+        twin.offer()  # the next arrival makes the release
         assert twin.learner is not None  # noqa: S101 - it has just released
         record = twin.learner.records[0]
         seen.append(np.concatenate([record.score, svec((record.vectors * record.values) @ record.vectors.T)]))
     return np.stack(seen)
 
 
-def worst_visitor() -> FloatArray:
-    """Features (N, d) of one whose purchase moves the sums most: length 2 in the first batch's coordinates."""
+def most_telling() -> int:
+    """The product whose purchase moves the sums most: the farthest out in the first batch's coordinates."""
     shelf = new_shelf()
-    shelf.offer(np.zeros((WORLD.items, WORLD.dim)))
-    along = np.linalg.solve(shelf.batches[0].frozen.coordinates, 2.0 * np.eye(WORLD.dim)[0])
-    return np.tile(along, (WORLD.items, 1))
+    shelf.offer()
+    return int(np.linalg.norm(products() @ shelf.batches[0].frozen.coordinates.T, axis=-1).argmax())
 
 
 def exact_runs(secret: bool, runs: int, rng: Random) -> FloatArray:
     """The same visitors and the same target, learnt from without privacy: no noise, the same estimate in every run."""
     entrant = contestant("greedy")
-    size = Quiet(rho=RHO).batch_size(WORLD.dim, None)
+    size = Quiet(rho=RHO, conversion=WORLD.conversion).batch_size(WORLD.dim, None)
     tastes = partial(np.zeros, (1, WORLD.dim))
     curator = entrant.curator(Setting(world=WORLD, worlds=1, horizon=size, tastes=tastes), rng)
     fixed = np.random.default_rng(SEED)

@@ -123,7 +123,8 @@ def _promise(found: Planned) -> PlanTable:
         ["promise to one person", f"ρ = {shown(wish.rho)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
         *([["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)}, {wish.shelves} of them"]] * (wish.shelves > 1)),
         ["first release", f"after {first.batch_size(wish.dim, None):,} visitors, the next after {second:,} more"],
-        ["simulated", f"{found.replicates} shops of {found.horizon:,} visitors"],
+        ["simulated", f"{found.replicates} shops of {found.horizon:,} visitors, the same products for all"],
+        ["buy from random offers", f"{100 * wish.conversion:.3g} % of visitors"],
     ]
     return PlanTable("The promise", ("what", "how much"), rows, "Every figure of privacy is rounded upwards.")
 
@@ -183,7 +184,11 @@ def _noise(found: Planned) -> PlanTable:
     }
     rows = [[what, f"{scale:.3g}", f"{most:.3g}", when] for what, (scale, most, when) in released.items()]
     head = ("released", "s.d. of the noise", "moved by one visitor", "when")
-    note = f"dpmnl shows random offers to its first {paper['explore']:g} visitors."
+    note = (
+        f"dpmnl shows random offers to its first {paper['explore']:g} visitors. The noise of quiet's "
+        f"information is for a bound of {batch_pair.BOUND:g}; a shelf takes its bound from its products, and a smaller "
+        f"bound has less noise."
+    )
     return PlanTable("Noise", head, rows, note)
 
 

@@ -1,7 +1,8 @@
 """What a shop can expect before it opens: noise, first useful release, revenue, and how to divide the budget.
 
-Expectations are simulated: clipped synthetic visitors of the shop's size, who share none of its data. All variants face
-the same visitors, so that they differ by what they are and not by luck.
+Expectations are simulated: a shop of this size and conversion, with the same products for everybody and normal
+features, which shares none of the real one's data. All variants face the same visitors, so that they differ by what
+they are and not by luck.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from quietshelf.accounting import Ledger, epsilon_of
-from quietshelf.environments import Synthetic
+from quietshelf.environments import Shop
 from quietshelf.experiments.revenue import Estimate, best_revenue, kept_share, lost_share
 from quietshelf.loop import Contestant, Result, Setting, contestant, simulate
 from quietshelf.loop.pool import Progress
@@ -37,7 +38,8 @@ class Wish:
     Attributes:
         items: N.
         capacity: K.
-        dim: d.
+        dim: d: an intercept and the features of a product.
+        conversion: Share of visitors who choose something if offers are random.
         visitors: Expected, over the shelf's life.
         rho: The promise to one person over all shelves, in zCDP.
         delta: At which epsilon is stated.
@@ -48,7 +50,8 @@ class Wish:
 
     items: int = 100
     capacity: int = 10
-    dim: int = 5
+    dim: int = 6
+    conversion: float = 0.03
     visitors: int = 10_000
     rho: float = 1.0
     delta: float = 1e-6
@@ -57,6 +60,7 @@ class Wish:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        whole("dim", self.dim, low=2)
         whole("visitors", self.visitors, low=100)
         positive("rho", self.rho)
         require(0 < self.delta < 1, "delta must be in (0, 1)", delta=self.delta)
@@ -64,9 +68,10 @@ class Wish:
         whole("shelves", self.shelves)
 
     @property
-    def world(self) -> Synthetic:
+    def world(self) -> Shop:
         """A shop of this size."""
-        return Synthetic(items=self.items, capacity=self.capacity, dim=self.dim, contexts="clipped")
+        features = self.dim - 1
+        return Shop(items=self.items, capacity=self.capacity, conversion_rate=self.conversion, item_dim=features)
 
     @property
     def rho_of_shelf(self) -> float:
@@ -81,7 +86,8 @@ class Wish:
     def quiet(self, *, level: float = 1.0, visits: int = 1) -> Quiet:
         """The settings of one variant."""
         unit = "person" if visits > 1 else "visit"
-        return Quiet(rho=level * self.rho_of_shelf, visits=visits, unit=unit)  # type: ignore[arg-type]
+        rho = level * self.rho_of_shelf
+        return Quiet(rho=rho, visits=visits, unit=unit, conversion=self.conversion)  # type: ignore[arg-type]
 
     def counted(self, visits: int) -> float:
         """The share of all visits that a cap lets count, if everybody comes equally often."""
@@ -111,7 +117,7 @@ class Variant:
         """As it takes part in the simulation."""
         if self.quiet is None:
             return contestant(self.policy, rho=rho_of_paper if self.policy == "dpmnl" else None, label=self.label)
-        options = {name: getattr(self.quiet, name) for name in ("rho", "visits", "unit")}
+        options = {name: getattr(self.quiet, name) for name in ("rho", "visits", "unit", "conversion")}
         made = contestant("quiet", label=self.label, **options)
         return made if self.counted == 1 else replace(made, curator=Capped(made.curator, self.counted))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.assortment import best
-from quietshelf.environments import Synthetic
+from quietshelf.environments import Shop, Synthetic
 from quietshelf.loop.simulation import WORLD
 from quietshelf.report.series import band
 from quietshelf.types import FloatArray
@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
         return cls(float(mean), float(half))
 
 
-def best_revenue(world: Synthetic, *, replicates: int, seed: int) -> FloatArray:
+def best_revenue(world: Synthetic | Shop, *, replicates: int, seed: int) -> FloatArray:
     """What a visitor is worth at best, on average, in each replicate of a simulation with this seed, (replicates,)."""
     environment = world.open([SeedSequence(seed, spawn_key=(place, WORLD)) for place in range(replicates)])
     worth = np.zeros(replicates)
