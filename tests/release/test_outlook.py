@@ -7,7 +7,7 @@ import pytest
 from tests.release.learners import outlook_in
 
 from quietshelf.choice.likelihood import shares, utilities
-from quietshelf.release.outlook import BOUNDS, FACTORS, LEAST_SPREAD, ROOM, Moments, View, view
+from quietshelf.release.outlook import BOUNDS, FACTORS, LEAST_SPREAD, LENGTH, ROOM, Moments, View, view
 from quietshelf.statistics import Shown, contribution
 from quietshelf.types import FloatArray, Release
 
@@ -58,14 +58,14 @@ def plain(seen: Shown, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
 @pytest.mark.parametrize("dim", [1, 3, 6])
 @pytest.mark.parametrize("size", [0.0, 1.0, 3.0])
 def test_coordinates_whiten_the_information_of_made_up_visitors(dim: int, size: float) -> None:
-    """L Γ L' is a multiple of I, and in these coordinates items are 1 away from the mean, on average."""
+    """L Γ L' is a multiple of I, and in these coordinates items are LENGTH away from the mean, on average."""
     release, outlook = some_release(dim, size=size), outlook_in(dim)
     found = view(outlook, release, factor=ONE, tried=tried())
     information, away = plain(outlook.shown(release, ONE), release.theta)
     white = found.coordinates @ information @ found.coordinates.T
     assert np.linalg.cond(information) < 100  # else it is floored
     np.testing.assert_allclose(white, np.eye(dim) * np.trace(white) / dim, atol=1e-9 * np.trace(white))
-    assert np.linalg.norm(away @ found.coordinates.T, axis=1).mean() == pytest.approx(1.0)
+    assert np.linalg.norm(away @ found.coordinates.T, axis=1).mean() == pytest.approx(LENGTH)
 
 
 def test_features_of_another_scale_are_seen_in_other_coordinates_and_expected_alike() -> None:

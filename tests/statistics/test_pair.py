@@ -13,9 +13,20 @@ from scipy.optimize import minimize
 from tests.statistics import pair_checks as checks
 from tests.statistics.pair_checks import distance, faulty, in_units, public, visitor
 
-from quietshelf.choice.likelihood import gradient, information
-from quietshelf.statistics import Pair, Shown, contribution, nothing, on_grid, pair_sensitivity, summed, svec
+from quietshelf.choice.likelihood import gradient, information, shares, utilities
+from quietshelf.statistics import (
+    Pair,
+    Shown,
+    contribution,
+    expected_squares,
+    nothing,
+    on_grid,
+    pair_sensitivity,
+    summed,
+    svec,
+)
 from quietshelf.statistics.pair import MARGIN
+from quietshelf.types import NOTHING
 
 GRID = 2.0**-20
 CHECKS = {
@@ -57,21 +68,24 @@ def test_what_the_proof_says_holds(name: str) -> None:
 
 
 FAULTS = {
-    "weight of the choice that was made": (".max(axis=0) + size", "[position, np.arange(len(rows))] + size"),
+    "weight of the choice that was made": (
+        "score *= -scale",
+        "score *= -scale / np.sqrt(1e-9 + (score * score).sum(axis=0))",
+    ),
     "none forgotten in the weight": (").max(axis=0) + size", ")[:-1].max(axis=0) + size"),
-    "no correction of the rest": ("away[position, :, everyone].T - rest", "away[position, :, everyone].T"),
+    "no correction of the rest": ("everyone].T - around.rest", "everyone].T"),
     "information not centred": ("information = _outer(away)", "information = _outer(away - away[-1:])"),
     "bound ignored": ("large / (bound * bound)", "large"),
     "score not in the weight": ("shrink * shrink * reach + large", "large"),
     "information not weighted": ("    information *= weight\n", ""),
-    "score not clipped": ("around.cut[position, everyone] * away", "away"),
+    "score not clipped": ("around.cut[position, everyone] * around.away", "around.away"),
     "no weight at all": (
         "weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))",
         "weight = np.ones_like(joint)",
     ),
 }
 CAUGHT = {
-    "weight of the choice that was made": ["mean_zero", "choice_blind"],
+    "weight of the choice that was made": ["mean_zero"],
     "none forgotten in the weight": ["joint_bound"],
     "no correction of the rest": ["mean_zero"],
     "information not centred": ["derivative"],
@@ -318,3 +332,23 @@ def test_a_utility_that_is_not_finite_contributes_exactly_zero() -> None:
         pair = contribution(shown, theta, 1e-150 * np.eye(2), 1.0)
         assert not pair.score.any()
         assert not pair.information.any()
+
+
+def test_expected_squares_are_those_of_every_choice_in_turn() -> None:
+    """With empty places, and for a visitor whose features overflow, of whom nothing is expected."""
+    rng = np.random.default_rng(5)
+    rows, offered = rng.normal(size=(3, 7, 4, 2)) * 3.0, rng.random((3, 7, 4)) < 0.7
+    rows[2, 6, 0], offered[2, 6, 0] = 1e308, True
+    theta, coordinates, bound = rng.normal(size=(3, 1, 2)), np.diag([0.5, 2.0]), np.array([[0.1], [1.0], [2.0]])
+    nobody = np.full((3, 7), NOTHING)
+    with np.errstate(all="ignore"):
+        square, trace = expected_squares(Shown(rows, offered, nobody), theta, coordinates, bound)
+        share = shares(utilities(rows, theta), offered)
+        found = np.zeros((3, 7))
+        for place, chance in enumerate([share.none, *np.moveaxis(share.items, -1, 0)], start=-1):
+            pair = contribution(Shown(rows, offered, np.full((3, 7), place)), theta, coordinates, bound)
+            found += np.nan_to_num(chance) * (pair.score**2).sum(-1)
+    np.testing.assert_allclose(square, found, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(trace, np.trace(pair.information, axis1=-2, axis2=-1), rtol=1e-9, atol=1e-12)
+    assert square[2, 6] == trace[2, 6] == 0.0
+    assert (square > 0).sum() >= 18

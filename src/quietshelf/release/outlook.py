@@ -17,13 +17,16 @@ import numpy as np
 
 from quietshelf.choice.likelihood import Shares, shares, utilities
 from quietshelf.release.geometry import coordinates, unknown_curvature
-from quietshelf.statistics import Shown, contribution
+from quietshelf.statistics import Shown, contribution, expected_squares
 from quietshelf.types import FloatArray, Release
 
 FACTORS = (0.1, 0.316, 1.0, 3.16, 10.0)
 """By what features may differ in scale from what is declared."""
 ROOM = 2.5
 """The bound on a visitor's information, over the mean of it: few visitors are shortened by it."""
+LENGTH = 1.25
+"""How far items are from their mean in a batch's coordinates, on average; further out scores are clipped. More of it
+stands higher above the noise of a score and says less about how much better one item is than another."""
 BOUNDS = 1e-4, 2.0
 """No bound is smaller or larger."""
 UNBOUNDED = 1e6
@@ -95,11 +98,13 @@ def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: Float
     bound = np.clip(ROOM * size.mean(axis=-1), *BOUNDS)
     sample = [seen if np.array_equal(each, factor) else outlook.shown(release, each) for each in tried]
     expected = [contribution(each, theta, own, bound[..., None]).information.mean(axis=-3) for each in sample]
-    return View(frame, bound, np.stack(expected), _spread(seen, share, theta, own, bound[..., None]))
+    square, trace = (each.mean(axis=-1) for each in expected_squares(seen, theta, own, bound[..., None]))
+    spread = np.where(trace > 0, square / np.where(trace > 0, trace, 1.0), 1.0)  # below 1: clipped scores vary less
+    return View(frame, bound, np.stack(expected), np.clip(spread, LEAST_SPREAD, 1.0))
 
 
 def _coordinates(seen: Shown, share: Shares) -> FloatArray:
-    """L with L Γ L' proportional to I, Γ the plain information, in which items are 1 away from the mean as a rule."""
+    """L with L Γ L' proportional to I, Γ the plain information; items are LENGTH away from the mean on average."""
     mean = (share.items[..., None, :] @ seen.rows)[..., 0, :]
     away = np.where(seen.offered[..., None], seen.rows - mean[..., None, :], 0.0)
     dim = mean.shape[-1]
@@ -112,17 +117,4 @@ def _coordinates(seen: Shown, share: Shares) -> FloatArray:
     length = np.sqrt(((away @ np.swapaxes(frame, -1, -2)[..., None, :, :]) ** 2).sum(-1))
     places = np.maximum(seen.offered.sum((-1, -2)), 1)
     usual = np.where(seeing, length.sum((-1, -2)) / places, 1.0)
-    return frame / np.where(np.isfinite(usual) & (usual > 0), usual, 1.0)[..., None, None]
-
-
-def _spread(seen: Shown, share: Shares, theta: FloatArray, frame: FloatArray, bound: FloatArray) -> FloatArray:
-    """Mean square of a score over mean trace of the information: below 1, for clipped scores vary less, (...)."""
-    chances = np.nan_to_num([share.none, *np.moveaxis(share.items, -1, 0)])  # whose utilities overflow say nothing
-    square, trace = np.zeros(share.none.shape), np.zeros(share.none.shape)
-    for place, chance in enumerate(chances, start=-1):
-        pair = contribution(seen._replace(position=np.full(chance.shape, place)), theta, frame, bound)
-        square += chance * (pair.score**2).sum(-1)
-        trace = np.trace(pair.information, axis1=-2, axis2=-1)
-    total = trace.mean(-1)
-    spread = np.where(total > 0, square.mean(-1) / np.where(total > 0, total, 1.0), 1.0)
-    return np.asarray(np.clip(spread, LEAST_SPREAD, 1.0))
+    return LENGTH * frame / np.where(np.isfinite(usual) & (usual > 0), usual, 1.0)[..., None, None]

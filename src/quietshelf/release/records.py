@@ -216,26 +216,20 @@ def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> Flo
 
 def _strongest(told: Evidence, prior: Prior, strengths: FloatArray) -> Estimate:
     """The estimate under the strength of tastes that the evidence makes most likely, in each world."""
-    best = None
-    for strength in strengths:
-        before = prior.tastes / strength + prior.level
-        pull = (before @ prior.theta[..., None])[..., 0]
-        precision, shift = told.precision + before, told.shift + pull
-        theta = np.linalg.solve(precision, shift[..., None])[..., 0]
-        gain = np.linalg.slogdet(before)[1] - np.linalg.slogdet(precision)[1]
-        gain = gain + (shift * theta).sum(-1) - (pull * prior.theta).sum(-1)
-        likely = 0.5 * gain - 0.5 * (np.log(strength) / STRENGTH_DOUBT) ** 2
-        if best is None:
-            best = likely, theta, precision
-        else:
-            more = likely > best[0]
-            best = (
-                np.where(more, likely, best[0]),
-                np.where(more[..., None], theta, best[1]),
-                np.where(more[..., None, None], precision, best[2]),
-            )
-    assert best is not None  # noqa: S101 - there is always a strength to try
-    return Estimate(best[1], best[2])
+    lead = (1,) * (told.shift.ndim - 1)
+    strength = strengths.reshape(-1, *lead)
+    before = prior.tastes / strength[..., None, None] + prior.level
+    pull = (before @ prior.theta[..., None])[..., 0]
+    precision, shift = told.precision + before, told.shift + pull
+    theta = np.linalg.solve(precision, shift[..., None])[..., 0]
+    gain = np.linalg.slogdet(before)[1] - np.linalg.slogdet(precision)[1]
+    gain = gain + (shift * theta).sum(-1) - (pull * prior.theta).sum(-1)
+    best = (0.5 * gain - 0.5 * (np.log(strength) / STRENGTH_DOUBT) ** 2).argmax(axis=0)[None]
+    found = (
+        np.take_along_axis(theta, best[..., None], axis=0),
+        np.take_along_axis(precision, best[..., None, None], axis=0),
+    )
+    return Estimate(found[0][0], found[1][0])
 
 
 def drowned(item: Record) -> FloatArray:

@@ -157,21 +157,11 @@ def _weighted(utility: FloatArray, rows: FloatArray, position: IntArray, bound: 
         return Pair(pair.score[:1], pair.information[:1])
     utility = np.ascontiguousarray(utility.T)
     around = _centred(utility, rows)
-    away, rest = around.away, around.rest  # C = 1 from here on
-    size = np.einsum("dn,dn->n", rest, rest)
-    shrink = 1.0 / (1.0 + np.sqrt(size))
-    along = np.einsum("kdn,dn->kn", away, rest)
-    reach = (around.cut * (around.cut * around.square - 2.0 * along)).max(axis=0) + size  # of psi_j - r, squared
     everyone = np.arange(len(rows))
-    score = around.cut[position, everyone] * away[position, :, everyone].T - rest  # NOTHING is the last
-    away *= np.sqrt(around.chance * around.cut * shrink)[:, None]
-    information = _outer(away)
-    large = np.einsum("den,den->dn", information, information).sum(axis=0)  # row by row: errors grow with d, not d²
-    joint = shrink * shrink * reach + large / (bound * bound)
-    weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))
-    score *= -(weight * shrink)
-    information *= weight
-    unbounded = np.flatnonzero(~(np.isfinite(joint) & np.isfinite(utility).all(axis=0)))
+    score = around.cut[position, everyone] * around.away[position, :, everyone].T - around.rest  # NOTHING is the last
+    scale, information, known = _bounded(around, bound)
+    score *= -scale
+    unbounded = np.flatnonzero(~(known & np.isfinite(utility).all(axis=0)))
     score[:, unbounded] = information[:, :, unbounded] = 0.0
     flat = information.reshape(-1 if len(rows) else 0, len(rows))
     return Pair(np.ascontiguousarray(score.T), np.ascontiguousarray(flat.T))
@@ -214,6 +204,40 @@ def _centred(utility: FloatArray, rows: FloatArray) -> _Centred:
         if step < STEPS:
             away -= rest / pull.sum(axis=0)
     return _Centred(chance, away, square, cut, rest)
+
+
+def _bounded(around: _Centred, bound: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """``w s`` (n,), ``w J`` (d, d, n), and where both are finite, (n,); uses up ``around.away``."""
+    away, rest = around.away, around.rest  # C = 1 from here on
+    size = np.einsum("dn,dn->n", rest, rest)
+    shrink = 1.0 / (1.0 + np.sqrt(size))
+    along = np.einsum("kdn,dn->kn", away, rest)
+    reach = (around.cut * (around.cut * around.square - 2.0 * along)).max(axis=0) + size  # of psi_j - r, squared
+    away *= np.sqrt(around.chance * around.cut * shrink)[:, None]
+    information = _outer(away)
+    large = np.einsum("den,den->dn", information, information).sum(axis=0)  # row by row: errors grow with d, not d²
+    joint = shrink * shrink * reach + large / (bound * bound)
+    weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))
+    information *= weight
+    return weight * shrink, information, np.isfinite(joint)
+
+
+def expected_squares(
+    shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean square of each visitor's score over what they may choose, and the trace of their information, (...) each.
+
+    Of made-up visitors, who have chosen nothing. An empty place is as far from the centre as none, and never chosen.
+    """
+    lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
+    utility = np.where(shown.offered, utilities(shown.rows, theta), -np.inf).reshape(-1, places)
+    rows = np.where(shown.offered[..., None], shown.rows @ np.swapaxes(coordinates, -1, -2), 0.0)
+    around = _centred(np.ascontiguousarray(utility.T), rows.reshape(-1, places, dim))
+    square = (around.chance * around.cut**2 * around.square).sum(axis=0) - (around.rest**2).sum(axis=0)
+    scale, information, known = _bounded(around, np.broadcast_to(bound, lead).reshape(-1))
+    found = np.stack([scale**2 * square, np.einsum("ddn->n", information)])
+    score, trace = np.where(known & np.isfinite(found).all(axis=0), found, 0.0).reshape(2, *lead)
+    return score, trace
 
 
 def _outer(rows: FloatArray) -> FloatArray:
