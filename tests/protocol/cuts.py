@@ -33,18 +33,29 @@ def cut_notes(service: Service, *, committed: bool) -> None:
     service.vault.note = cut  # type: ignore[method-assign]
 
 
-def cut_writes(service: Service, waiting: Callable[[], int], *, after: bool) -> None:
-    """Stop in the first transaction that takes arrivals, before its commit, or after the one that takes the last.
-
-    ``waiting``: how many arrivals the worker has received.
-    """
-    store, write, place = service.store, service.store.write, service.place
-    taken: list[Any] = []
+def count_arrivals(service: Service) -> list[Any]:
+    """The replies to arrivals that this machine has taken, as it takes them; from its first request on."""
+    place, taken = service.place, list[Any]()
 
     def noted(connection: Connection, requests: Any) -> list[Any]:
         replies = place(connection, requests)
         taken.extend(reply for reply in replies if reply is not AGAIN)
         return replies
+
+    service.place = noted  # type: ignore[method-assign]
+    return taken
+
+
+def cut_writes(service: Service, taken: list[Any], waiting: Callable[[], int], *, after: bool) -> None:
+    """Stop in the first transaction that takes arrivals, before its commit, or after the one that takes the last.
+
+    Args:
+        service: The machine.
+        taken: What it has taken since it was last asked to write.
+        waiting: How many arrivals it had received by then.
+        after: Whether to stop after the commit.
+    """
+    store, write = service.store, service.store.write
 
     @contextlib.contextmanager
     def cut() -> Iterator[Connection]:
@@ -56,7 +67,7 @@ def cut_writes(service: Service, waiting: Callable[[], int], *, after: bool) -> 
         if len(taken) > before and len(taken) >= waiting():  # never in a write of answers alone: it may be the target's
             raise Stopped
 
-    store.write, service.place = cut, noted  # type: ignore[method-assign]
+    store.write = cut  # type: ignore[method-assign]
 
 
 def limit_turns(writer: Writer) -> None:

@@ -6,6 +6,7 @@ that catches it; `test_faults` prints the table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,7 @@ from quietshelf.curation.coins import Coins
 from quietshelf.curation.persons import Persons
 from quietshelf.policies import chance
 from quietshelf.service import answers, epochs, learning, releaser, releasing
+from quietshelf.service.service import Service
 from quietshelf.service.vault import Vault
 from quietshelf.shelf.shelf import Shelf
 from quietshelf.shelf.state import State
@@ -32,23 +34,24 @@ Patches = Callable[[], list[Any]]
 
 @dataclass(frozen=True)
 class Fault:
-    """A rule broken: how, and by which machine, in which schedules, it is caught."""
+    """A rule broken: how, and by which machine, in which schedules (from ``first`` on), it is caught."""
 
     rule: str
     says: str
     user: str
     patches: Patches
     kind: Kind
+    first: int = 0
 
 
 FAULTS: list[Fault] = []
 
 
-def fault(rule: str, says: str, *users: str, kind: Kind | None = None) -> Callable[[Patches], Patches]:
+def fault(rule: str, says: str, *users: str, kind: Kind | None = None, first: int = 0) -> Callable[[Patches], Patches]:
     """Enter a fault in the table."""
 
     def enter(patches: Patches) -> Patches:
-        FAULTS.extend(Fault(rule, says, user, patches, kind or USERS[user].kind) for user in users)
+        FAULTS.extend(Fault(rule, says, user, patches, kind or USERS[user].kind, first) for user in users)
         return patches
 
     return enter
@@ -138,7 +141,7 @@ def _shared_coins() -> list[Any]:
     return [mock.patch.object(Coins, "of", return_value=shared)]
 
 
-@fault("R3", "ties are broken on the scale of the whole group", "service-sqlite")
+@fault("R3", "ties are broken on the scale of the whole group", "service-sqlite", first=400)
 def _scale_of_the_group() -> list[Any]:
     real = chance._by_chance
 
@@ -203,6 +206,11 @@ def _when_all_answered() -> list[Any]:
         real(self, source)
 
     return [mock.patch.object(State, "_release_due", release_due)]
+
+
+@fault("R5", "answers and changes do not wait for a release that is due", "service-sqlite", first=400)
+def _no_waiting() -> list[Any]:
+    return [mock.patch.object(Service, "_waits_from", lambda *_: math.inf)]
 
 
 # R6: contributions

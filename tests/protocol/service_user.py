@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from tests.protocol.cuts import Stopped, cut_notes, cut_writes, limit_turns
+from tests.protocol.cuts import Stopped, count_arrivals, cut_notes, cut_writes, limit_turns
 from tests.protocol.looks import SHELF, plain, public, untimed
 from tests.protocol.places import COINS, Place
 from tests.protocol.requests import bodies, change, invalid, shelf_body
@@ -74,6 +74,7 @@ class ServiceUser:
         self._standby: Any = None
         place.empty()
         logs.level("debug")
+        self._taken: dict[Service, list[Any]] = {}
         self.workers = [self._started() for _ in range(world.schedule.workers)]
         self._rooms = [views.Room.of(each) for each in self.workers]
         self._waiting = [[] for _ in self.workers]
@@ -90,6 +91,7 @@ class ServiceUser:
             group_limit=self._shop.group_limit,
         )
         service.prepare()
+        self._taken[service] = count_arrivals(service)
         return service
 
     def close(self) -> None:
@@ -181,6 +183,7 @@ class ServiceUser:
     def _write(self, worker: int) -> list[Seen]:
         """Let the writer run until all is written; if the machine stops on the way, another is started."""
         writer = self.workers[worker].writer
+        self._taken[self.workers[worker]].clear()
         writer._queue.put(None)
         limit_turns(writer)
         try:
@@ -219,7 +222,8 @@ class ServiceUser:
                 self._world.tape.after_draw = self._stop_once
             case "before" | "after":
                 waiting = self._waiting[step.worker]
-                cut_writes(service, lambda: _arrivals(waiting), after=step.where == "after")
+                taken = self._taken[service]
+                cut_writes(service, taken, lambda: _arrivals(waiting), after=step.where == "after")
             case _:
                 return self._restart(step.worker)
         return []

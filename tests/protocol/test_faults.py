@@ -26,7 +26,7 @@ def caught(fault: Fault, make: Make) -> int | None:
                 planted.enter_context(patch)
             return make(world)
 
-        for seed in range(SCHEDULES):
+        for seed in range(fault.first, fault.first + SCHEDULES):
             found = differs(schedule(seed, fault.kind), anew)
             planted.close()
             if found and not differs(schedule(seed, fault.kind), make):

@@ -1,4 +1,4 @@
-"""Time on receipt: every offer and answer is stamped when its last byte is in, before any queue (R4, R5).
+"""Time on receipt: every write is stamped when its last byte is in, before any queue (R4, R5).
 
 A stamp stays open until its request is written. The oldest open one is how far time has come for this process: no batch
 that is due later is released yet, so that whatever was received before a release is written before it (docs/proofs.md,

@@ -121,6 +121,11 @@ class OfferTransaction:
         return [self._reply(each.row) if isinstance(each, Arrival) else each for each in found]
 
     def _one(self, request: OfferRequest) -> Any:
+        """R5: a release that was due when the request was received comes first."""
+        oldest = self.batches[0] if self.batches else None
+        if oldest is not None and due(oldest, request.receipt.time) and self.waits(oldest.due_at):
+            self.blocked = True
+            return RELEASE_FIRST
         try:
             again = self._stored(request)
             return self._arrive(request, visitor(self.view, request.body)) if again is None else again
@@ -128,12 +133,8 @@ class OfferTransaction:
             return problem
 
     def _arrive(self, request: OfferRequest, context: Context) -> Any:
-        """R2 and R5: the next slot, at the time of receipt; a release that is due by then comes first."""
-        received = request.receipt.time
-        now, oldest = shelf_time(received, self.now), self.batches[0] if self.batches else None
-        if oldest is not None and due(oldest, received) and self.waits(oldest.due_at):
-            self.blocked = True
-            return RELEASE_FIRST
+        """R2: the next slot, at the time of receipt."""
+        now = shelf_time(request.receipt.time, self.now)
         learner = self._learner()
         if not self.batches or self.batches[-1].full:
             window = self.view.body.window

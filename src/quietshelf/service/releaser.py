@@ -45,14 +45,14 @@ class Outcome(NamedTuple):
     released: bool
 
 
-def next_due(connection: Connection, shelf: str | None = None, *, after: float | None = None) -> float | None:
-    """When the next batch (of this shelf, if given, due ``after`` then) may be released; None if none is full."""
+def next_due(
+    connection: Connection, shelf: int | sa.ScalarSelect[int] | None = None, *, after: float | None = None
+) -> float | None:
+    """When the next batch (of one shelf, later than ``after``, if given) may be released; None if none is full."""
     query = sa.select(sa.func.min(_due_at))
     if shelf is not None:
-        query = query.where(schema.shelves.c.shelf == schema.batches.c.shelf, schema.shelves.c.name == shelf)
-    if after is not None:
-        query = query.where(_due_at > after)
-    return connection.execute(query).scalar()
+        query = query.where(schema.batches.c.shelf == shelf)
+    return connection.execute(query if after is None else query.where(_due_at > after)).scalar()
 
 
 def release_one(

@@ -25,7 +25,7 @@ from quietshelf.service.releasing import Releasing
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Clock, Store
 from quietshelf.service.vault import Vault
-from quietshelf.service.views import View, look, shelf_row
+from quietshelf.service.views import View, look, numbered, shelf_row
 from quietshelf.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
 
 
@@ -121,7 +121,13 @@ class Service:
 
     def take_choices(self, connection: Connection, choices: Sequence[Choice]) -> list[Any]:
         """Operation: enter each answer."""
-        return answers.take(connection, self.store, choices)
+        return in_groups(choices, lambda choice: choice.shelf, partial(self._enter, connection))
+
+    def _enter(self, connection: Connection, shelf: int, choices: Sequence[Choice]) -> list[Any]:
+        until = self._waits_from(connection, shelf)
+        written = [choice for choice in choices if choice.receipt.time < until]
+        replies = iter(answers.take(connection, self.store, written))
+        return [next(replies) if choice.receipt.time < until else self._again() for choice in choices]
 
     def _take(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> list[Any]:
         try:
@@ -142,8 +148,18 @@ class Service:
         return replies
 
     def _waits(self, due: float) -> bool:
-        """R5: an arrival waits for a release that was due by then, unless another machine makes it, or it failed."""
+        """R5: what is received waits for a release that was due, unless another machine makes it, or it failed."""
         return not self.releasing.elsewhere and due > self._tried
+
+    def _waits_from(self, connection: Connection, shelf: int | sa.ScalarSelect[int]) -> float:
+        """From when on what is received for a shelf waits for its next release; infinity if no batch is full."""
+        due = next_due(connection, shelf, after=self._tried)
+        return math.inf if due is None or not self._waits(due) else due
+
+    def _again(self) -> object:
+        """The reply to a request that waits for a release; the chores look for it, for it may not be known here."""
+        self._look_at = 0.0
+        return AGAIN
 
     def _settled(self, committed: bool, payloads: Sequence[Any]) -> None:
         """Keep what a transaction saw, if it was committed; what is answered was received and dealt with."""
@@ -225,15 +241,12 @@ class Service:
 
     def each(self, connection: Connection, steps: Sequence[Step]) -> list[Any]:
         """Operation: steps that stand alone; one that raises a `Problem` has written nothing."""
-        return [AGAIN if self._too_early(connection, step) else problem_or(partial(step, connection)) for step in steps]
+        return [self._step(connection, step) for step in steps]
 
-    def _too_early(self, connection: Connection, step: Step) -> bool:
-        """R5: a change waits, as an arrival does, for a release of its shelf that was due when it was received."""
-        first = None if step.shelf is None else next_due(connection, step.shelf, after=self._tried)
-        early = first is not None and first <= step.receipt.time and self._waits(first)
-        if early:
-            self._look_at = 0.0  # what is due may not be known here
-        return early
+    def _step(self, connection: Connection, step: Step) -> Any:
+        if step.shelf is not None and step.receipt.time >= self._waits_from(connection, numbered(step.shelf)):
+            return self._again()
+        return problem_or(partial(step, connection))
 
     # Time
 

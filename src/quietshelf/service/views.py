@@ -114,6 +114,12 @@ def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
     return row
 
 
+def numbered(name: str) -> sa.ScalarSelect[int]:
+    """The number of a living shelf, to be used in a query."""
+    table = schema.shelves
+    return sa.select(table.c.shelf).where(table.c.name == name, table.c.deleted.is_(None)).scalar_subquery()
+
+
 def look(connection: Connection, row: Row, before: View | None = None) -> View:
     """A shelf as it is now; what an earlier view saw of settings and items is kept if neither has changed."""
     if before is not None and before.shelf == row["shelf"] and before.versions[:2] == versions(row)[:2]:
