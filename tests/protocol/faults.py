@@ -210,7 +210,7 @@ def _when_all_answered() -> list[Any]:
 
 @fault("R5", "answers and changes do not wait for a release that is due", "service-sqlite", first=400)
 def _no_waiting() -> list[Any]:
-    return [mock.patch.object(Service, "_waits_from", lambda *_: math.inf)]
+    return [mock.patch.object(Service, "_waits_from", return_value=math.inf)]
 
 
 # R6: contributions
