@@ -27,8 +27,8 @@ VISITORS = 32
 """Made-up visitors of a batch."""
 ITEMS = 256
 """Items of a shop that they choose from, at most; drawn from all where there are more."""
-LARGEST = 1e100
-"""Of second moments: of larger ones nothing is taken to be known, for they overflow in what is made of them."""
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Of second moments: beyond them nothing is taken to be known, for what is made of them would leave the numbers."""
 Sample = Callable[[FloatArray], Context]
 
 
@@ -81,7 +81,8 @@ class MadeUp:
         flat = rows.reshape(*self.lead, -1, rows.shape[-1])
         with np.errstate(all="ignore"):
             mean, second = flat.mean(-2), np.swapaxes(flat, -1, -2) @ flat / flat.shape[-2]
-            known = (np.abs(second) < LARGEST).all((-1, -2))
+            largest = np.abs(second).max((-1, -2))
+            known = (largest > SMALLEST) & (largest < LARGEST)
         unknown = unknown_curvature(flat.shape[-1])
         return np.where(known[..., None], mean, 0.0), np.where(known[..., None, None], second, unknown)
 
@@ -166,5 +167,9 @@ def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource)
         shape = public.curvature.shape
         require(shape == (dim, dim), f"curvature must have shape ({dim}, {dim})", shape=shape)
         require(bool(np.allclose(public.curvature, public.curvature.T)), "curvature must be symmetric")
+        values = np.linalg.eigvalsh(public.curvature)
+        rule = f"curvature must be positive semidefinite, its largest eigenvalue from {SMALLEST:g} to {LARGEST:g}"
+        good = SMALLEST <= values[-1] <= LARGEST and values[0] >= -1e-9 * values[-1]
+        require(bool(good), rule, smallest=values[0], largest=values[-1])
     outlook = outlook_of(settings, public, stock)
     return Learner.start(settings.learning(), outlook, capacity=settings.capacity, source=source, prior=public.prior)

@@ -21,6 +21,8 @@ DOUBT, IGNORANCE = 1.0, 2.0
 """Standard deviations of the level where conversion is declared, and where it is not."""
 FLOOR = 0.1
 """Variances of features are floored at this share of their mean."""
+ALIKE = 1e-9
+"""If that mean is a smaller share of their mean square, all items are alike, but for rounding."""
 CONSTANT = 0.98
 """A direction counts as that of the level if it explains so much of the constant."""
 
@@ -49,8 +51,9 @@ def prior_of(mean: FloatArray, second: FloatArray, *, conversion: float | None, 
     """
     dim = mean.shape[-1]
     values, vectors = np.linalg.eigh(second - mean[..., :, None] * mean[..., None, :])
-    usual = values.mean(-1, keepdims=True)
-    values = np.maximum(values, FLOOR * np.where(usual > 0, usual, 1.0))
+    usual, size = values.mean(-1, keepdims=True), np.trace(second, axis1=-2, axis2=-1)[..., None] / dim
+    usual = np.where(usual > ALIKE * size, usual, np.where(size > 0, size, 1.0))
+    values = np.maximum(values, FLOOR * usual)
     tastes = (vectors * (dim * values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     tiny = 1e-9 * np.trace(second, axis1=-2, axis2=-1)[..., None, None] + np.finfo(float).tiny
     level = np.linalg.solve(second + tiny * np.eye(dim), mean[..., None])[..., 0]

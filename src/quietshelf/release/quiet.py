@@ -25,6 +25,7 @@ from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Total
 from quietshelf.types import FloatArray, IntArray, Release, finite, positive, require, whole
 
+LEAST_RHO = 1e-12
 TRIALS = 4
 """Releases after which the factor by which scales are wrong is settled."""
 
@@ -38,7 +39,7 @@ class Quiet:
         visits: How many visits of one person count, at most one a batch; each release spends rho / visits.
         unit: Whether visitors are told apart as persons, or only as visits.
         conversion: Declared share of visitors who choose something; None if nobody knows.
-        first: The first batch has ``first d / conversion`` visitors, times ``2 / rho`` of a release if that is above 1.
+        first: The first batch has ``first sqrt(d) / conversion (1 + 1 / rho)`` visitors, rho of one release.
         growth: Each batch is so many times the one before.
         max_batch: No batch is larger; for tastes that drift.
         forgetting: Each older record counts so many times less at every release; 1 forgets nothing.
@@ -50,7 +51,7 @@ class Quiet:
     unit: Literal["visit", "person"] = "visit"
 
     conversion: float | None = None
-    first: float = 0.3
+    first: float = 1.3
     growth: float = 1.35
     max_batch: int | None = None
     forgetting: float = 1.0
@@ -59,6 +60,8 @@ class Quiet:
     def __post_init__(self) -> None:
         positive("rho", self.rho)
         whole("visits", self.visits)
+        least = f"rho of one release, rho / visits, must be at least {LEAST_RHO:g}: more noise cannot be drawn exactly"
+        require(self.rho_per_release >= LEAST_RHO, least, rho=self.rho, visits=self.visits)
         require(self.unit == "person" or self.visits == 1, "visits above 1 need person ids", visits=self.visits)
         known = self.conversion is None or 0 < self.conversion < 1
         require(known, "conversion must be a share of visitors, between 0 and 1", conversion=self.conversion)
@@ -81,7 +84,7 @@ class Quiet:
     def batch_size(self, dim: int, previous: int | None) -> int:
         """Visitors in the batch that follows one of size ``previous``."""
         share = min(self.conversion or UNDECLARED, 0.9)
-        first = self.first * dim / share * max(1.0, 2.0 / self.rho_per_release)
+        first = self.first * math.sqrt(dim) / share * (1.0 + 1.0 / self.rho_per_release)
         exact = first if previous is None else self.growth * previous
         size = max(1, math.ceil(exact))
         return size if self.max_batch is None else min(size, self.max_batch)
@@ -289,6 +292,9 @@ def _checked(prior: tuple[FloatArray, FloatArray], dim: int, lead: tuple[int, ..
     require(precision.shape[-2:] == (dim, dim), "prior precision must be (d, d)", shape=precision.shape)
     symmetric = bool(np.allclose(precision, np.swapaxes(precision, -1, -2)))
     require(symmetric, "prior precision must be symmetric")
-    smallest = float(np.linalg.eigvalsh(precision).min())
+    values = np.linalg.eigvalsh(precision)
+    smallest, largest = float(values.min()), float(max(values.max(), np.abs(theta).max()))
     require(smallest > 0, "prior precision must be positive definite", smallest_eigenvalue=smallest)
+    usual = smallest > 1e-100 and largest < 1e100
+    require(usual, "prior must be of usual size, 1e-100 to 1e100", smallest_eigenvalue=smallest, largest=largest)
     return Estimate(np.broadcast_to(theta, (*lead, dim)), np.broadcast_to(precision, (*lead, dim, dim)))

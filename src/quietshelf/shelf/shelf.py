@@ -98,7 +98,7 @@ class Shelf:
     ) -> None:
         dense = catalogue is None
         require(dense == (items is not None) == (dim is not None), "give either items and dim, or a catalogue")
-        known = None if catalogue is None else np.asfortranarray(finite("catalogue", catalogue, shape=(None, None)))
+        known = None if catalogue is None else np.array(finite("catalogue", catalogue, shape=(None, None)), order="F")
         count = whole("items", len(known) if known is not None else items or 0)
         whole("capacity", capacity, high=count, high_name="items")
         settings = Settings(

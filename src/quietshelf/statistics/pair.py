@@ -230,13 +230,15 @@ def expected_squares(
     Of made-up visitors, who have chosen nothing. An empty place is as far from the centre as none, and never chosen.
     """
     lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
-    utility = np.where(shown.offered, utilities(shown.rows, theta), -np.inf).reshape(-1, places)
+    found = utilities(shown.rows, theta)
+    known = np.where(shown.offered, np.isfinite(found), True).all(axis=-1).reshape(-1)
+    utility = np.where(shown.offered, found, -np.inf).reshape(-1, places)
     rows = np.where(shown.offered[..., None], shown.rows @ np.swapaxes(coordinates, -1, -2), 0.0)
     around = _centred(np.ascontiguousarray(utility.T), rows.reshape(-1, places, dim))
     square = (around.chance * around.cut**2 * around.square).sum(axis=0) - (around.rest**2).sum(axis=0)
-    scale, information, known = _bounded(around, np.broadcast_to(bound, lead).reshape(-1))
-    found = np.stack([scale**2 * square, np.einsum("ddn->n", information)])
-    score, trace = np.where(known & np.isfinite(found).all(axis=0), found, 0.0).reshape(2, *lead)
+    scale, information, bounded = _bounded(around, np.broadcast_to(bound, lead).reshape(-1))
+    sums = np.stack([scale**2 * square, np.einsum("ddn->n", information)])
+    score, trace = np.where(known & bounded & np.isfinite(sums).all(axis=0), sums, 0.0).reshape(2, *lead)
     return score, trace
 
 

@@ -61,7 +61,7 @@ def as_float(name: str, value: ArrayLike) -> FloatArray:
     """A float64 array, or a ``ValueError`` that names the argument."""
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be an array of numbers, got {name}={value!r}") from error
 
 
