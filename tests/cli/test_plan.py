@@ -37,7 +37,7 @@ def test_plan_json_divides_the_budget_as_the_ledger_adds_it_up() -> None:
     assert found["rho_of_shelf"] == 1.0
     assert found["epsilon"] == pytest.approx(epsilon_of(2.0, 1e-6))
     assert found["noise"]["quiet"]["score"] == pytest.approx(2**0.5)
-    assert found["first_release"] == 40  # 0.3 d / 0.03 visitors, twice that for rho = 1
+    assert found["first_release"] == 123  # 1.3 sqrt(d) / 0.03 visitors, twice that for rho = 1
     assert found["expected"]["cap 5"]["visits"] == 5
     assert {"quiet", "dpmnl", "no privacy", "random offers"} <= set(found["expected"])
     assert all(one["regret"]["half"] >= 0 for one in found["expected"].values())

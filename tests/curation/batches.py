@@ -28,7 +28,7 @@ class Counting(DiscreteGaussian):
 
 def learner(source: NoiseSource | None = None, **options: float) -> Learner:
     """One that has released nothing; its first batch has 6 visitors."""
-    return started(Quiet(**{"rho": 1.0, **options}), DIM, simulated() if source is None else source)  # type: ignore[arg-type]
+    return started(Quiet(**{"rho": 1.0, "conversion": 0.62, **options}), DIM, simulated() if source is None else source)  # type: ignore[arg-type]
 
 
 def open_batch(

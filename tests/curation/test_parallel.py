@@ -103,7 +103,7 @@ def test_policies_see_the_same_when_a_visitor_is_replaced_and_the_release_is_not
     rounds = visitors(5, 20, (), 2, 2)  # of batches of 6, 9 and 13
     replaced = list(rounds)
     replaced[3] = visitors(99, 1, (), 2, 2, size=3.0)[0]
-    frozen = opened(started(Quiet(rho=1.0), 2, simulated()), simulated())
+    frozen = opened(started(Quiet(rho=1.0, conversion=0.62), 2, simulated()), simulated())
 
     def pair(item: Round) -> tuple[np.ndarray, np.ndarray]:
         shown = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
@@ -118,7 +118,7 @@ def test_policies_see_the_same_when_a_visitor_is_replaced_and_the_release_is_not
     }
     seen = {}
     for name, (history, source) in histories.items():
-        curator = curator_of(Quiet(rho=1.0), 2, source)
+        curator = curator_of(Quiet(rho=1.0, conversion=0.62), 2, source)
         seen[name] = [visible(curator.observe(item)) for item in history]
         assert curator.release.count == 2
     for before, after in zip(*seen.values(), strict=True):
@@ -130,8 +130,8 @@ def test_parallel_worlds_equal_each_world_alone() -> None:
     """Five worlds side by side give what the third gives by itself, to the bit, noise included."""
     seeds = np.random.SeedSequence(3).spawn(5)
     together, alone = Simulated(Streams(seeds)), Simulated(Streams(seeds[2:3]))
-    many = curator_of(Quiet(rho=1.0), 2, together, (5,))
-    one = curator_of(Quiet(rho=1.0), 2, alone, (1,))
+    many = curator_of(Quiet(rho=1.0, conversion=0.62), 2, together, (5,))
+    one = curator_of(Quiet(rho=1.0, conversion=0.62), 2, alone, (1,))
     for item in visitors(6, 60, (5,), 3, 2):
         x = item.context.features.rows(np.broadcast_to(np.arange(5), (5, 5)))
         many.observe(item)

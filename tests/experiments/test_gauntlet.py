@@ -98,9 +98,9 @@ def test_release_times_are_those_of_a_run() -> None:
         if release.count[0] == 3:
             came = t + 1
             break
-    assert came == release_time(settings, world) == 20 + 27 + 37  # d / 0.3 visitors, twice that for rho = 1
-    assert release_time({**settings, "conversion": 0.6}, world) == 10 + 14 + 19
-    assert release_time(settings, replace(world, declared="nothing")) == 30 + 41 + 56  # 2 in 10 are thought to buy
+    assert came == release_time(settings, world) == 12 + 17 + 23  # sqrt(d) / 0.3 visitors, twice that for rho = 1
+    assert release_time({**settings, "conversion": 0.6}, world) == 6 + 9 + 13
+    assert release_time(settings, replace(world, declared="nothing")) == 18 + 25 + 34  # 2 in 10 are thought to buy
     assert release_time({"policy": "greedy"}, world) == 0
 
 

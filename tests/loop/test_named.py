@@ -143,7 +143,7 @@ def test_conversion_is_the_one_given_or_else_the_worlds(
     """A contestant's own goes first; it sizes the first batch."""
     learner = served(replace(SEARCH, declared=declared), rho=2.0, conversion=given).learner
     assert learner.config.conversion == expected
-    assert learner.next_size(None) == math.ceil(0.3 * 4 / (expected or 0.2))
+    assert learner.next_size(None) == math.ceil(1.3 * math.sqrt(4) / (expected or 0.2) * 1.5)
 
 
 @pytest.mark.parametrize("world", ["search", "crossed"])
@@ -152,7 +152,7 @@ def test_a_declaration_wrong_by_ten_is_noticed(world: str, declared: str, factor
     """In all of four worlds the releases say by what scales are wrong, and say nothing where they are right."""
     crossed = replace(SEARCH, per_visitor=False, visitor_dim=2)
     shop = replace(SEARCH if world == "search" else crossed, declared=declared)
-    learner = served(shop, 150, rho=5.0).learner
+    learner = served(shop, 250, rho=5.0).learner
     assert len(learner.records) > TRIALS
     np.testing.assert_array_equal(learner.factor, factor)
 

@@ -18,6 +18,7 @@ def shelf_body(shop: Shop) -> ShelfBody:
         {
             "rho": shop.rho,
             "conversion": shop.conversion,
+            "max_batch": shop.max_batch,
             "capacity": shop.capacity,
             "window": float(shop.window),
             "feature_map": shop.feature_map,

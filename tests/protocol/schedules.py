@@ -32,7 +32,7 @@ EXTREME = (0.0, 1.0, 1.0 + 1e-13, -1e-13, 1e-310, 5e-324, 1e150, 1e154, 1e200, -
 SAFE = 3
 """The first items are never changed, so that what a visitor requires can be shown in both worlds."""
 PERSONS = ("ann", "bob", "cy", "dee")
-CONVERSION = {50.0: 0.3, 200.0: 0.6, 1000.0: 0.9}
+CONVERSION = {50.0: 0.5, 200.0: 0.7, 1000.0: 0.9}
 """Shares of visitors who choose something, as declared, by rho: batches of a few visitors."""
 CUTS = ("before", "after")
 INVALID = ("too long", "unknown item", "too many", "required and excluded", "forged id", "no person")

@@ -173,6 +173,7 @@ def options(world: World) -> dict[str, Any]:
         "capacity": shop.capacity,
         "rho": shop.rho,
         "conversion": shop.conversion,
+        "max_batch": shop.max_batch,
         "policy": shop.policy,
         "visits": shop.visits,
         "on_no_answer": shop.on_no_answer,

@@ -25,6 +25,7 @@ class Shop:
     capacity: int = 2
     rho: float = 100.0
     conversion: float | None = 0.9
+    max_batch: int | None = None
     policy: str = "quiet"
     visits: int = 1
     on_no_answer: str = "no-choice"

@@ -28,9 +28,15 @@ from tests.protocol.users import maker
 from tests.protocol.worlds import compare
 
 SHOP = Shop(
-    items=((0.0, 1.0), (1.0, 0.0), (0.5, 0.5), (2.0, -1.0)), visitor_dim=1, rho=500.0, window=4, poll=False, capacity=2
+    items=((0.0, 1.0), (1.0, 0.0), (0.5, 0.5), (2.0, -1.0)),
+    visitor_dim=1,
+    rho=500.0,
+    max_batch=2,
+    window=4,
+    poll=False,
+    capacity=2,
 )
-"""Two visitors in the first batch, three in the second."""
+"""Two visitors in every batch."""
 N, M = 0, 1
 """The target, whose name is ann, and somebody else, whose name is bob."""
 

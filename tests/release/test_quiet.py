@@ -40,26 +40,26 @@ class Still(Simulated):
 
 
 def test_batches_follow_the_schedule() -> None:
-    """ceil(0.3 d / conversion), more where a release has less than 2; then ceil(1.35 times the one before)."""
+    """ceil(1.3 sqrt(d) / conversion (1 + 1/rho)); then ceil(1.35 times the one before)."""
     config = Quiet(rho=2.0, conversion=0.25)
     sizes = [config.batch_size(5, None)]
     for _ in range(3):
         sizes.append(config.batch_size(5, sizes[-1]))
-    assert sizes == [6, 9, 13, 18]
+    assert sizes == [18, 25, 34, 46]
     assert Quiet(rho=2.0, max_batch=7).batch_size(5, 6) == 7
     assert Quiet(rho=2.0, conversion=0.1, max_batch=7).batch_size(5, None) == 7
     assert Quiet(rho=2.0, growth=1.0).batch_size(5, 6) == 6
 
 
 def test_first_batches_are_long_enough_to_see_choices_above_the_noise() -> None:
-    """Twice as many where half as many choose, or where a release has half of 2 to spend; never none."""
+    """Twice as many where half as many choose, or where a release has less to spend; never none."""
     of = {share: Quiet(rho=2.0, conversion=share).batch_size(10, None) for share in (0.5, 0.25, 0.125)}
-    assert of == {0.5: 6, 0.25: 12, 0.125: 24}
+    assert of == {0.5: 13, 0.25: 25, 0.125: 50}
     assert Quiet(rho=2.0).batch_size(10, None) == Quiet(rho=2.0, conversion=UNDECLARED).batch_size(10, None)
-    assert Quiet(rho=0.5, conversion=0.5).batch_size(10, None) == 24
-    assert Quiet(rho=2.0, visits=4, unit="person", conversion=0.5).batch_size(10, None) == 24
-    assert Quiet(rho=1e6, conversion=0.5).batch_size(10, None) == 6
-    assert Quiet(rho=1e6, conversion=0.999).batch_size(1, None) == 1
+    assert Quiet(rho=0.5, conversion=0.5).batch_size(10, None) == 25
+    assert Quiet(rho=2.0, visits=4, unit="person", conversion=0.5).batch_size(10, None) == 25
+    assert Quiet(rho=1e6, conversion=0.5).batch_size(10, None) == 9
+    assert Quiet(rho=1e6, conversion=0.999).batch_size(1, None) == 2
 
 
 def test_whole_run_costs_rho_whatever_its_length() -> None:
@@ -249,7 +249,7 @@ def test_health_speaks_of_releases_alone() -> None:
     """Before a release, with drowned information, and with clear information."""
     source = Noiseless()
     learner = started(Quiet(rho=0.1), 3, source)
-    assert learner.health == "no release yet: the first comes after 90 visitors"
+    assert learner.health == "no release yet: the first comes after 124 visitors"
     batch = learner.open(0, 10, source, outlook_for(learner))
     early = released(learner, batch, sums_of(batch, 1.0, 10, 0), source)
     level = r"information is below the noise in 3 of 3 directions: a batch would need about [\d,]+ visitors"

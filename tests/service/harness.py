@@ -27,10 +27,10 @@ from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 
 WINDOW = 10.0
-SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "visitor_dim": 2, "window": WINDOW, "conversion": 0.085}
+SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "visitor_dim": 2, "window": WINDOW, "conversion": 0.21}
 ITEMS = [{"id": f"item {n}", "features": [float(n % 3), float(n % 5) / 2]} for n in range(8)]
 FIRST = 18
-"""Visitors in the first batch of that shelf: 0.3 d / conversion with d = 5; the second has 25."""
+"""Visitors in the first batch of that shelf: 1.3 sqrt(d) / conversion (1 + 1/rho) with d = 5; the second has 25."""
 
 
 class FakeClock:

@@ -218,7 +218,7 @@ def test_conversion_is_declared_once_and_sizes_the_first_batch(tmp_path: Path) -
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
         for wrong in (0.0, 1.0, -0.1, 3):
             assert client.put("/v1/shelves/teas", json={**SHELF, "conversion": wrong}).status_code == 422
-        sizes = {None: 8, 0.5: 3, 0.03: 50}
+        sizes = {None: 19, 0.5: 8, 0.03: 122}
         for number, (conversion, size) in enumerate(sizes.items()):
             stocked(client, f"shelf-{number}", conversion=conversion)
             offered(client, f"shelf-{number}")

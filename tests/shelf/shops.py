@@ -14,7 +14,7 @@ from quietshelf.shelf.state import Slots
 from quietshelf.shelf.testing import copied, state_of
 
 N, D, K = 8, 2, 3
-CONVERSION = 0.06
+CONVERSION = 0.24
 """Declared by these shops: their first batch then has 10 visitors."""
 
 
