@@ -63,7 +63,7 @@ def test_each_state_is_told(shop: Shop) -> None:
         "opening-soon": "new", "no-items": "empty", LONG: "new", "closed-last-year": "deleted",
     }  # fmt: skip
     words = {name: shop.client.get(f"/shelves/{name}", headers=HTML).text for name in states}
-    assert "1 of 18 visitors have come" in words["one-visitor"]
+    assert "1 of 32 visitors have come" in words["one-visitor"]
     assert "declared not private" in words["random-teas"]
     assert "Its items are forgotten" in words["closed-last-year"]
     assert "Nobody has come yet" in words["opening-soon"]

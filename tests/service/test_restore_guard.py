@@ -30,7 +30,7 @@ def shop(database: str, folder: Path) -> tuple[Rows, bytes]:
     """Persons come, are released, come again, and a second shelf is made: the rows and the epoch file of half-time."""
     clock, half_time = FakeClock(), (folder / "secrets" / "epoch.json").read_bytes
     with inline(database, folder, clock=clock) as client:
-        stocked(client, visits=2)
+        stocked(client, visits=2, conversion=0.25)  # batches of 18 and 25, as with one visit
         people(client, FIRST + 3)
         assert released(client, clock) == 1
         people(client, 7, prefix="early")
