@@ -16,7 +16,7 @@ from quietshelf.accounting import epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.auditing import Finding
 from quietshelf.auditing.words import near, sentence, verdict
-from quietshelf.experiments.demo import DELTA, KIND, LABELS, RHO, SEED, WORLD, Served
+from quietshelf.experiments.demo import DELTA, LABELS, RHO, SEED, WORLD, Served
 from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
 from quietshelf.loop import Result
 from quietshelf.report.charts import Curve
@@ -184,17 +184,12 @@ def _cards(found: Demonstration) -> Iterator[tuple[str, str, str]]:
     yield (
         f"{100 * kept.mean:.2f} %",
         "of the revenue without privacy",
-        f"± {100 * kept.half:.2f} points, quiet at ρ = 1",
+        f"± {100 * kept.half:.2f} points, quiet at ρ = {RHO:g}; {100 * found.kind_kept.mean:.2f} % in the paper's world, "
+        f"where nearly everybody buys",
     )
     yield _pm(quiet.regret), "sales lost by quiet", f"{_pm(open_.regret)} without privacy"
     remark = f"{_pm(printed.regret)} as printed; random offers {_pm(chance.regret)}"
     yield _pm(sound.regret), "sales lost by the paper's policy", remark
-    kind = found.kind_kept
-    yield (
-        f"{100 * kind.mean:.2f} %",
-        "of the revenue without privacy in the paper's world",
-        f"± {100 * kind.half:.2f} points; there {100 * KIND.conversion:.0f} visitors in 100 buy or more",
-    )
 
 
 def _curves(result: Result) -> Iterator[Curve]:
@@ -204,8 +199,8 @@ def _curves(result: Result) -> Iterator[Curve]:
 
 
 def _row(line: Line) -> list[str]:
-    private = math.isfinite(line.rho)
-    figures = [shown(value) if private else "none" for value in (line.rho, line.claimed, line.epsilon)]
+    spent = (line.rho, line.claimed, line.epsilon)
+    figures = [shown(value) if math.isfinite(value) else "none" for value in spent]
     return [line.label, _pm(line.regret), _percent(line.lost.mean), *figures]
 
 

@@ -1,0 +1,68 @@
+"""What an ideal learner would lose with the noise of `quiet`: ``python -m scripts.ideal``.
+
+A yardstick for the gauntlet. The learner knows everything but theta, along d directions of equal information: a visitor
+brings ``conversion / d`` along each, a batch adds noise of variance ``2 / rho`` to each of its scores, and a visitor
+loses in proportion to the variance of the estimate that serves them. Batches are chosen with hindsight, the best of a
+grid of first sizes, growths and least shares. Printed: the loss over that without noise, where every visitor's choice
+counts for the next.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from itertools import product
+
+RHOS = (0.1, 0.5, 1.0, 5.0)
+SHOPS = ((5, 0.9), (8, 0.1), (8, 0.03), (30, 0.1))
+"""(d, conversion)."""
+KNOWN = 1.0
+"""Precision of what is known of theta at the start: utilities vary by about 1."""
+FIRST, ROOT, LEAST = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0), (0.3, 0.5, 0.7, 1.0, 1.4), (0.05, 0.1, 0.2, 0.35)
+"""Visitors of a batch: ``FIRST n``, then ``ROOT sqrt(N n)`` or ``LEAST N``; N came before, n = 2 d/(rho conversion)."""
+
+
+def sizes(unit: float, first: float, root: float, least: float) -> Iterator[int]:
+    """Visitors of each batch."""
+    came, size = 0, first * unit
+    while True:
+        batch = max(1, math.ceil(size))
+        yield batch
+        came += batch
+        size = max(root * math.sqrt(came * unit), least * came)
+
+
+def multiple(dim: int, conversion: float, rho: float, visitors: int, schedule: tuple[float, float, float]) -> float:
+    """Loss of the ideal learner over that without noise."""
+    each, noise = conversion / dim, 2.0 / rho
+    known, lost, left = KNOWN, 0.0, visitors
+    for size in sizes(noise / each, *schedule):
+        batch = min(size, left)
+        lost, left = lost + batch / known, left - batch
+        if not left:
+            break
+        heard = each * batch
+        known += heard * heard / (heard + noise)
+    return lost / (math.log1p(each * visitors / KNOWN) / each)
+
+
+def main() -> None:
+    """Print a line per shop."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--visitors", type=int, default=10_000)
+    parser.add_argument("--quieter", type=float, default=1.0, help="Divide the variance of the noise by this.")
+    given = parser.parse_args()
+    for dim, conversion in SHOPS:
+        found = [
+            min(
+                multiple(dim, conversion, given.quieter * rho, given.visitors, one)
+                for one in product(FIRST, ROOT, LEAST)
+            )
+            for rho in RHOS
+        ]
+        print(f"d = {dim:2}, {conversion:.0%} buy:", *(f"{each:.2f}" for each in found))
+
+
+if __name__ == "__main__":
+    main()
