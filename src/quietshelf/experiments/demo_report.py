@@ -184,8 +184,8 @@ def _cards(found: Demonstration) -> Iterator[tuple[str, str, str]]:
     yield (
         f"{100 * kept.mean:.2f} %",
         "of the revenue without privacy",
-        f"± {100 * kept.half:.2f} points, quiet at ρ = {RHO:g}; {100 * found.kind_kept.mean:.2f} % in the paper's world, "
-        f"where nearly everybody buys",
+        f"± {100 * kept.half:.2f} points, quiet at ρ = {RHO:g}; {100 * found.kind_kept.mean:.2f} % in the paper's "
+        f"world, where nearly everybody buys",
     )
     yield _pm(quiet.regret), "sales lost by quiet", f"{_pm(open_.regret)} without privacy"
     remark = f"{_pm(printed.regret)} as printed; random offers {_pm(chance.regret)}"
