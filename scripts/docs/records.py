@@ -40,7 +40,7 @@ def price(record: Record) -> str:
     """What privacy costs, in one sentence."""
     regret = record("regret-clipped")["regret"]
     ours, floor, chance = regret["quiet 1"][0], _floor(regret)[0], regret["uniform"][0]
-    return f"`quiet` loses {ours:.1f} where no privacy loses {floor:.1f} and random offers lose {chance:.0f}"
+    return f"`quiet` forgoes {ours:.1f} sales, a learner without privacy {floor:.1f}, random offers {chance:.0f}"
 
 
 def quiet(record: Record) -> str:
