@@ -40,10 +40,6 @@ class ItemLaw(Protocol):
     def second(self) -> FloatArray:
         """Mean of its outer product, (width, width)."""
 
-    @property
-    def mean_outer(self) -> FloatArray:
-        """``E[m m']`` of the mean m over the items of one shop, (width, width)."""
-
     def columns(self, streams: Streams, count: int) -> FloatArray:
         """The items of each world, (R, width, N)."""
 
@@ -80,11 +76,6 @@ class NormalItems:
         second = np.eye(self.width)
         second[1:, 1:] += self.correlation * (1.0 - np.eye(self.dim))
         return second
-
-    @property
-    def mean_outer(self) -> FloatArray:
-        """Items are independent."""
-        return _mean_outer(self.mean, self.second, self.items)
 
     def columns(self, streams: Streams, count: int) -> FloatArray:
         """A number that all features share, by the root of the correlation, and one of each feature."""
@@ -141,11 +132,6 @@ class CategoryItems:
         second[-1, -1] = math.exp(2 * PRICE_SPREAD**2)
         return second
 
-    @property
-    def mean_outer(self) -> FloatArray:
-        """Items are independent."""
-        return _mean_outer(self.mean, self.second, self.items)
-
     def columns(self, streams: Streams, count: int) -> FloatArray:
         """A level of each category, and exp of a normal number."""
         worlds = len(streams)
@@ -189,11 +175,6 @@ class NumberedItems:
         """Each item is itself."""
         return np.eye(self.items) / self.items
 
-    @property
-    def mean_outer(self) -> FloatArray:
-        """All items are in the shop: their mean does not vary."""
-        return np.outer(self.mean, self.mean)
-
     def columns(self, streams: Streams, count: int) -> FloatArray:
         """The identity, in every world."""
         return np.broadcast_to(np.eye(self.items), (len(streams), self.items, count))
@@ -201,9 +182,3 @@ class NumberedItems:
     def tastes(self, normal: FloatArray) -> FloatArray:
         """All alike."""
         return normal
-
-
-def _mean_outer(mean: FloatArray, second: FloatArray, items: int) -> FloatArray:
-    """``E[m m']`` of the mean over independent items: it varies by 1/N of what one item does."""
-    square = np.outer(mean, mean)
-    return np.asarray(square + (second - square) / items)

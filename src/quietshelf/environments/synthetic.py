@@ -86,11 +86,6 @@ class Synthetic:
         """``E[x x']``, (d, d): what the declared law says of one item, before anybody came."""
         return self.scale**2 * (1.0 if self.contexts == "normal" else _clipped_square(self.dim)) * np.eye(self.dim)
 
-    @property
-    def mean_outer(self) -> FloatArray:
-        """``E[m m']``, (d, d), m the mean of x over the items: they are independent with mean zero."""
-        return self.second_moment / self.items
-
 
 class SyntheticEnvironment(OpenRound):
     """R replicates of a synthetic world, side by side; assortments may have an axis of contestants before theirs."""
