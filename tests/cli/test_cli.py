@@ -59,7 +59,10 @@ def test_simulate_json_is_strict_and_repeatable() -> None:
         (["--curve", "regret.xyz"], "a figure must end in .png, .svg, .pdf, got path='regret.xyz'"),
         (["--capacity", "11"], "capacity must be between 1 and items=10, got capacity=11"),
         (["--contexts", "odd"], "contexts must be one of normal, clipped, got contexts='odd'"),
-        (["--policy", "quiet", "--conversion", "3"], "conversion must be a share of visitors, between 0 and 1"),
+        (
+            ["--policy", "quiet", "--conversion", "3"],
+            "conversion_rate must be between 0 and 1, got conversion_rate=3.0",
+        ),
         (["--policy", "greedy", "--geometry", "odd"], "geometry must be one of declared, unknown, got geometry='odd'"),
         (["--policy", "greedy", "--calibration", "odd"], "calibration must be one of sound, "),
         (["--workers", "-3"], "workers must be a whole number from 0 on, got workers=-3"),

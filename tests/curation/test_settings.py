@@ -55,7 +55,7 @@ def test_lengths_that_contradict_each_other_are_refused() -> None:
         ({"policy": "greedy"}, "policy must be one of quiet, uniform"),
         ({"on_no_answer": "gold"}, "on_no_answer must be one of no-choice, zero"),
         ({"max_batch": 0}, "max_batch must be a whole number from 1 on, got max_batch=0"),
-        ({"conversion": 1.5}, "conversion must be a share of visitors, between 0 and 1, got conversion=1.5"),
+        ({"conversion": 1.5}, "conversion must be a share of visitors, above 0 and below 1, got conversion=1.5"),
         ({"forgetting": 0.0}, "forgetting must be in (0, 1], got forgetting=0.0"),
     ],
 )

@@ -296,7 +296,7 @@ def test_health_asks_for_other_scales_only_where_some_look_wrong(factor: float, 
         ({"rho": 1.0, "visits": 0}, "visits must be a whole number from 1 on, got visits=0"),
         ({"rho": 1.0, "visits": 2}, "visits above 1 need person ids, got visits=2"),
         *(
-            ({"rho": 1.0, "conversion": wrong}, f"a share of visitors, between 0 and 1, got conversion={wrong}")
+            ({"rho": 1.0, "conversion": wrong}, f"a share of visitors, above 0 and below 1, got conversion={wrong}")
             for wrong in (0.0, 1.0, -0.1, 20.0, float("nan"))
         ),
         ({"rho": 1.0, "first": 0.0}, "first must be positive and finite, got first=0.0"),

@@ -37,7 +37,6 @@ def parse_contestants(
     budgets: list[str] | None,
     geometry: str = "declared",
     calibration: str = "sound",
-    conversion: float | None = None,
 ) -> tuple[dict[str, str], list[Contestant]]:
     """Every policy named, private ones once for each rho; first the policy's name behind each label."""
     one_of("geometry", geometry, GEOMETRIES)
@@ -46,7 +45,7 @@ def parse_contestants(
     made = []
     for name in listed(policies or list(USUAL)):
         if name in PRIVATE:
-            of_quiet: dict[str, Any] = {"geometry": geometry, "conversion": conversion}
+            of_quiet: dict[str, Any] = {"geometry": geometry}
             options = of_quiet if name == "quiet" else {"calibration": calibration}
             made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
         else:

@@ -22,7 +22,10 @@ def plan(
     items: Annotated[int, typer.Option(help="Items in the shop, N.")] = 100,
     capacity: Annotated[int, typer.Option(help="The most items shown at once, K.")] = 10,
     dim: Annotated[int, typer.Option(help="Features of a product and an intercept, d.")] = 6,
-    conversion: Annotated[float, typer.Option(help="Share of visitors who buy from random offers.")] = 0.03,
+    conversion: Annotated[
+        float,
+        typer.Option(help="Share of visitors who buy from random offers; what your shop sells today is near enough."),
+    ] = 0.03,
     visitors: Annotated[int, typer.Option(help="Expected over the shelf's life.")] = 10_000,
     epsilon: Annotated[float | None, typer.Option(help="The promise to one person, at --delta.")] = None,
     rho: Annotated[float | None, typer.Option(help="The promise in zCDP instead.", show_default="1")] = None,
@@ -35,7 +38,7 @@ def plan(
     report: Annotated[Path | None, typer.Option(help="Write the plan as one HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what to expect of a promise: noise, first useful release, revenue, the person cap, how to split the budget.
+    """Say what to expect of a promise: first useful release, revenue, more or less privacy, the person cap, noise.
 
     Example: quietshelf plan --items 500 --capacity 8 --conversion 0.05 --visitors 20000 --epsilon 2 --report plan.html
     """

@@ -24,13 +24,14 @@ from quietshelf.cli.console import (
     writable,
 )
 from quietshelf.cli.contestants import Budgets, Policies, check_calibrations, parse_contestants
-from quietshelf.environments import Synthetic
-from quietshelf.loop import Result, summary
+from quietshelf.environments import Shop, Synthetic
+from quietshelf.loop import Result, World, summary
 from quietshelf.loop import simulate as run
 from quietshelf.loop.result import standard_error
 from quietshelf.report import regret_curves
 from quietshelf.report.numbers import number
 from quietshelf.report.style import can_draw
+from quietshelf.types import require, whole
 
 FLOOR = ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl")
 """Without privacy; the best of those that take part is the floor that others are measured against."""
@@ -57,7 +58,10 @@ def simulate(
     geometry: Annotated[str, typer.Option(help="declared, or unknown to let quiet guess I/d.")] = "declared",
     conversion: Annotated[
         float | None,
-        typer.Option(help="Share of visitors who choose something, as quiet is told: 0.03 if three in a hundred do."),
+        typer.Option(
+            help="A shop where this share of visitors buys from random offers, 0.03 for three in a hundred, not the "
+            "paper's world; quiet is told it."
+        ),
     ] = None,
     calibration: Annotated[
         str, typer.Option(help="sound, or paper for the printed constants of dpmnl and dpmnl-eps-delta.")
@@ -72,19 +76,21 @@ def simulate(
     """Let policies serve the same simulated visitors and compare what each of them loses.
 
     Example: quietshelf simulate --policy quiet,greedy,uniform --rho 0.1,1 --horizon 5000 --curve regret.png
+
+    Example: quietshelf simulate --policy quiet,greedy,uniform --conversion 0.03 --fixed
     """
-    world = Synthetic(
-        items=items,
-        capacity=capacity,
-        dim=dim,
-        contexts=contexts,
-        scale=scale,
-        fixed=fixed,
-        revenue=revenue,
-        theta=theta if theta == "uniform" else tuple(numbers("theta", listed([theta]))),
-        drift=drift,
-    )
-    names, contestants = parse_contestants(policy, rho, geometry, calibration, conversion)
+    size: dict[str, Any] = {"items": items, "capacity": capacity, "revenue": revenue}
+    world: World
+    if conversion is None:
+        tastes = theta if theta == "uniform" else tuple(numbers("theta", listed([theta])))
+        world = Synthetic(**size, dim=dim, contexts=contexts, scale=scale, fixed=fixed, theta=tastes, drift=drift)
+    else:
+        kind = {"contexts": contexts == "clipped", "scale": scale == 1, "theta": theta == "uniform", "drift": not drift}
+        given = [f"--{name}" for name, default in kind.items() if not default]
+        require(not given, "conversion makes another world than the paper's, which these belong to", options=given)
+        whole("dim", dim, low=2)
+        world = Shop(**size, conversion_rate=conversion, item_dim=dim - 1, per_visitor=not fixed)
+    names, contestants = parse_contestants(policy, rho, geometry, calibration)
     check_calibrations(world, contestants, horizon=horizon)
     if curve is not None:
         can_draw(curve)
@@ -106,7 +112,8 @@ def simulate(
     else:
         out.print(table(rows, horizon=horizon))
     if curve is not None:
-        title = f"{items} items, {capacity} shown, {contexts} contexts"
+        kind_of = f"{contexts} contexts" if conversion is None else f"{conversion:.0%} buy"
+        title = f"{items} items, {capacity} shown, {kind_of}"
         say(f"drawn: {regret_curves(result, curve, title=title)}")
 
 

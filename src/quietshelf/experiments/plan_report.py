@@ -49,6 +49,12 @@ def advice(found: Planned) -> list[str]:
         f"its offers are useful {after}.",
         _best(found, "The cap to declare", [(f"visits={cap}", _cap(found, cap)) for cap in CAPS]),
     ]
+    first = wish.quiet().batch_size(wish.dim, None)
+    if first > wish.visitors / 4:
+        lines.append(
+            f"The first release takes {first:,} of {wish.visitors:,} visitors, which leaves little time to use it: "
+            f"with so few visitors choose a larger rho or fewer features."
+        )
     if wish.shelves > 1:
         lines.append(
             f"The same persons meet {wish.shelves} shelves, whose promises add up: each gets rho = "

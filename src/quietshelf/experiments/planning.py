@@ -146,7 +146,7 @@ class Expected:
         regret: Its mean.
         lost: The same as a share of the best revenue.
         kept: Revenue as a share of that without privacy.
-        useful: Visitors after which offers lose less than half of what random ones lose; None if never.
+        useful: Visitors from whom on offers lose less than half of what random ones lose; None if never.
         later: Regret after all expected visitors, if each of those not simulated loses as much as the last tenth did.
     """
 
@@ -204,7 +204,8 @@ def _expected(variant: Variant, result: Result, worth: FloatArray, visitors: int
     mean = np.array([0.0, *regret.mean(axis=0)])
     slope = np.diff(mean) / np.diff(times)
     chance = float(result.regret["uniform"][:, -1].mean()) / result.horizon
-    good = np.flatnonzero(slope < chance / 2)
+    bad = np.flatnonzero(slope >= chance / 2)
+    after = int(times[bad[-1] + 1]) if bad.size else 0  # from then on, not just once: the first may be luck
     tail = max(1, len(slope) // 10)
     return Expected(
         variant=variant,
@@ -212,7 +213,7 @@ def _expected(variant: Variant, result: Result, worth: FloatArray, visitors: int
         regret=Estimate.of(regret[:, -1]),
         lost=lost_share(regret[:, -1], worth, result.horizon),
         kept=kept_share(regret[:, -1], open_, worth, result.horizon),
-        useful=int(times[good[0]]) if good.size and variant.policy != "uniform" else None,
+        useful=after if after < result.horizon and variant.policy != "uniform" else None,
         later=float(mean[-1] + slope[-tail:].mean() * max(0, visitors - result.horizon)),
     )
 

@@ -63,8 +63,9 @@ class Quiet:
         least = f"rho of one release, rho / visits, must be at least {LEAST_RHO:g}: more noise cannot be drawn exactly"
         require(self.rho_per_release >= LEAST_RHO, least, rho=self.rho, visits=self.visits)
         require(self.unit == "person" or self.visits == 1, "visits above 1 need person ids", visits=self.visits)
-        known = self.conversion is None or 0 < self.conversion < 1
-        require(known, "conversion must be a share of visitors, between 0 and 1", conversion=self.conversion)
+        share = self.conversion
+        known = share is None or (isinstance(share, (int, float)) and 0 < share < 1)
+        require(known, "conversion must be a share of visitors, above 0 and below 1", conversion=self.conversion)
         positive("first", self.first)
         require(1 <= self.growth < math.inf, "growth must be at least 1 and finite", growth=self.growth)
         require(0 < self.forgetting <= 1, "forgetting must be in (0, 1]", forgetting=self.forgetting)
@@ -86,7 +87,7 @@ class Quiet:
         share = min(self.conversion or UNDECLARED, 0.9)
         first = self.first * math.sqrt(dim) / share * (1.0 + 1.0 / self.rho_per_release)
         exact = first if previous is None else self.growth * previous
-        size = max(1, math.ceil(exact))
+        size = max(1, math.ceil(round(exact, 6)))  # 1.35 times 680 is 918 and a little
         return size if self.max_batch is None else min(size, self.max_batch)
 
 

@@ -51,8 +51,9 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
     fixed = [key for key in altered if key not in FREE]
     if fixed and _promised(connection, row):
         raise Frozen(
-            f"{', '.join(fixed)} must stay as at the first offer: the promise to visitors so far was made with it. "
-            "Delete the shelf and make another; promises then add up.",
+            f"{', '.join(fixed)} must stay as at the first offer: what visitors were promised and what was learned "
+            "rest on it (a setting that is left out counts as its default). Another shelf may have another value; "
+            "budgets add up for those who meet both.",
             fields=fixed,
         )
     known = {item["group"] for item in item_rows(connection, row["shelf"])} - {None}

@@ -20,7 +20,7 @@ from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.outlook import start
 from quietshelf.curation.requests import check_person, visitor_context
-from quietshelf.curation.settings import OnNoAnswer, Public, Settings, declared_dim
+from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_size, declared_dim
 from quietshelf.curation.stock import Stock
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner
@@ -69,7 +69,8 @@ class Shelf:
         max_batch: The most visitors in a batch, where tastes drift.
         forgetting: How much each release makes older ones count less; 1 forgets nothing.
         conversion: Share of visitors who choose something, as you know it from your shop: 0.03 if three in a hundred
-            do. It sizes the first batch. A wrong one costs time, never privacy.
+            do; 0.2 is assumed if it is not given. It sizes the first batch. What offers that nobody has tuned would
+            sell is meant; today's figure is near enough. A wrong one costs time, never privacy.
     """
 
     def __init__(
@@ -223,7 +224,10 @@ class Shelf:
         with self._lock:
             learner = self._state.learner
             if learner is None:
-                raise ShelfError("there is nothing to estimate before the first offer")
+                settings = self._state.settings
+                first = settings.learning().batch_size(check_size(settings, self._state.stock), None)
+                rule = "there is nothing to estimate before the first offer"
+                raise ShelfError(f"{rule}; the first release will come after {first:,} visitors")
             return Tastes.of(learner)
 
     @property
