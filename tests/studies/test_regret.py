@@ -20,7 +20,7 @@ RHOS = (0.1, 0.5, 1.0, 5.0)
 EXACT = ("ucb-mnl", "ts-mnl", "ofu-mnl")
 FLOOR = {"clipped": 4.0, "normal": 1.2}
 UNIFORM = {"clipped": 420.0, "normal": 445.0}
-QUIET = {"clipped": (12.0, 7.0, 6.0, 5.0), "normal": (3.2, 1.6, 1.2, 0.8)}
+QUIET = {"clipped": (7.5, 5.6, 4.5, 3.9), "normal": (1.6, 0.9, 0.72, 0.52)}
 
 pytestmark = pytest.mark.study
 
