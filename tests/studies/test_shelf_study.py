@@ -35,8 +35,8 @@ class Shelves:
     def __init__(self, setting: Setting, noise: Random, *, rho: float) -> None:
         del noise  # a shelf draws from the operating system
         world: Any = setting.world
-        known = {"curvature": world.second_moment, "conversion": world.conversion}
-        size = {"items": setting.items, "dim": setting.dim, "capacity": setting.capacity}
+        known: dict[str, Any] = {"curvature": world.second_moment, "conversion": world.conversion}
+        size: dict[str, Any] = {"items": setting.items, "dim": setting.dim, "capacity": setting.capacity}
         self.shelves = [Shelf(**size, rho=rho, **known) for _ in range(setting.worlds)]
         self.everything = np.broadcast_to(np.arange(setting.items), (setting.worlds, setting.items))
         self.open: list[str] = []
