@@ -17,7 +17,7 @@ from quietshelf.experiments import demo
 from quietshelf.statistics import Shown, contribution, svec
 from quietshelf.types import NOTHING
 
-SHORT = ["--horizon", "200", "--replicates", "2", "--visitors", "150", "--runs", "40", "--workers", "1", "--no-open"]
+SHORT = ["--horizon", "400", "--replicates", "2", "--visitors", "230", "--runs", "40", "--workers", "1", "--no-open"]
 
 
 class Links(HTMLParser):
@@ -93,10 +93,10 @@ def _moved_by_the_target() -> float:
 def test_audit_of_the_demo_would_notice_a_broken_promise() -> None:
     """The attack on the most telling product refutes a claim of rho = 0.005 and not that of rho = 1.
 
-    1,200 runs in each world. A sound claim is refuted with a chance below 0.001, here far below, since this pair costs
+    4,000 runs in each world. A sound claim is refuted with a chance below 0.001, here far below, since this pair costs
     about 0.25: means are 0.7 standard deviations apart where 0.005 allows 0.1.
     """
     subject = demo.subjects()[1]
-    found = audit(subject, runs=1200, rng=np.random.default_rng(1))
+    found = audit(subject, runs=4000, rng=np.random.default_rng(1))
     assert not found.refuted
     assert replace(found, claim=Claim(rho=0.005, gaussian=True, delta=demo.DELTA)).refuted

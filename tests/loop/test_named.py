@@ -143,7 +143,7 @@ def test_conversion_is_the_one_given_or_else_the_worlds(
     """A contestant's own goes first; it sizes the first batch."""
     learner = served(replace(SEARCH, declared=declared), rho=2.0, conversion=given).learner
     assert learner.config.conversion == expected
-    assert learner.next_size(None) == math.ceil(1.3 * math.sqrt(4) / (expected or 0.2) * 1.5)
+    assert learner.next_size(None) == math.ceil(round(1.3 * math.sqrt(4) / (expected or 0.2) * 1.5, 6))
 
 
 @pytest.mark.parametrize("world", ["search", "crossed"])

@@ -12,9 +12,9 @@ from tests.protocol.service_user import ServiceUser
 from tests.protocol.steps import Answer, Arrive, Crash, Schedule, Shop, Step, Tick, Visit, Write
 from tests.protocol.worlds import Make, Seen, run
 
-FIRST, SECOND = 2, 3
+FIRST, SECOND = 2, 2
 """Visitors in the first batches of this shop."""
-SHOP = Shop(items=((0.0, 1.0), (1.0, 0.0), (0.5, 0.5)), feature_map="full", visitor_dim=1, rho=500.0, window=4)
+SHOP = Shop(items=((0.0, 1.0), (1.0, 0.0), (0.5, 0.5)), visitor_dim=1, rho=500.0, max_batch=FIRST, window=4)
 STORES = ("sqlite", "postgresql")
 
 

@@ -16,14 +16,15 @@ from numpy.random import SeedSequence
 
 from quietshelf.assortment import best
 from quietshelf.auditing import Auditable, Claim, Finding, audit
-from quietshelf.auditing.shelves import copy_of
 from quietshelf.curation.coins import Coins
 from quietshelf.environments import Shop, Synthetic
 from quietshelf.loop import Contestant, Setting, contestant
 from quietshelf.loop.pool import Progress, Throttled, spread
+from quietshelf.release import batch_pair
+from quietshelf.release.noise import DiscreteGaussian
 from quietshelf.release.quiet import Quiet
 from quietshelf.shelf import Shelf
-from quietshelf.shelf.testing import copied
+from quietshelf.shelf.testing import copied, state_of
 from quietshelf.statistics import svec
 from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Random, Round
 
@@ -152,8 +153,8 @@ def _finding(runs: int, part: range, tick: Callable[[int], None]) -> Finding:
     return finding
 
 
-def shelf_runs(worst: bool, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
-    """All that leaves a shelf with its first batch, from which every later screen follows; noise anew in each run."""
+def shelf_runs(worst: bool, secret: bool, runs: int, rng: Random) -> FloatArray:  # noqa: ARG001 - noise is secret
+    """All that leaves a shelf with its first batch, from which every later screen follows; drawn anew in each run."""
     ties = Coins(SEED.to_bytes(32, "big"))  # they fall alike in both worlds: only the target differs
     shelf, seen = copied(new_shelf(), coins=ties), []
     for place, (_, choose) in enumerate(_visitors()):
@@ -163,12 +164,11 @@ def shelf_runs(worst: bool, secret: bool, runs: int, rng: np.random.Generator) -
         bought = offer.items[0] if secret else NOTHING
         choice = bought if place == TARGET else choose(np.array([offer.items]))
         shelf.choose(offer.id, None if choice == NOTHING else choice)
+    first, source = next(iter(state_of(shelf).slots)), DiscreteGaussian()
+    total, scales = first.finished("no-choice"), first.batch.frozen.scales
     for _ in range(runs):
-        twin = copy_of(shelf, rng)
-        twin.offer()  # the next arrival makes the release
-        assert twin.learner is not None  # noqa: S101 - it has just released
-        record = twin.learner.records[0]
-        seen.append(np.concatenate([record.score, svec((record.vectors * record.values) @ record.vectors.T)]))
+        noisy = batch_pair.release(total, scales=scales, source=source)
+        seen.append(np.concatenate([noisy.score, svec(noisy.information)]))
     return np.stack(seen)
 
 

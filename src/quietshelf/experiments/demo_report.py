@@ -222,10 +222,10 @@ def _attack(finding: Finding) -> list[str]:
 def _audited(findings: list[Finding]) -> str:
     return (
         f"The attacker knows everybody in the first batch but one visitor, sees all that was released, and must tell "
-        f"what that visitor did: {findings[0].runs:,} runs in each of two worlds of the shelf as shipped, at the "
-        f"settings of this run, noise from the operating system. Half of the runs taught the attacker, half judged. "
-        f"Recognised: true cases, at so many false alarms; allowed: the most that the promise permits at that rate. "
-        f"Few runs may exceed it by chance; a promise is refuted by what chance does not explain."
+        f"what that visitor did: the release of the shelf as shipped is drawn {findings[0].runs:,} times in each of "
+        f"two worlds, at the settings of this run, with noise from the operating system. Half of the runs taught the "
+        f"attacker, half judged. Recognised: true cases, at so many false alarms; allowed: the most that the promise "
+        f"permits at that rate. Few runs may exceed it by chance; a promise is refuted by what chance does not explain."
     )
 
 
