@@ -34,6 +34,8 @@ from quietshelf.types import NOTHING, FloatArray
 Announce = Callable[[Connection, int, int], None]
 """Make durable, outside the database, that this batch of this shelf is about to be released."""
 _due_at = schema.batches.c.full_at + schema.batches.c.window
+_NEXT = sa.select(sa.func.min(_due_at))
+_NEXT_OF = _NEXT.where(schema.batches.c.shelf == sa.bindparam("of_shelf"), _due_at > sa.bindparam("after"))
 
 
 class Outcome(NamedTuple):
@@ -45,14 +47,14 @@ class Outcome(NamedTuple):
     released: bool
 
 
-def next_due(
-    connection: Connection, shelf: int | sa.ScalarSelect[int] | None = None, *, after: float | None = None
-) -> float | None:
-    """When the next batch (of one shelf, later than ``after``, if given) may be released; None if none is full."""
-    query = sa.select(sa.func.min(_due_at))
-    if shelf is not None:
-        query = query.where(schema.batches.c.shelf == shelf)
-    return connection.execute(query if after is None else query.where(_due_at > after)).scalar()
+def next_due(connection: Connection) -> float | None:
+    """When the next batch may be released; None if none is full."""
+    return connection.execute(_NEXT).scalar()
+
+
+def next_due_of(connection: Connection, shelf: int, *, after: float) -> float | None:
+    """The same of one shelf, if later than ``after``."""
+    return connection.execute(_NEXT_OF, {"of_shelf": shelf, "after": after}).scalar()
 
 
 def release_one(

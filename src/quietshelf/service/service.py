@@ -20,12 +20,12 @@ from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
 from quietshelf.service.problems import Invalid, NotFound
-from quietshelf.service.releaser import next_due
+from quietshelf.service.releaser import next_due, next_due_of
 from quietshelf.service.releasing import Releasing
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Clock, Store
 from quietshelf.service.vault import Vault
-from quietshelf.service.views import View, look, numbered, shelf_row
+from quietshelf.service.views import View, look, number_of, shelf_row
 from quietshelf.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
 
 
@@ -151,9 +151,9 @@ class Service:
         """R5: what is received waits for a release that was due, unless another machine makes it, or it failed."""
         return not self.releasing.elsewhere and due > self._tried
 
-    def _waits_from(self, connection: Connection, shelf: int | sa.ScalarSelect[int]) -> float:
+    def _waits_from(self, connection: Connection, shelf: int) -> float:
         """From when on what is received for a shelf waits for its next release; infinity if no batch is full."""
-        due = next_due(connection, shelf, after=self._tried)
+        due = next_due_of(connection, shelf, after=self._tried)
         return math.inf if due is None or not self._waits(due) else due
 
     def _again(self) -> object:
@@ -244,7 +244,8 @@ class Service:
         return [self._step(connection, step) for step in steps]
 
     def _step(self, connection: Connection, step: Step) -> Any:
-        if step.shelf is not None and step.receipt.time >= self._waits_from(connection, numbered(step.shelf)):
+        shelf = None if step.shelf is None else number_of(connection, step.shelf)
+        if shelf is not None and step.receipt.time >= self._waits_from(connection, shelf):
             return self._again()
         return problem_or(partial(step, connection))
 

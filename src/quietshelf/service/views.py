@@ -114,10 +114,11 @@ def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
     return row
 
 
-def numbered(name: str) -> sa.ScalarSelect[int]:
-    """The number of a living shelf, to be used in a query."""
+def number_of(connection: Connection, name: str) -> int | None:
+    """The number of a living shelf; None if there is none of that name."""
     table = schema.shelves
-    return sa.select(table.c.shelf).where(table.c.name == name, table.c.deleted.is_(None)).scalar_subquery()
+    query = sa.select(table.c.shelf).where(table.c.name == name, table.c.deleted.is_(None))
+    return connection.execute(query).scalar()
 
 
 def look(connection: Connection, row: Row, before: View | None = None) -> View:
