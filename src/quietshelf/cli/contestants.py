@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import numpy as np
 import typer
@@ -33,10 +33,7 @@ Budgets = Annotated[
 
 
 def parse_contestants(
-    policies: list[str] | None,
-    budgets: list[str] | None,
-    geometry: str = "declared",
-    calibration: str = "sound",
+    policies: list[str] | None, budgets: list[str] | None, geometry: str = "declared", calibration: str = "sound"
 ) -> tuple[dict[str, str], list[Contestant]]:
     """Every policy named, private ones once for each rho; first the policy's name behind each label."""
     one_of("geometry", geometry, GEOMETRIES)
@@ -45,8 +42,7 @@ def parse_contestants(
     made = []
     for name in listed(policies or list(USUAL)):
         if name in PRIVATE:
-            of_quiet: dict[str, Any] = {"geometry": geometry}
-            options = of_quiet if name == "quiet" else {"calibration": calibration}
+            options = {"geometry": geometry} if name == "quiet" else {"calibration": calibration}
             made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
         else:
             made.append((name, contestant(name)))

@@ -96,11 +96,8 @@ def _contest(
 
 
 def _print(found: Demonstration) -> None:
-    world, visitors = (
-        shop.WORLD,
-        f"{found.result.horizon:,} visitors, of whom {shop.WORLD.conversion_rate:.0%} buy at random",
-    )
-    drawn = Table(title=f"{world.items} products, {world.capacity} shown, {visitors}")
+    world, share = shop.WORLD, f"{100 * shop.WORLD.conversion_rate:.3g} % buy from random offers"
+    drawn = Table(title=f"{world.items} products, {world.capacity} shown, {found.result.horizon:,} visitors, {share}")
     drawn.add_column("policy", no_wrap=True)
     for heading in ("revenue lost", "± 95 %", "of the best", "proven ρ", f"ε at δ = {shop.DELTA:g}"):
         drawn.add_column(heading, justify="right", no_wrap=True)

@@ -112,7 +112,7 @@ def simulate(
     else:
         out.print(table(rows, horizon=horizon))
     if curve is not None:
-        kind_of = f"{contexts} contexts" if conversion is None else f"{conversion:.0%} buy"
+        kind_of = f"{contexts} contexts" if conversion is None else f"{100 * conversion:.3g} % buy"
         title = f"{items} items, {capacity} shown, {kind_of}"
         say(f"drawn: {regret_curves(result, curve, title=title)}")
 

@@ -19,6 +19,7 @@ from quietshelf.policies import POLICIES
 from quietshelf.release.geometry import unknown_curvature
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments
+from quietshelf.release.prior import LARGEST, SMALLEST
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import Shown
 from quietshelf.types import NOTHING, PUBLIC_SEED, Context, FloatArray, Policy, Release, balanced_normal, require
@@ -27,8 +28,6 @@ VISITORS = 32
 """Made-up visitors of a batch."""
 ITEMS = 256
 """Items of a shop that they choose from, at most; drawn from all where there are more."""
-SMALLEST, LARGEST = 1e-100, 1e100
-"""Of second moments: beyond them nothing is taken to be known, for what is made of them would leave the numbers."""
 Sample = Callable[[FloatArray], Context]
 
 

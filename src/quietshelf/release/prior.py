@@ -19,6 +19,8 @@ UNDECLARED = 0.2
 """Share of visitors who choose something, where nobody said."""
 DOUBT, IGNORANCE = 1.0, 2.0
 """Standard deviations of the level where conversion is declared, and where it is not."""
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Of second moments and priors: beyond them nothing is taken to be known, for what is made of them would overflow."""
 FLOOR = 0.1
 """Variances of features are floored at this share of their mean."""
 ALIKE = 1e-9

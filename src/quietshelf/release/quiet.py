@@ -20,12 +20,13 @@ from quietshelf.accounting import Ledger
 from quietshelf.release import batch_pair, records
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments, Outlook, view
-from quietshelf.release.prior import UNDECLARED, Prior, prior_of
+from quietshelf.release.prior import LARGEST, SMALLEST, UNDECLARED, Prior, prior_of
 from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Total
 from quietshelf.types import FloatArray, IntArray, Release, finite, positive, require, whole
 
 LEAST_RHO = 1e-12
+"""Of one release."""
 TRIALS = 4
 """Releases after which the factor by which scales are wrong is settled."""
 
@@ -296,6 +297,6 @@ def _checked(prior: tuple[FloatArray, FloatArray], dim: int, lead: tuple[int, ..
     values = np.linalg.eigvalsh(precision)
     smallest, largest = float(values.min()), float(max(values.max(), np.abs(theta).max()))
     require(smallest > 0, "prior precision must be positive definite", smallest_eigenvalue=smallest)
-    usual = smallest > 1e-100 and largest < 1e100
-    require(usual, "prior must be of usual size, 1e-100 to 1e100", smallest_eigenvalue=smallest, largest=largest)
+    rule = f"prior must be of usual size, {SMALLEST:g} to {LARGEST:g}"
+    require(smallest > SMALLEST and largest < LARGEST, rule, smallest_eigenvalue=smallest, largest=largest)
     return Estimate(np.broadcast_to(theta, (*lead, dim)), np.broadcast_to(precision, (*lead, dim, dim)))
