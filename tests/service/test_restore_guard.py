@@ -144,15 +144,17 @@ def test_at_a_terminal_it_asks_and_takes_no_for_an_answer(answer: str, status: i
     before = all_of_it(database, secrets)
     ours, theirs = pty.openpty()
     arguments = [sys.executable, "-c", CONTROLLED + START, *flags(database, secrets)]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         arguments, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    os.close(theirs)
-    seen = ""
-    while "Go on? [y/N]" not in seen:
-        seen += os.read(ours, 65536).decode()
-    os.write(ours, (answer if answer in ("\x03", "\x04") else answer + "\n").encode())
-    printed, _ = process.communicate(timeout=60)
+    ) as process:
+        os.close(theirs)
+        try:
+            seen = ""
+            while "Go on? [y/N]" not in seen:
+                seen += os.read(ours, 65536).decode()
+            printed = answered(process, ours, answer)
+        finally:
+            process.kill()
     rest = b""
     try:
         while part := os.read(ours, 65536):
@@ -163,6 +165,18 @@ def test_at_a_terminal_it_asks_and_takes_no_for_an_answer(answer: str, status: i
     assert (printed == "") == (status == 1)
     assert (b"nothing was changed" in rest) == (status == 1)
     assert (all_of_it(database, secrets) == before) == (status == 1)
+
+
+def answered(process: subprocess.Popen[str], terminal: int, answer: str) -> str:
+    """What it prints after the answer. Ctrl-C between the question and the read is not heard: one presses again."""
+    key = answer in ("\x03", "\x04")
+    for _ in range(30):
+        os.write(terminal, (answer if key else answer + "\n").encode())
+        try:
+            return process.communicate(timeout=2 if key else 60)[0]
+        except subprocess.TimeoutExpired:
+            continue
+    raise TimeoutError(f"{answer!r} was not heard")
 
 
 def test_a_lost_database_is_not_made_before_somebody_agrees(database: str, tmp_path: Path) -> None:
