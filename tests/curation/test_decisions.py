@@ -68,8 +68,8 @@ def test_visitors_decided_together_are_shown_what_each_is_shown_alone(
     """Items and features are equal for every visitor of the group, also beside one whose features are extreme."""
     contexts, release = visitors(np.random.default_rng(seed), dense, extreme, ties)
     with np.errstate(over="ignore", invalid="ignore"):
-        together = decide(policy, contexts, release, COINS.of(SLOTS))
-        each = [decide(policy, [one], release, COINS.of([slot])) for one, slot in zip(contexts, SLOTS, strict=True)]
+        together = decide([policy] * len(contexts), contexts, release, COINS.of(SLOTS))
+        each = [decide([policy], [one], release, COINS.of([slot])) for one, slot in zip(contexts, SLOTS, strict=True)]
     for place, (alone,) in enumerate(each):
         np.testing.assert_array_equal(together[place].items, alone.items)
         np.testing.assert_array_equal(together[place].rows, alone.rows)
@@ -83,16 +83,16 @@ def test_ties_are_broken_alike_beside_a_visitor_whose_utilities_overflow() -> No
     nearly[0] *= 1e200
     contexts = [visitor_context(options, stock, features=each) for each in nearly]
     release = released(rng, ITEM, first=True)
-    together = decide("quiet", contexts, release, COINS.of(SLOTS))
+    together = decide(["quiet"] * len(contexts), contexts, release, COINS.of(SLOTS))
     for place in range(1, MANY):
-        (alone,) = decide("quiet", [contexts[place]], release, COINS.of([SLOTS[place]]))
+        (alone,) = decide(["quiet"], [contexts[place]], release, COINS.of([SLOTS[place]]))
         assert together[place].items.tolist() == alone.items.tolist()
 
 
 def test_a_decision_holds_the_rows_of_what_is_shown() -> None:
     """As many rows as items, in the same order, and no place left empty."""
     contexts, release = visitors(np.random.default_rng(0), True, 1.0, False)
-    for context, found in zip(contexts, decide("quiet", contexts, release, COINS.of(SLOTS)), strict=True):
+    for context, found in zip(contexts, decide(["quiet"] * len(contexts), contexts, release, COINS.of(SLOTS)), strict=True):
         assert 0 < found.items.size <= context.capacity
         np.testing.assert_array_equal(found.rows, context.features.rows(found.items))
 
@@ -102,10 +102,10 @@ def test_decisions_come_in_the_order_of_the_visitors() -> None:
     stock, options = Stock.of(3, None, None, None), Settings(rho=1.0, capacity=1, dim=1)
     asked = [{"candidates": [place % 3]} if place % 2 else {"exclude": [0, 1]} for place in range(MANY)]
     contexts = [visitor_context(options, stock, features=np.ones((3, 1)), **each) for each in asked]  # type: ignore[arg-type]
-    found = decide("uniform", contexts, released(np.random.default_rng(0), 1), COINS.of(SLOTS))
+    found = decide(["uniform"] * len(contexts), contexts, released(np.random.default_rng(0), 1), COINS.of(SLOTS))
     assert [each.items.tolist() for each in found] == [[place % 3] if place % 2 else [2] for place in range(MANY)]
 
 
 def test_nobody_to_decide_for_is_no_decision() -> None:
     """An empty group is decided at once."""
-    assert decide("quiet", [], released(np.random.default_rng(0), 1), COINS.of([])) == []
+    assert decide([], [], released(np.random.default_rng(0), 1), COINS.of([])) == []

@@ -26,6 +26,7 @@ class Batch(NamedTuple):
         window: How long after its last arrival it is released.
         taken: Slots taken so far.
         full_at: When the last slot was taken, as stamped on receipt; None before.
+        present: Slots that the shop's present ranking served; by coins, so public.
     """
 
     frozen: OpenBatch
@@ -33,6 +34,7 @@ class Batch(NamedTuple):
     window: float
     taken: int = 0
     full_at: float | None = None
+    present: int = 0
 
     @property
     def full(self) -> bool:
@@ -73,12 +75,12 @@ def open_batch(
     return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
 
 
-def arrive(batch: Batch, received: float) -> Batch:
+def arrive(batch: Batch, received: float, *, present: bool = False) -> Batch:
     """R2: the next valid arrival takes the next slot; whoever takes the last one fills the batch."""
     require(not batch.full, "a full batch has no slot to take", batch=batch.frozen.number)
     taken = batch.taken + 1
     full_at = received if taken == batch.frozen.size else None
-    return Batch(batch.frozen, batch.grid, batch.window, taken, full_at)
+    return batch._replace(taken=taken, full_at=full_at, present=batch.present + present)
 
 
 def shelf_time(received: float, last: float) -> float:
@@ -102,4 +104,4 @@ def announce(learner: Learner, batch: Batch, source: NoiseSource) -> Learner:
 
 def close(announced: Learner, batch: Batch, total: Total, source: NoiseSource) -> Learner:
     """R7: draw the noise, once, and learn from the release."""
-    return announced.learn(batch.frozen, total, source)
+    return announced.learn(batch.frozen, total, source, present=batch.present)

@@ -42,6 +42,14 @@ class SlotCoins:
         """Those of some of these visitors."""
         return SlotCoins([self._keys[place] for place in places])
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def arms(self) -> list[float]:
+        """One number a visitor, uniform on [0, 1), that no other draw depends on: it says which arm serves whom."""
+        found = (hashlib.blake2b(b"arm", key=key, digest_size=7).digest() for key in self._keys)
+        return [(int.from_bytes(each, "little") >> 3) * 2.0**-53 for each in found]
+
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniform on [0, 1)."""
         return np.stack([each.random(size[1:]) for each in self._each(size)])

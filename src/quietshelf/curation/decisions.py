@@ -14,8 +14,11 @@ import numpy as np
 
 from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.curation.coins import SlotCoins
-from quietshelf.policies import POLICIES
+from quietshelf.policies import POLICIES, PRESENT
 from quietshelf.types import NOTHING, BoolArray, Context, Features, FloatArray, IntArray, Release
+
+
+SERVING = {**POLICIES, **PRESENT}
 
 
 class Decision(NamedTuple):
@@ -26,20 +29,31 @@ class Decision(NamedTuple):
 
 
 @np.errstate(all="ignore")  # numbers that overflow are served all the same, and nobody is told of them
-def decide(policy: str, contexts: Sequence[Context], release: Release, coins: SlotCoins) -> list[Decision]:
-    """R3: what to show each visitor; ``coins`` holds those of their slots, in the same order."""
+def decide(
+    policies: Sequence[str], contexts: Sequence[Context], release: Release, coins: SlotCoins
+) -> list[Decision]:
+    """R3: what to show each visitor, by whose policy; ``coins`` holds those of their slots, in the same order."""
     alike: dict[Hashable, list[int]] = {}
     for place, context in enumerate(contexts):
-        rules = (context.revenue, context.available, context.required)  # shared by those who ask for nothing special
-        alike.setdefault((context.capacity, *map(id, rules)), []).append(place)
+        # shared by those who ask for nothing special
+        rules = (context.revenue, context.available, context.required, context.ranks)
+        alike.setdefault((policies[place], context.capacity, *map(id, rules)), []).append(place)
     found: list[Decision] = [Decision(np.empty(0, np.int64), np.empty(0))] * len(contexts)
     for places in alike.values():
         context = _together([contexts[place] for place in places])
-        shown = POLICIES[policy].offer(context, release, coins.only(places))
+        shown = SERVING[policies[places[0]]].offer(context, release, coins.only(places))
         for place, items, rows in zip(places, shown, context.features.rows(shown), strict=True):
             held = items != NOTHING
-            found[place] = Decision(items[held], rows[held])
+            found[place] = _in_order(Decision(items[held], rows[held]), contexts[place].ranks)
     return found
+
+
+def _in_order(decision: Decision, ranks: FloatArray | None) -> Decision:
+    """In the order of the shop's present ranking, where there is one: the arms then differ in what they show alone."""
+    if ranks is None:
+        return decision
+    order = np.argsort(ranks[decision.items], kind="stable")
+    return Decision(decision.items[order], decision.rows[order])
 
 
 def _together(contexts: Sequence[Context]) -> Context:
@@ -51,6 +65,7 @@ def _together(contexts: Sequence[Context]) -> Context:
         revenue=np.broadcast_to(first.revenue, (many, *first.revenue.shape)),
         available=_for_all(first.available, many),
         required=_for_all(first.required, many),
+        ranks=None if first.ranks is None else np.broadcast_to(first.ranks, (many, *first.ranks.shape)),
     )
 
 

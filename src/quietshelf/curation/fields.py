@@ -10,10 +10,12 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.curation.batches import Batch
+from quietshelf.release.arms import ArmSums
 from quietshelf.release.batch_pair import Scales
 from quietshelf.release.outlook import Moments
 from quietshelf.release.quiet import Learner, OpenBatch, Quiet
 from quietshelf.release.records import Estimate, Record
+from quietshelf.statistics import ARMS, OUTCOMES
 from quietshelf.types import FloatArray
 
 Fields = Mapping[str, Any]
@@ -39,6 +41,8 @@ def batch_fields(batch: Batch) -> dict[str, Any]:
         "window": batch.window,
         "taken": batch.taken,
         "full_at": batch.full_at,
+        "arms_scale": frozen.arms_scale,
+        "present": batch.present,
     }
 
 
@@ -53,8 +57,10 @@ def batch_from(fields: Fields) -> Batch:
         scales=Scales(fields["score_scale"], fields["information_scale"], fields["bound"]),
         expected=np.reshape(fields["expected"], (-1, theta.size, theta.size)),
         spread=np.asarray(fields["spread"]),
+        arms_scale=fields.get("arms_scale"),
     )
-    return Batch(frozen, fields["grid"], fields["window"], fields["taken"], fields["full_at"])
+    place = (fields["grid"], fields["window"], fields["taken"], fields["full_at"], fields.get("present") or 0)
+    return Batch(frozen, *place)
 
 
 def record_fields(record: Record) -> dict[str, Any]:
@@ -72,6 +78,7 @@ def record_fields(record: Record) -> dict[str, Any]:
         "score": record.score,
         "vectors": record.vectors,
         "values": record.values,
+        **_arms_fields(record.arms),
     }
 
 
@@ -90,7 +97,21 @@ def record_from(fields: Fields) -> Record:
         kept=np.asarray(1.0 if earlier else fields["kept"]),
         spread=np.asarray(1.0 if earlier else fields["spread"]),
         fit=np.zeros(1) if earlier else fields["fit"],
+        arms=_arms_from(fields),
     )
+
+
+def _arms_fields(arms: ArmSums | None) -> dict[str, Any]:
+    learned, present = (None, None) if arms is None else arms.visitors
+    sums, scale = (None, None) if arms is None else (arms.sums, arms.scale)
+    return {"learned": learned, "present": present, "outcomes": sums, "arms_scale": scale}
+
+
+def _arms_from(fields: Fields) -> ArmSums | None:
+    if fields.get("outcomes") is None:
+        return None
+    sums = np.reshape(fields["outcomes"], (len(ARMS), len(OUTCOMES)))
+    return ArmSums((fields["learned"], fields["present"]), sums, fields["arms_scale"])
 
 
 def start_fields(learner: Learner) -> dict[str, Any]:

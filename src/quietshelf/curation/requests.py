@@ -5,6 +5,7 @@ It is checked in full before anything changes: an invalid request is not a visit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from quietshelf.assortment import checks
 from quietshelf.assortment.solver import make_rules
 from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.curation.settings import Settings
-from quietshelf.curation.stock import Stock
-from quietshelf.types import BoolArray, Context, Features, finite, require, whole
+from quietshelf.curation.stock import Stock, places_in
+from quietshelf.types import BoolArray, Context, Features, FloatArray, finite, require, whole
 
 
 def visitor_context(
@@ -28,8 +29,13 @@ def visitor_context(
     required: Any = None,
     exclude: Any = None,
     capacity: int | None = None,
+    ranking: Sequence[int] | None = None,
 ) -> Context:
-    """R1: the visitor as policies see one, or a `ValueError`. Masks may be boolean arrays or lists of item indices."""
+    """R1: the visitor as policies see one, or a `ValueError`. Masks may be boolean arrays or lists of item indices.
+
+    ``ranking`` is what the shop would show this visitor today, best first, by item index: it may depend on the visitor
+    and on public data alone, which nobody here can check.
+    """
     count, most = len(stock), settings.capacity
     room = most if capacity is None else whole("capacity", capacity, high=most, high_name="the shelf's capacity")
     allowed = _allowed(stock, candidates, exclude)
@@ -47,7 +53,19 @@ def visitor_context(
         required=needed,
         groups=stock.groups,
         limits=stock.limits,
+        ranks=_ranks(settings, stock, ranking),
     )
+
+
+def _ranks(settings: Settings, stock: Stock, ranking: Sequence[int] | None) -> FloatArray | None:
+    """The place of each item in the present ranking: that of this offer, else the shelf's own."""
+    if ranking is None:
+        if settings.needs_ranking and stock.ranks is None:
+            rule = "ranking must be given with each offer, or once for the shelf, where the present ranking is served"
+            raise ValueError(f"{rule}, got ranking=None")
+        return stock.ranks if settings.needs_ranking else None
+    require(settings.needs_ranking, "ranking is for shelves that serve or compare one: set learned_share or comparison")
+    return places_in(ranking, len(stock))
 
 
 def check_person(settings: Settings, person: str | None) -> None:

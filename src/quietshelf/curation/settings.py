@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.stock import Stock
+from quietshelf.policies import PRESENT
 from quietshelf.release.quiet import Quiet
 from quietshelf.statistics.pair import ROUNDING_ROOM
 from quietshelf.types import FloatArray, finite, one_of, positive, require, whole
@@ -38,6 +39,11 @@ class Settings:
         max_batch: The most visitors in a batch.
         forgetting: How much each release makes older ones count less.
         conversion: Declared share of visitors who choose something; None if nobody knows.
+        comparison: Share of rho that goes to comparing two arms, learned and present; 0 compares nothing.
+        most_revenue: Declared most that one choice earns; revenue is cut there in the comparison, nowhere else.
+        present: What the present arm shows: the shop's ranking, or random items.
+        learned_share: Share of visitors that the learned policy serves; the others see the present arm.
+        guard: Whether offers fall back to the present arm once the comparison says, beyond doubt, that it earns more.
     """
 
     rho: float
@@ -53,6 +59,11 @@ class Settings:
     max_batch: int | None = None
     forgetting: float = 1.0
     conversion: float | None = None
+    comparison: float = 0.0
+    most_revenue: float = 1.0
+    present: Literal["ranking", "random"] = "ranking"
+    learned_share: float = 1.0
+    guard: bool = True
 
     def __post_init__(self) -> None:
         self.learning()  # checks rho and visits
@@ -64,11 +75,21 @@ class Settings:
         self.map  # noqa: B018 - refuses an unknown name
         one_of("policy", self.policy, SERVED)
         one_of("on_no_answer", self.on_no_answer, ("no-choice", "zero"))
+        one_of("present", self.present, tuple(PRESENT))
+        positive("most_revenue", self.most_revenue)
+        share = self.learned_share
+        known = isinstance(share, (int, float)) and 0 <= share <= 1
+        require(known, "learned_share must be a share of visitors, from 0 to 1", learned_share=share)
 
     @cached_property
     def map(self) -> FeatureMap | None:
         """The feature map; None if each offer brings x for every item."""
         return None if self.feature_map is None else feature_map(self.feature_map, intercept=self.intercept)
+
+    @property
+    def needs_ranking(self) -> bool:
+        """Whether every offer must have a present ranking; whoever is served by it, so that validity is public."""
+        return self.present == "ranking" and (self.comparison > 0 or self.learned_share < 1)
 
     def learning(self) -> Quiet:
         """How the learner of this shelf learns."""
@@ -77,6 +98,7 @@ class Settings:
             rho=self.rho,
             visits=self.visits,
             unit=unit,
+            comparison=self.comparison,
             conversion=self.conversion,
             max_batch=self.max_batch,
             forgetting=self.forgetting,

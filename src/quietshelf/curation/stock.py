@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.assortment import checks
-from quietshelf.types import BoolArray, FloatArray, IntArray, finite, require
+from quietshelf.types import BoolArray, FloatArray, IntArray, as_array, finite, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class Stock:
         retired: Items that will not be shown again, (N,).
         groups: Group of each item, (N,), -1 for none; None without groups.
         limits: The most items shown of each group, (G,).
+        ranks: Place of each item in the shop's present ranking, (N,), infinite for items not in it; None without one.
     """
 
     catalogue: FloatArray | None
@@ -31,6 +33,7 @@ class Stock:
     retired: BoolArray
     groups: IntArray | None
     limits: IntArray | None
+    ranks: FloatArray | None = None
 
     @classmethod
     def of(cls, items: int, catalogue: FloatArray | None, groups: ArrayLike | None, limits: ArrayLike | None) -> Stock:
@@ -83,7 +86,12 @@ class Stock:
             available=np.concatenate([self.available, yes]),
             retired=np.concatenate([self.retired, ~yes]),
             groups=groups,
+            ranks=None if self.ranks is None else np.append(self.ranks, np.full(len(new), np.inf)),
         )
+
+    def ranked(self, ranking: Sequence[int]) -> Stock:
+        """The stock with the shop's present ranking, best first, by item index; items left out have no place in it."""
+        return replace(self, ranks=places_in(ranking, len(self)))
 
     def changed(self, item: int, *, features: ArrayLike | None, revenue: float | None, available: bool | None) -> Stock:
         """The stock with one item altered; offers already made keep what they used."""
@@ -114,6 +122,21 @@ class Stock:
         added = np.full(count, -1) if group is None else np.broadcast_to(np.asarray(group), (count,))
         groups, _ = checks.groups(np.concatenate([self.groups, added]), self.limits, len(self) + count)
         return groups
+
+
+def places_in(ranking: Sequence[int], items: int) -> FloatArray:
+    """The place of each item in a ranking of item indices, best first, (N,); infinite for those not in it."""
+    listed = as_array("ranking", ranking)
+    whole_numbers = listed.ndim == 1 and (listed.dtype.kind in "iu" or not listed.size)
+    require(whole_numbers, "ranking must be a list of item indices", ranking=ranking)
+    order = listed.astype(np.int64)
+    inside = bool(((order >= 0) & (order < items)).all())
+    require(inside, f"ranking must name items from 0 to {items - 1}", ranking=ranking)
+    require(np.unique(order).size == order.size, "ranking must name each item at most once", ranking=ranking)
+    require(order.size > 0, "ranking must name an item at least", ranking=ranking)
+    places = np.full(items, np.inf)
+    places[order] = np.arange(order.size)
+    return places
 
 
 def _with(mask: BoolArray, index: int, value: bool) -> BoolArray:

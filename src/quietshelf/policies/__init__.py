@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from quietshelf.policies.chance import Uniform
 from quietshelf.policies.optimism import Greedy, Optimistic
+from quietshelf.policies.ranking import Ranking
 from quietshelf.policies.sampling import OptimisticDraw, Thompson
 from quietshelf.types import Policy
 
@@ -26,4 +27,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
 )
 """The policies by the names that the command line, settings and the service use."""
 
-__all__ = ["POLICIES", "Greedy", "Optimistic", "OptimisticDraw", "Thompson", "Uniform"]
+PRESENT: Mapping[str, Policy] = MappingProxyType({"ranking": Ranking(), "random": Uniform()})
+"""What the learned policy is compared with."""
+
+__all__ = ["POLICIES", "PRESENT", "Greedy", "Optimistic", "OptimisticDraw", "Ranking", "Thompson", "Uniform"]

@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from quietshelf.accounting import Ledger
-from quietshelf.release import batch_pair, records
+from quietshelf.accounting import Event, Ledger
+from quietshelf.release import arms, batch_pair, records
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments, Outlook, view
 from quietshelf.release.prior import LARGEST, SMALLEST, UNDECLARED, Prior, prior_of
@@ -25,6 +25,8 @@ from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Total
 from quietshelf.types import FloatArray, IntArray, Release, finite, positive, require, whole
 
+MOST_COMPARISON = 0.9
+"""Of a release's budget: a shelf that learns nothing needs no learner."""
 LEAST_RHO = 1e-12
 """Of one release."""
 TRIALS = 4
@@ -39,6 +41,7 @@ class Quiet:
         rho: The promise to one person (or one visit) for the whole run, in zCDP.
         visits: How many visits of one person count, at most one a batch; each release spends rho / visits.
         unit: Whether visitors are told apart as persons, or only as visits.
+        comparison: Share of each release's budget that goes to the comparison of two arms; 0 compares nothing.
         conversion: Declared share of visitors who choose something; None if nobody knows.
         first: The first batch has ``first sqrt(d) / conversion (1 + 1 / rho)`` visitors, rho of one release.
         growth: Each batch is so many times the one before.
@@ -50,6 +53,7 @@ class Quiet:
     rho: float
     visits: int = 1
     unit: Literal["visit", "person"] = "visit"
+    comparison: float = 0.0
 
     conversion: float | None = None
     first: float = 1.3
@@ -61,8 +65,12 @@ class Quiet:
     def __post_init__(self) -> None:
         positive("rho", self.rho)
         whole("visits", self.visits)
+        some = isinstance(self.comparison, (int, float)) and 0 <= self.comparison <= MOST_COMPARISON
+        rule = f"comparison must be a share of the budget, from 0 to {MOST_COMPARISON:g}"
+        require(some, rule, comparison=self.comparison)
         least = f"rho of one release, rho / visits, must be at least {LEAST_RHO:g}: more noise cannot be drawn exactly"
-        require(self.rho_per_release >= LEAST_RHO, least, rho=self.rho, visits=self.visits)
+        drawn = [self.rho_to_learn, *([self.rho_to_compare] if self.comparison else [])]
+        require(min(drawn) >= LEAST_RHO, least, rho=self.rho, visits=self.visits)
         require(self.unit == "person" or self.visits == 1, "visits above 1 need person ids", visits=self.visits)
         share = self.conversion
         known = share is None or (isinstance(share, (int, float)) and 0 < share < 1)
@@ -79,6 +87,16 @@ class Quiet:
         """What one batch may cost."""
         return self.rho / self.visits
 
+    @property
+    def rho_to_learn(self) -> float:
+        """What the pair of one batch may cost."""
+        return self.rho_per_release * (1.0 - self.comparison)
+
+    @property
+    def rho_to_compare(self) -> float:
+        """What the outcomes of one batch may cost."""
+        return self.rho_per_release * self.comparison
+
     def ledger(self, source: NoiseSource) -> Ledger:
         """An empty ledger with this budget; without limit where the source is noiseless and all is lost anyway."""
         return Ledger(budget=None if source.noiseless else self.rho, visits=self.visits, unit=self.unit)
@@ -86,7 +104,7 @@ class Quiet:
     def batch_size(self, dim: int, previous: int | None) -> int:
         """Visitors in the batch that follows one of size ``previous``."""
         share = min(self.conversion or UNDECLARED, 0.9)
-        first = self.first * math.sqrt(dim) / share * (1.0 + 1.0 / self.rho_per_release)
+        first = self.first * math.sqrt(dim) / share * (1.0 + 1.0 / self.rho_to_learn)
         exact = first if previous is None else self.growth * previous
         size = max(1, math.ceil(round(exact, 6)))  # 1.35 times 680 is 918 and a little
         return size if self.max_batch is None else min(size, self.max_batch)
@@ -103,6 +121,7 @@ class OpenBatch(NamedTuple):
         scales: Standard deviations of the noise to come, and the bound on a visitor's information.
         expected: Information of one visitor that is expected under each factor, (F, ..., d, d).
         spread: Variance of a score over the information, (...).
+        arms_scale: Standard deviation of the noise on the outcomes of two arms; None if they are not compared.
     """
 
     number: int
@@ -112,6 +131,12 @@ class OpenBatch(NamedTuple):
     scales: batch_pair.Scales
     expected: FloatArray
     spread: FloatArray
+    arms_scale: float | None = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether the outcomes of two arms are compared."""
+        return self.arms_scale is not None
 
 
 @dataclass(frozen=True)
@@ -222,26 +247,32 @@ class Learner:
                 self.moments.factors.reshape(-1, *(1,) * self.place.ndim), (len(FACTORS), *self.place.shape)
             )
         seen = view(outlook, self.release, factor=self.factor, tried=tried)
-        rho, dim = self.config.rho_per_release, self.estimate.theta.shape[-1]
+        config, dim = self.config, self.estimate.theta.shape[-1]
         return OpenBatch(
             number=number,
             size=size,
             theta=self.estimate.theta,
             coordinates=seen.coordinates,
-            scales=batch_pair.scales(rho=rho, dim=dim, bound=seen.bound, grid=source.grid),
+            scales=batch_pair.scales(rho=config.rho_to_learn, dim=dim, bound=seen.bound, grid=source.grid),
             expected=seen.expected,
             spread=seen.spread,
+            arms_scale=arms.scale(config.rho_to_compare) if config.comparison else None,
         )
 
     def charge(self, batch: OpenBatch, source: NoiseSource) -> Learner:
         """The learner with the cost of a batch entered. A refused budget, or a second time, raises."""
         charged = {event.batch for event in self.ledger.events}
         require(batch.number not in charged, "a batch must be released once", batch=batch.number)
-        spent = batch_pair.events(self.estimate.theta.shape[-1], batch=batch.number, scales=batch.scales, source=source)
+        spent: tuple[Event, ...] = batch_pair.events(self.estimate.theta.shape[-1], batch=batch.number, scales=batch.scales, source=source)
+        if batch.arms_scale is not None:
+            spent = (*spent, *arms.events(batch=batch.number, scale=batch.arms_scale, source=source))
         return replace(self, ledger=self.ledger.spend(*spent))
 
-    def learn(self, batch: OpenBatch, total: Total, source: NoiseSource) -> Learner:
-        """The learner after the release of a full batch whose cost is entered. The noise is drawn here, once."""
+    def learn(self, batch: OpenBatch, total: Total, source: NoiseSource, *, present: int = 0) -> Learner:
+        """The learner after the release of a full batch whose cost is entered. The noise is drawn here, once.
+
+        ``present`` of its visitors were served by the shop's present ranking.
+        """
         charged = {event.batch for event in self.ledger.events}
         require(batch.number in charged, "a batch must be charged before it is released", batch=batch.number)
         noisy = batch_pair.release(total, scales=batch.scales, source=source)
@@ -255,6 +286,10 @@ class Learner:
             place=self.place,
             spread=batch.spread,
         )
+        if batch.arms_scale is not None:
+            visitors = (batch.size - present, present)
+            sold = arms.release(total.outcomes, visitors=visitors, scale=batch.arms_scale, source=source)
+            latest = latest._replace(arms=sold)
         return replace(self, records=(*self.records, latest)).rebuilt()
 
     def rebuilt(self) -> Learner:

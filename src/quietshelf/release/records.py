@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from quietshelf.release.arms import ArmSums
 from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.prior import Prior
 from quietshelf.statistics import svec_dim
@@ -56,6 +57,7 @@ class Record(NamedTuple):
         kept: Share of what the noisy sum adds to the expectation that was taken for information, (...).
         spread: Variance of the score over its information, (...).
         fit: How well expectations under each factor fitted, as a logarithm of their likelihood, (F, ...).
+        arms: What two arms sold; None where they are not compared.
     """
 
     theta: FloatArray
@@ -68,6 +70,7 @@ class Record(NamedTuple):
     kept: FloatArray
     spread: FloatArray
     fit: FloatArray
+    arms: ArmSums | None = None
 
     @property
     def signal(self) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 from quietshelf.accounting import Ledger
 from quietshelf.curation.answers import Slot
 from quietshelf.curation.batches import Schedule
+from quietshelf.curation.contributions import row_width
 from quietshelf.curation.fields import batch_fields, batch_from, learner_from, record_fields, record_from, start_fields
 from quietshelf.curation.persons import Persons
 from quietshelf.curation.settings import Public, Settings
@@ -19,7 +20,7 @@ from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.shelf.state import Slots, State
 
 Arrays = dict[str, Any]
-STOCK = ("catalogue", "revenue", "available", "retired", "groups", "limits")
+STOCK = ("catalogue", "revenue", "available", "retired", "groups", "limits", "ranks")
 
 
 def encode(state: State, arrays: Arrays) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def _slots_in(saved: dict[str, Any], arrays: Arrays, prefix: str) -> Slots:
     for name, items, answer, waits in saved["slots"]:
         part = None
         if waits:
-            empty = np.zeros((0, slots.batch.frozen.theta.shape[-1]))
+            empty = np.zeros((0, row_width(slots.batch.frozen)))
             part, used = empty if rows is None else rows[used : used + len(items)], used + len(items)
         slots.shown[name], slots.kept[name] = tuple(items), Slot(part, answer)
     return slots

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.accounting import Promise
+from quietshelf.curation import arms
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.outlook import start
 from quietshelf.curation.requests import check_person, visitor_context
 from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_size, declared_dim
 from quietshelf.curation.stock import Stock
+from quietshelf.release.compared import Comparison
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.shelf import saved
@@ -71,6 +75,13 @@ class Shelf:
         conversion: Share of visitors who choose something, as you know it from your shop: 0.03 if three in a hundred
             do; 0.2 is assumed if it is not given. It sizes the first batch. What offers that nobody has tuned would
             sell is meant; today's figure is near enough. A wrong one costs time, never privacy.
+        learned_share: Share of visitors that the policy serves, by a coin each; the others see what the shop shows
+            today, and are learned from all the same. 0 for an apprentice. `serve` changes it.
+        present: What those others see: "ranking", the shop's own (see `rank` and `offer`), or "random".
+        comparison: Share of rho that goes to comparing the two; 0 compares nothing. See `comparison()`.
+        most_revenue: The most that one choice earns; revenue is cut there in the comparison, nowhere else.
+        guard: Whether offers fall back to what the shop shows today once the comparison says, beyond doubt, that it
+            earns more.
     """
 
     def __init__(
@@ -96,6 +107,11 @@ class Shelf:
         max_batch: int | None = None,
         forgetting: float = 1.0,
         conversion: float | None = None,
+        learned_share: float = 1.0,
+        present: Literal["ranking", "random"] = "ranking",
+        comparison: float = 0.0,
+        most_revenue: float = 1.0,
+        guard: bool = True,
     ) -> None:
         dense = catalogue is None
         require(dense == (items is not None) == (dim is not None), "give either items and dim, or a catalogue")
@@ -116,6 +132,11 @@ class Shelf:
             max_batch=max_batch,
             forgetting=forgetting,
             conversion=conversion,
+            comparison=comparison,
+            most_revenue=most_revenue,
+            present=present,
+            learned_share=learned_share,
+            guard=guard,
         )
         public = Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=prior)
         stock = Stock.of(count, known, groups, limits)
@@ -143,6 +164,7 @@ class Shelf:
         exclude: Any = None,
         capacity: int | None = None,
         person: str | None = None,
+        ranking: Sequence[int] | None = None,
     ) -> Offer:
         """What to show one visitor. A refused request is not a visitor: it raises and changes nothing.
 
@@ -154,6 +176,9 @@ class Shelf:
             exclude: Items that must not be shown, in the same form.
             capacity: The most items shown, at most the shelf's own.
             person: Who it is, where the caller knows; at most ``visits`` visits of a person count.
+            ranking: What the shop would show this visitor today, best first, in place of the ranking given to `rank`.
+                It may depend on this visitor and on public data alone: a ranking by what other visitors did carries
+                their data to this one, outside of what is promised, and no check can find that out.
         """
         with self._lock:
             state = self._state
@@ -166,6 +191,7 @@ class Shelf:
                 required=required,
                 exclude=exclude,
                 capacity=capacity,
+                ranking=ranking,
             )
             check_person(state.settings, person)
             self._own()
@@ -212,7 +238,27 @@ class Shelf:
         with self._lock:
             self._state.stock = self._state.stock.without(item)
 
+    def rank(self, ranking: Sequence[int]) -> None:
+        """The shop's present ranking for everybody, best first: a public order of items; those left out are not shown.
+
+        It must be made of public data alone: a list of bestsellers counted from these visitors is not.
+        """
+        with self._lock:
+            self._state.stock = self._state.stock.ranked(ranking)
+
+    def serve(self, learned_share: float, *, guard: bool | None = None) -> None:
+        """Let the policy serve that share of visitors from the next offer on, and the present ranking the others."""
+        with self._lock:
+            settings = self._state.settings
+            kept = settings.guard if guard is None else guard
+            self._state.settings = replace(settings, learned_share=learned_share, guard=kept)
+
     # What anybody may know
+
+    def comparison(self) -> Comparison:
+        """The policy against what the shop shows today, from releases alone. Look as often as you like."""
+        with self._lock:
+            return arms.comparison(self._state.settings, self._state.learner)
 
     def privacy(self, delta: float = 1e-6) -> Promise:
         """What is promised, in figures and in words; to each person if every visitor so far came with a person id."""

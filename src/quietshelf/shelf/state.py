@@ -15,6 +15,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.curation.answers import Slot, Verdict, answer
+from quietshelf.curation.arms import kept, policies, present
 from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, due, open_batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.contributions import contributions, total, width
@@ -59,7 +60,7 @@ class Slots:
     @classmethod
     def of(cls, batch: Batch) -> Slots:
         """Without arrivals yet."""
-        return cls(batch, np.zeros(width(batch.frozen.theta.shape[-1])))
+        return cls(batch, np.zeros(width(batch.frozen.theta.shape[-1], compares=batch.frozen.compares)))
 
     def choose(self, offer: str, place: int) -> None:
         """Enter an answer; contributions are summed some at a time, and the features behind them dropped."""
@@ -157,12 +158,14 @@ class State:
             self.open = Slots.of(batch)
         mine, number = self.open, self.open.batch.frozen.number
         own = coins.of([(number, mine.batch.taken)])
-        (decision,) = decide(self.settings.policy, [context], learner.release, own)
+        arms = present(self.settings, learner, own)
+        (decision,) = decide(policies(self.settings, arms), [context], learner.release, own)
+        decision = kept(self.settings, decision, context, present=arms[0])
         counts = person is None or self.persons.admit(person, batch=number, visits=self.settings.visits)
         name = f"{number}-{mine.batch.taken}-{secrets.token_urlsafe(12)}"
         mine.shown[name] = tuple(decision.items.tolist())
         mine.kept[name] = Slot(decision.rows if counts else None)
-        mine.batch = arrive(mine.batch, self.arrivals)
+        mine.batch = arrive(mine.batch, self.arrivals, present=arms[0])
         self.arrivals += 1
         self.anonymous += person is None
         if mine.batch.full:

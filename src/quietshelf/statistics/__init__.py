@@ -1,6 +1,14 @@
 """Rounds -> bounded contributions, one a visitor, and their sums: the only sums of raw data."""
 
 from quietshelf.statistics.gram import clip, gram, gram_sensitivity
+from quietshelf.statistics.outcomes import (
+    ARMS,
+    OUTCOME_NUMBERS,
+    OUTCOME_SENSITIVITY,
+    OUTCOMES,
+    if_chosen,
+    outcome,
+)
 from quietshelf.statistics.pair import (
     SCORE_BOUND,
     Pair,
@@ -17,6 +25,10 @@ from quietshelf.statistics.rows import CutRound, Shown, shown
 from quietshelf.statistics.symmetric import from_svec, svec, svec_dim
 
 __all__ = [
+    "ARMS",
+    "OUTCOMES",
+    "OUTCOME_NUMBERS",
+    "OUTCOME_SENSITIVITY",
     "SCORE_BOUND",
     "CutRound",
     "Pair",
@@ -28,8 +40,10 @@ __all__ = [
     "from_svec",
     "gram",
     "gram_sensitivity",
+    "if_chosen",
     "nothing",
     "on_grid",
+    "outcome",
     "pair_sensitivity",
     "shown",
     "summed",

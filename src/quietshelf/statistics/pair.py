@@ -54,10 +54,14 @@ class Pair(NamedTuple):
 
 
 class Total(NamedTuple):
-    """A sum of contributions: score (..., d), and information in svec coordinates, (..., d (d + 1) / 2)."""
+    """A sum of contributions: score (..., d), and information in svec coordinates, (..., d (d + 1) / 2).
+
+    Beside them the outcomes of two arms, (..., OUTCOME_NUMBERS), where they are compared, else nothing.
+    """
 
     score: FloatArray
     information: FloatArray
+    outcomes: FloatArray = np.empty(0)
 
     def __add__(self, other: Total) -> Total:  # type: ignore[override]  # a sum of sums, not of tuples
         return Total(self.score + other.score, self.information + other.information)

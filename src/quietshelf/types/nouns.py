@@ -55,6 +55,8 @@ class Context:
         required: Items that must be shown, (..., N); None means none.
         groups: Group number of each item, (N,), -1 for items in no group; None means no groups.
         limits: The most items shown of each group, (G,).
+        ranks: Place of each item in the shop's present ranking, lowest first, (..., N), infinite for items not in it;
+            None where there is none.
     """
 
     features: Features
@@ -64,6 +66,7 @@ class Context:
     required: BoolArray | None = None
     groups: IntArray | None = None
     limits: IntArray | None = None
+    ranks: FloatArray | None = None
 
 
 @dataclass(frozen=True)

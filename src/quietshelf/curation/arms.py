@@ -1,0 +1,54 @@
+"""Who serves a slot: the policy that learns, or the shop's present ranking. R3: by the slot's own coin.
+
+The share that the learned policy serves is public, and so is the guard: it reads releases alone. What one visitor
+brings, and whatever anybody answers, moves nobody to another arm (docs/proofs.md, section 19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quietshelf.curation.coins import SlotCoins
+from quietshelf.curation.decisions import Decision
+from quietshelf.curation.settings import Settings
+from quietshelf.release.compared import Comparison, compare, worse
+from quietshelf.release.quiet import Learner
+from quietshelf.statistics import if_chosen
+from quietshelf.types import Context
+
+
+def comparison(settings: Settings, learner: Learner | None) -> Comparison:
+    """What the releases say of the two arms."""
+    released = [] if learner is None else [each.arms for each in learner.records if each.arms is not None]
+    return compare(released, most=settings.most_revenue, conversion=settings.conversion)
+
+
+def fallen_back(settings: Settings, learner: Learner) -> bool:
+    """Whether the guard has taken the learned policy off: its releases say that it earns less, beyond doubt."""
+    if not settings.guard or not settings.comparison:
+        return False
+    released = [each.arms for each in learner.records if each.arms is not None]
+    return worse(released, conversion=settings.conversion)
+
+
+def present(settings: Settings, learner: Learner, coins: SlotCoins) -> Sequence[bool]:
+    """R3: which of some slots the present ranking serves; a slot's coin decides, whatever is in it."""
+    if settings.learned_share >= 1.0 and not settings.comparison:
+        return [False] * len(coins)
+    share = 0.0 if fallen_back(settings, learner) else settings.learned_share
+    return [bool(each >= share) for each in coins.arms()]
+
+
+def policies(settings: Settings, arms: Sequence[bool]) -> list[str]:
+    """The policy that serves each of some visitors."""
+    return [settings.present if present else settings.policy for present in arms]
+
+
+def kept(settings: Settings, decision: Decision, context: Context, *, present: bool) -> Decision:
+    """The decision with what its contribution to a comparison needs, beside the features of each item shown."""
+    if not settings.comparison:
+        return decision
+    sold = if_chosen(context.revenue[decision.items], present=present, most=settings.most_revenue)
+    return decision._replace(rows=np.concatenate([decision.rows, sold], axis=1))

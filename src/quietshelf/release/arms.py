@@ -1,0 +1,57 @@
+"""The release of a comparison: what each arm sold in one batch, once, with Gaussian noise.
+
+Releases: for each of the two arms of one full batch, ``number of choices + N(0, s²)`` and ``revenue / most + N(0, s²)``,
+    where each visitor's revenue is cut to the declared most; and, without noise, how many visitors each arm served.
+Neighbours: one visitor of the batch replaced; the slot, and with it the arm, stays.
+Sensitivity: sqrt(2): one arm's two sums move by at most 1 each, the other arm's do not move.
+Noise: s = sqrt(2) / sqrt(2 rho) in every coordinate, rho the comparison's share of the batch's budget.
+Privacy: rho-zCDP for the batch, an entry of its own beside the pair's; the two add up to what a batch may cost.
+Assumes: who serves a slot depends on that slot's own coin and on earlier releases alone, and the numbers served are
+    counted by slots, never by answers; most and noise frozen when the batch opened; each batch released once.
+Reference: docs/proofs.md, section 19.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quietshelf.accounting import Event, noise_for
+from quietshelf.release.batch_pair import NARROWER, WIDER
+from quietshelf.release.noise import NoiseSource, entry
+from quietshelf.statistics import ARMS, OUTCOME_SENSITIVITY, OUTCOMES
+from quietshelf.types import FloatArray, positive
+
+
+class ArmSums(NamedTuple):
+    """What leaves.
+
+    Attributes:
+        visitors: How many visitors each arm served: learned, present. Exact: it says nothing of anybody.
+        sums: The noisy numbers of choices and sums of revenue in units of the declared most, (2 arms, 2).
+        scale: Standard deviation of the noise.
+    """
+
+    visitors: tuple[int, int]
+    sums: FloatArray
+    scale: float
+
+
+def scale(rho: float) -> float:
+    """The noise that makes the release of one batch's outcomes cost rho.
+
+    >>> round(scale(0.5), 6)
+    1.414214
+    """
+    return noise_for(OUTCOME_SENSITIVITY, positive("rho", rho)) * WIDER
+
+
+def release(outcomes: FloatArray, *, visitors: tuple[int, int], scale: float, source: NoiseSource) -> ArmSums:
+    """The noisy sums of one full batch; enter ``events`` in the ledger first. The noise is drawn here, once."""
+    noisy = outcomes + source.draw(scale, outcomes.shape)
+    return ArmSums(visitors, noisy.reshape(len(ARMS), len(OUTCOMES)), scale)
+
+
+def events(*, batch: int, scale: float, source: NoiseSource) -> tuple[Event]:
+    """What it costs: known before the noise is drawn."""
+    known = entry(source, "comparison", sensitivity=OUTCOME_SENSITIVITY, scale=scale * NARROWER, batch=batch)
+    return (known,)
