@@ -92,7 +92,8 @@ def test_ties_are_broken_alike_beside_a_visitor_whose_utilities_overflow() -> No
 def test_a_decision_holds_the_rows_of_what_is_shown() -> None:
     """As many rows as items, in the same order, and no place left empty."""
     contexts, release = visitors(np.random.default_rng(0), True, 1.0, False)
-    for context, found in zip(contexts, decide(["quiet"] * len(contexts), contexts, release, COINS.of(SLOTS)), strict=True):
+    decided = decide(["quiet"] * len(contexts), contexts, release, COINS.of(SLOTS))
+    for context, found in zip(contexts, decided, strict=True):
         assert 0 < found.items.size <= context.capacity
         np.testing.assert_array_equal(found.rows, context.features.rows(found.items))
 

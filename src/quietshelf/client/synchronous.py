@@ -50,6 +50,7 @@ class Client:
         required: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
         capacity: int | None = None,
+        ranking: Sequence[str] | None = None,
     ) -> Offer:
         """What to show one visitor; a repetition after a lost reply is the same visitor."""
         call = offer_call(
@@ -60,6 +61,7 @@ class Client:
             required=required,
             exclude=exclude,
             capacity=capacity,
+            ranking=ranking,
         )
         try:
             return offer_of(self._call(call))
@@ -95,6 +97,11 @@ class Client:
     def privacy(self, shelf: str) -> Mapping[str, Any]:
         """The promise in words and numbers, and the ledger."""
         found: Mapping[str, Any] = self._call(shelf_call("GET", shelf, "/privacy"))
+        return found
+
+    def comparison(self, shelf: str) -> Mapping[str, Any]:
+        """The learned policy against what you show today, from releases alone."""
+        found: Mapping[str, Any] = self._call(shelf_call("GET", shelf, "/comparison"))
         return found
 
     def releases(self, shelf: str) -> Sequence[Mapping[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.decisions import Decision
 from quietshelf.curation.settings import Settings
-from quietshelf.release.compared import Comparison, compare, worse
+from quietshelf.release.compared import Comparison, compare
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import if_chosen
 from quietshelf.types import Context
@@ -21,16 +21,12 @@ from quietshelf.types import Context
 
 def comparison(settings: Settings, learner: Learner | None) -> Comparison:
     """What the releases say of the two arms."""
-    released = [] if learner is None else [each.arms for each in learner.records if each.arms is not None]
-    return compare(released, most=settings.most_revenue, conversion=settings.conversion)
+    return compare(() if learner is None else learner.arms, most=settings.most_revenue, conversion=settings.conversion)
 
 
 def fallen_back(settings: Settings, learner: Learner) -> bool:
     """Whether the guard has taken the learned policy off: its releases say that it earns less, beyond doubt."""
-    if not settings.guard or not settings.comparison:
-        return False
-    released = [each.arms for each in learner.records if each.arms is not None]
-    return worse(released, conversion=settings.conversion)
+    return settings.guard and settings.comparison > 0 and learner.outsold
 
 
 def present(settings: Settings, learner: Learner, coins: SlotCoins) -> Sequence[bool]:

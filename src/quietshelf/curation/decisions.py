@@ -17,7 +17,6 @@ from quietshelf.curation.coins import SlotCoins
 from quietshelf.policies import POLICIES, PRESENT
 from quietshelf.types import NOTHING, BoolArray, Context, Features, FloatArray, IntArray, Release
 
-
 SERVING = {**POLICIES, **PRESENT}
 
 
@@ -29,9 +28,7 @@ class Decision(NamedTuple):
 
 
 @np.errstate(all="ignore")  # numbers that overflow are served all the same, and nobody is told of them
-def decide(
-    policies: Sequence[str], contexts: Sequence[Context], release: Release, coins: SlotCoins
-) -> list[Decision]:
+def decide(policies: Sequence[str], contexts: Sequence[Context], release: Release, coins: SlotCoins) -> list[Decision]:
     """R3: what to show each visitor, by whose policy; ``coins`` holds those of their slots, in the same order."""
     alike: dict[Hashable, list[int]] = {}
     for place, context in enumerate(contexts):

@@ -1,7 +1,7 @@
 """The release of a comparison: what each arm sold in one batch, once, with Gaussian noise.
 
-Releases: for each of the two arms of one full batch, ``number of choices + N(0, s²)`` and ``revenue / most + N(0, s²)``,
-    where each visitor's revenue is cut to the declared most; and, without noise, how many visitors each arm served.
+Releases: of each of the two arms of one full batch ``number of choices + N(0, s²)`` and ``sum of revenue / most +
+    N(0, s²)``, each visitor's revenue cut to the declared most; and, without noise, how many visitors the arm served.
 Neighbours: one visitor of the batch replaced; the slot, and with it the arm, stays.
 Sensitivity: sqrt(2): one arm's two sums move by at most 1 each, the other arm's do not move.
 Noise: s = sqrt(2) / sqrt(2 rho) in every coordinate, rho the comparison's share of the batch's budget.

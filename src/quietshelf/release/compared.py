@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,6 +81,25 @@ class Comparison:
             return f"the learned policy earns less than the present ranking: {_words(found)}"
         return f"not decided yet: {_words(found)}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that strict JSON can hold; what is not known is null."""
+        return {
+            "verdict": self.verdict,
+            "level": LEVEL,
+            "batches": self.batches,
+            "most_revenue": self.most,
+            "visitors": dict(zip(ARMS, self.visitors, strict=True)),
+            "arms": {
+                name: {arm: _plain(each) for arm, each in zip(ARMS, both, strict=True)}
+                for name, both in self.arms.items()
+            },
+            "differences": {name: [_plain(each) for each in run] for name, run in self.differences.items()},
+        }
+
+
+def _plain(found: Interval) -> dict[str, float | None]:
+    return {name: each if math.isfinite(each) else None for name, each in found._asdict().items()}
+
 
 def compare(records: Sequence[ArmSums], *, most: float, conversion: float | None, level: float = LEVEL) -> Comparison:
     """What released batches, in their order, say of the two arms; most is the unit of their revenue."""
@@ -88,7 +107,7 @@ def compare(records: Sequence[ArmSums], *, most: float, conversion: float | None
     unit = np.array([1.0, most])
     both = [place for place, each in enumerate(records) if min(each.visitors) > 0]
     runs = [_run(records[: place + 1], conversion=conversion, level=level) for place in both]
-    arms = _arms(records, level=level)
+    arms = _arms(records, conversion=conversion, level=level)
     return Comparison(
         batches=len(records),
         visitors=(served[0], served[1]),
@@ -112,28 +131,33 @@ def _run(records: Sequence[ArmSums], *, conversion: float | None, level: float) 
     weight = np.array([_weight(each.visitors) for each in compared])
     gaps = np.array([_means(each)[0] - _means(each)[1] for each in compared])  # (batches, outcomes)
     spread = sum(_spread(each, variance) for each in compared)
-    guess = UNDECLARED if conversion is None else conversion
-    first = _spread(compared[0], np.full((len(ARMS), len(OUTCOMES)), guess * (1 - guess)))
+    first = _spread(compared[0], np.full((len(ARMS), len(OUTCOMES)), _declared(conversion)))
     half = _boundary(np.asarray(spread), first, 1.0 - level) / weight.sum()
     middle = (weight[:, None] * gaps).sum(0) / weight.sum()
     return [Interval(float(m), float(m - h), float(m + h)) for m, h in zip(middle, half, strict=True)]
 
 
-def _arms(records: Sequence[ArmSums], *, level: float) -> list[list[Interval]]:
+def _arms(records: Sequence[ArmSums], *, conversion: float | None, level: float) -> list[list[Interval]]:
     """The mean of each arm, by outcome; nothing is known of an arm that served nobody."""
-    found = []
-    for arm in range(len(ARMS)):
-        served = sum(each.visitors[arm] for each in records)
-        if not served:
-            found.append([Interval(math.nan, -math.inf, math.inf)] * len(OUTCOMES))
-            continue
-        total = np.sum([each.sums[arm] for each in records], axis=0)
-        noise = sum(each.scale**2 for each in records)
-        spread = served * _variances(records)[arm] + noise
-        first = np.full(len(OUTCOMES), records[0].scale ** 2 + served * UNDECLARED * (1 - UNDECLARED) / len(records))
-        half = _boundary(spread, first, 1.0 - level) / served
-        found.append([Interval(float(m), float(m - h), float(m + h)) for m, h in zip(total / served, half, strict=True)])
-    return found
+    return [_arm(records, arm, conversion=conversion, level=level) for arm in range(len(ARMS))]
+
+
+def _arm(records: Sequence[ArmSums], arm: int, *, conversion: float | None, level: float) -> list[Interval]:
+    mine = [each for each in records if each.visitors[arm]]
+    if not mine:
+        return [Interval(math.nan, -math.inf, math.inf)] * len(OUTCOMES)
+    served = sum(each.visitors[arm] for each in mine)
+    spread = served * _variances(mine)[arm] + sum(each.scale**2 for each in mine)
+    first = mine[0].visitors[arm] * _declared(conversion) + mine[0].scale ** 2
+    half = _boundary(spread, np.full(len(OUTCOMES), first), 1.0 - level) / served
+    mean = np.sum([each.sums[arm] for each in mine], axis=0) / served
+    return [Interval(float(m), float(m - h), float(m + h)) for m, h in zip(mean, half, strict=True)]
+
+
+def _declared(conversion: float | None) -> float:
+    """The variance of a choice that was declared: it scales the boundary, and may be wrong."""
+    share = UNDECLARED if conversion is None else conversion
+    return share * (1 - share)
 
 
 def _variances(records: Sequence[ArmSums]) -> FloatArray:

@@ -18,6 +18,8 @@ import numpy as np
 
 from quietshelf.accounting import Event, Ledger
 from quietshelf.release import arms, batch_pair, records
+from quietshelf.release.arms import ArmSums
+from quietshelf.release.compared import worse
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments, Outlook, view
 from quietshelf.release.prior import LARGEST, SMALLEST, UNDECLARED, Prior, prior_of
@@ -213,6 +215,16 @@ class Learner:
         )
 
     @cached_property
+    def arms(self) -> tuple[ArmSums, ...]:
+        """What two arms sold, release by release, where they are compared."""
+        return tuple(each.arms for each in self.records if each.arms is not None)
+
+    @cached_property
+    def outsold(self) -> bool:
+        """Whether what the shop showed before earns more than this, beyond doubt."""
+        return worse(self.arms, conversion=self.config.conversion)
+
+    @cached_property
     def place(self) -> IntArray:
         """Of the factor, among those that scales may be wrong by, which fits the releases best, (...)."""
         lead = self.estimate.theta.shape[:-1]
@@ -263,7 +275,9 @@ class Learner:
         """The learner with the cost of a batch entered. A refused budget, or a second time, raises."""
         charged = {event.batch for event in self.ledger.events}
         require(batch.number not in charged, "a batch must be released once", batch=batch.number)
-        spent: tuple[Event, ...] = batch_pair.events(self.estimate.theta.shape[-1], batch=batch.number, scales=batch.scales, source=source)
+        spent: tuple[Event, ...] = batch_pair.events(
+            self.estimate.theta.shape[-1], batch=batch.number, scales=batch.scales, source=source
+        )
         if batch.arms_scale is not None:
             spent = (*spent, *arms.events(batch=batch.number, scale=batch.arms_scale, source=source))
         return replace(self, ledger=self.ledger.spend(*spent))

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.answers import ERASURE, Verdict, answer
 from quietshelf.curation.batches import Batch, due
-from quietshelf.curation.contributions import contributions
+from quietshelf.curation.contributions import contributions, row_width
 from quietshelf.curation.fields import batch_from
 from quietshelf.service import schema
 from quietshelf.service.inbox import Receipt
@@ -128,8 +128,8 @@ def _enter(connection: Connection, place: dict[str, int], batch: Batch, rows: Se
 
 def of_rows(rows: Sequence[bytes], chosen: Sequence[int], batch: Batch) -> FloatArray:
     """R6: contributions of visitors to a batch, from the bytes of what each was shown."""
-    dim = batch.frozen.theta.size
-    return contributions([unpacked(each, -1, dim) for each in rows], chosen, batch.frozen, batch.grid)
+    numbers = row_width(batch.frozen)
+    return contributions([unpacked(each, -1, numbers) for each in rows], chosen, batch.frozen, batch.grid)
 
 
 def _names(connection: Connection, shelf: int) -> list[str]:

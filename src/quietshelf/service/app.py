@@ -155,6 +155,13 @@ def get_releases(shelf: Shelf, service: Serving) -> models.Plain:
         return {"releases": queries.releases(connection, queries.latest_row(connection, shelf))}
 
 
+@routes.get("/shelves/{shelf}/comparison", dependencies=[Depends(may("read"))], tags=["read"])
+def get_comparison(shelf: Shelf, service: Serving) -> models.Plain:
+    """The learned policy against what you show today: estimates, intervals that hold for all looks, and a verdict."""
+    with service.store.read() as connection:
+        return queries.comparison(connection, queries.latest_row(connection, shelf))
+
+
 @routes.get("/privacy", dependencies=[Depends(may("read"))], tags=["read"])
 def get_everything(service: Serving, delta: Delta = 1e-6) -> models.Plain:
     """All promises, those of deleted shelves included, and what they add up to."""

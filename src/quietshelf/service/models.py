@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
+from quietshelf.release.quiet import MOST_COMPARISON
+
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 ItemId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Group = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
@@ -29,7 +31,7 @@ class Prior(Strict):
 
 
 class ShelfBody(Strict):
-    """Settings of a shelf. All but capacity and limits are fixed by the first offer."""
+    """Settings of a shelf. All but capacity, limits, learned_share and guard are fixed by the first offer."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -67,6 +69,21 @@ class ShelfBody(Strict):
     forgetting: FiniteFloat = Field(
         1.0, gt=0, le=1, description="How much each release makes older ones count less; 1 forgets nothing."
     )
+    learned_share: FiniteFloat = Field(
+        1.0, ge=0, le=1, description="Share of visitors that the policy serves; others see your present ranking."
+    )
+    present: Literal["ranking", "random"] = Field(
+        "ranking", description="What those others see: the rank of items or each offer's ranking, or random items."
+    )
+    comparison: FiniteFloat = Field(
+        0.0, ge=0, le=MOST_COMPARISON, description="Share of rho that goes to comparing the two; 0 compares nothing."
+    )
+    most_revenue: FiniteFloat = Field(
+        1.0, gt=0, le=1e150, description="The most that one choice earns; cut there in the comparison, nowhere else."
+    )
+    guard: bool = Field(
+        True, description="Fall back to the present ranking once it earns more, beyond doubt, by the comparison."
+    )
     policy: str = Field("quiet", max_length=100, description="quiet, or uniform for comparison.")
     private: bool = Field(True, description="Must be false, explicitly, for a policy that is not private.")
     visits: int = Field(1, ge=1, le=1000, description="How many visits of one person count.")
@@ -86,6 +103,9 @@ class ItemBody(Strict):
     revenue: FiniteFloat | None = Field(None, ge=-1e150, le=1e150)
     available: bool | None = None
     group: Group | None = None
+    rank: FiniteFloat | None = Field(
+        None, ge=-1e15, le=1e15, description="Place in your present ranking, lowest first; without it not shown by it."
+    )
 
 
 class ItemsBody(Strict):
@@ -119,6 +139,12 @@ class OfferBody(Strict):
     required: list[ItemId] = Field([], description="Items that must be shown.")
     exclude: list[ItemId] = Field([], description="Items that must not be shown.")
     capacity: Count | None = Field(None, description="The most items shown, at most the shelf's own.")
+    ranking: list[ItemId] | None = Field(
+        None,
+        min_length=1,
+        description="What you would show this visitor today, best first, in place of the rank of items. It may depend "
+        "on this visitor and on public data alone.",
+    )
 
 
 class ChoiceBody(Strict):

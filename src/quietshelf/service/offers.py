@@ -15,6 +15,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation import arms
 from quietshelf.curation.batches import Batch, Schedule, arrive, due, open_batch, shelf_time
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.decisions import decide
@@ -40,7 +41,11 @@ RELEASE_FIRST: Final = AGAIN
 _batches, _shelves = schema.batches.c, schema.shelves.c
 _THIS = sa.and_(_batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch"))
 _ENTER = sa.insert(schema.offers)
-_KEEP = sa.update(schema.batches).where(_THIS).values(taken=sa.bindparam("now_taken"), full_at=sa.bindparam("now_full"))
+_KEEP = (
+    sa.update(schema.batches)
+    .where(_THIS)
+    .values(taken=sa.bindparam("now_taken"), full_at=sa.bindparam("now_full"), present=sa.bindparam("now_present"))
+)
 _COUNT = (
     sa.update(schema.shelves)
     .where(_shelves.shelf == sa.bindparam("of_shelf"))
@@ -70,11 +75,12 @@ class OfferRequest:
 
 
 class Arrival(NamedTuple):
-    """A valid request that took a slot: the visitor, and what the table of offers will hold."""
+    """A valid request that took a slot: the visitor, what the table of offers will hold, and who serves it."""
 
     context: Context
     row: dict[str, Any]
     counts: bool
+    present: bool
 
 
 @dataclass
@@ -143,14 +149,15 @@ class OfferTransaction:
             self.batches.append(batch)
             self.opened_at[batch.frozen.number] = now
         batch, self.now = self.batches[-1], now
-        self.batches[-1] = arrive(batch, now)
+        (present,) = arms.present(self.view.settings, learner, self.coins.of([(batch.frozen.number, batch.taken)]))
+        self.batches[-1] = arrive(batch, now, present=present)
         shelf, number = self.row["shelf"], batch.frozen.number
         person = None if request.body.person is None else self.vault.person(shelf, request.body.person)
         visits = self.view.body.visits
         row = {"shelf": shelf, "batch": number, "slot": batch.taken, "nonce": secrets.token_bytes(NONCE), "made": now}
         row |= {"person": person, "release": len(learner.records)}
         counts = person is None or admit(self.persons, person, batch=number, visits=visits)
-        arrival = Arrival(context, row, counts)
+        arrival = Arrival(context, row, counts, present)
         self.arrivals.append(arrival)
         if request.retry is not None:
             self._remember(request, arrival)
@@ -173,7 +180,10 @@ class OfferTransaction:
         coins = self.coins.of([(each.row["batch"], each.row["slot"]) for each in self.arrivals])
         contexts, release = [each.context for each in self.arrivals], self.view.release
         assert release is not None  # noqa: S101 - there is a learner
-        for each, decision in zip(self.arrivals, decide(self.view.body.policy, contexts, release, coins), strict=True):
+        settings = self.view.settings
+        policies = arms.policies(settings, [each.present for each in self.arrivals])
+        for each, decided in zip(self.arrivals, decide(policies, contexts, release, coins), strict=True):
+            decision = arms.kept(settings, decided, each.context, present=each.present)
             each.row["items"] = json.dumps([self.view.ids[item] for item in decision.items.tolist()])
             each.row["rows"] = packed(decision.rows) if each.counts else None
 
@@ -219,7 +229,8 @@ class OfferTransaction:
         return self.vault.retry(self.row["shelf"], request.retry or "")
 
     def _fingerprint(self, request: OfferRequest) -> str:
-        return self.vault.fingerprint(request.body.model_dump_json().encode())
+        left_out = {"ranking"} if request.body.ranking is None else None  # as before there were rankings
+        return self.vault.fingerprint(request.body.model_dump_json(exclude=left_out).encode())
 
     def _reply(self, row: Row) -> dict[str, Any]:
         ticket = Ticket(row["shelf"], row["batch"], row["slot"], row["nonce"])
@@ -255,7 +266,9 @@ class OfferTransaction:
             self.connection.execute(sa.insert(schema.batches), row)
         elif number in touched:
             of = {f"of_{name}": value for name, value in place.items()}
-            self.connection.execute(_KEEP, {**of, "now_taken": batch.taken, "now_full": batch.full_at})
+            self.connection.execute(
+                _KEEP, {**of, "now_taken": batch.taken, "now_full": batch.full_at, "now_present": batch.present}
+            )
 
     def _write_persons(self) -> None:
         table, shelf, known = schema.persons, self.row["shelf"], self.known_persons

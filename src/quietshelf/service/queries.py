@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import Ledger, together
+from quietshelf.curation import arms
 from quietshelf.curation.ledgers import addressed
 from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
@@ -102,9 +103,18 @@ def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
     ]
 
 
+def comparison(connection: Connection, row: Row) -> dict[str, Any]:
+    """The learned policy against the present ranking, from releases alone; and whether offers fell back to it."""
+    settings = settings_in(row)
+    learner = learning.learner(connection, row, settings)
+    back = learner is not None and arms.fallen_back(settings, learner)
+    shares = {"learned_share": settings.learned_share, "comparison": settings.comparison, "guard": settings.guard}
+    return {**shares, "fallen_back": back, **arms.comparison(settings, learner).to_dict()}
+
+
 def items(connection: Connection, row: Row) -> list[dict[str, Any]]:
     """All items, retired ones included."""
-    plain = ("id", "revenue", "available", "retired", "group")
+    plain = ("id", "revenue", "available", "retired", "group", "rank")
     return [
         {**{name: each[name] for name in plain}, "features": learning.unpacked(each["features"], -1).tolist()}
         for each in item_rows(connection, row["shelf"])

@@ -128,7 +128,7 @@ def _spend(connection: Connection, shelf: Row, row: Row, source: NoiseSource, an
 def summed_up(connection: Connection, batch: Row, *, silent: bool) -> Total:
     """The sum over a batch: answers first, then those without one if they count, each in order of arrival."""
     dim = len(batch["theta"]) // 8
-    found = np.zeros(width(dim))
+    found = np.zeros(width(dim, compares=batch["arms_scale"] is not None))
     for part in chain(_answered(connection, batch, found.size), _silent(connection, batch, dim) if silent else ()):
         found = np.concatenate([found[None], part]).sum(0)  # along the first axis: one visitor after the other
     return total(found, dim)

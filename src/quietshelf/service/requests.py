@@ -32,6 +32,7 @@ def visitor(view: View, body: OfferBody) -> Context:
             required=required or None,
             exclude=barred or None,
             capacity=min(body.capacity or most, most, count),
+            ranking=None if body.ranking is None else _numbers("ranking", body.ranking, known),
         )
     except ValueError as error:
         raise Invalid(str(error)) from None

@@ -74,8 +74,10 @@ items = Table(
     Column("available", Boolean, nullable=False),
     Column("retired", Boolean, nullable=False),
     Column("group", Text),
+    Column("rank", Double),
     PrimaryKeyConstraint("shelf", "number"),
 )
+"""``rank``: place in the shop's present ranking, lowest first; null for items not in it."""
 
 batches = Table(
     "batches",
@@ -95,9 +97,13 @@ batches = Table(
     Column("window", Double, nullable=False),
     Column("opened_at", Double, nullable=False),
     Column("full_at", Double),
+    Column("arms_scale", Double),
+    Column("present", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("shelf", "batch"),
 )
-"""Batches that are not released: what their contributions are computed with, frozen when they opened."""
+"""Batches that are not released: what their contributions are computed with, frozen when they opened.
+
+``present``: slots that the present ranking served. ``arms_scale`` is null where arms are not compared."""
 
 offers = Table(
     "offers",
@@ -168,9 +174,14 @@ releases = Table(
     Column("kept", Double),
     Column("spread", Double),
     Column("fit", LargeBinary),
+    Column("learned", Integer),
+    Column("present", Integer),
+    Column("outcomes", LargeBinary),
+    Column("arms_scale", Double),
     PrimaryKeyConstraint("shelf", "number"),
 )
-"""``bound`` and what follows it are null for releases made before score and information were bounded together."""
+"""``bound`` to ``fit`` are null for releases made before score and information were bounded together, ``learned`` and
+what follows it where arms are not compared."""
 Index("releases_once", releases.c.shelf, releases.c.batch, unique=True)
 
 events = Table(

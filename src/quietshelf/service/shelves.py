@@ -18,7 +18,7 @@ from quietshelf.service.models import LARGEST_DIM, ItemBody, ShelfBody
 from quietshelf.service.problems import Frozen, Invalid, NotFound
 from quietshelf.service.views import item_rows, public_of, settings_of, shelf_row
 
-FREE = {"capacity", "limits"}
+FREE = {"capacity", "limits", "learned_share", "guard"}
 """Settings that do not alter the guarantee; all others are fixed by the first offer."""
 NOT_PRIVATE = ("uniform",)
 """Served for comparison only."""
@@ -90,7 +90,7 @@ def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> 
         if body.id in known:
             changed.append({"this": known[body.id]["number"], **_plain(known[body.id]), **fields})
         else:
-            basis = {"revenue": 1.0, "available": True, "retired": False, "group": None}
+            basis = {"revenue": 1.0, "available": True, "retired": False, "group": None, "rank": None}
             new.append({"shelf": row["shelf"], "number": len(rows) + len(new), "id": body.id, **basis, **fields})
     table = schema.items
     if new:
@@ -177,4 +177,4 @@ def _fields(body: ItemBody) -> dict[str, Any]:
 
 
 def _plain(item: Row) -> dict[str, Any]:
-    return {name: item[name] for name in ("features", "revenue", "available", "group")}
+    return {name: item[name] for name in ("features", "revenue", "available", "group", "rank")}

@@ -21,7 +21,7 @@ from quietshelf.service import epochs, learning, queries, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.restore import NOWHERE, UNSEEN
 from quietshelf.service.views import settings_in
-from quietshelf.statistics import pair_sensitivity, svec_dim
+from quietshelf.statistics import OUTCOME_SENSITIVITY, pair_sensitivity, svec_dim
 from quietshelf.types import FloatArray
 
 TOLERANCE = 1e-9
@@ -75,14 +75,16 @@ def _events(connection: Connection, row: Row) -> Iterator[str]:
 
 
 def _figures(release: Row) -> list[tuple[str, float, float]]:
-    """Name, sensitivity and noise of a release's events: one, or two if it was made before there was a bound."""
+    """Name, sensitivity and noise of a release's events: the pair, or two if it was made before there was a bound."""
     dim, bound, grid = len(release["theta"]) // 8, release["bound"], release["grid"]
     score, information = release["score_scale"], release["information_scale"]
     if bound is None:  # |w g| <= 1 and trace(w H) <= 1, each with a share of rho
         rounding = 2.0 * grid * math.sqrt(svec_dim(dim))
         return [("score", 2.0, score), ("information", math.sqrt(2.0) + rounding, information)]
     noise = batch_pair.unit_scale(batch_pair.Scales(score, information, bound))
-    return [("pair", pair_sensitivity(dim, bound, grid), noise)]
+    compared = release["arms_scale"]
+    sold = [] if compared is None else [("comparison", OUTCOME_SENSITIVITY, compared * batch_pair.NARROWER)]
+    return [("pair", pair_sensitivity(dim, bound, grid), noise), *sold]
 
 
 def _unseen(events: list[Event], row: Row) -> Iterator[str]:

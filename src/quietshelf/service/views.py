@@ -21,7 +21,7 @@ from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.problems import NotFound
 from quietshelf.service.store import one
-from quietshelf.types import Release
+from quietshelf.types import FloatArray, Release
 
 _LIVING = sa.select(schema.shelves).where(
     schema.shelves.c.name == sa.bindparam("wanted"), schema.shelves.c.deleted.is_(None)
@@ -91,6 +91,11 @@ def settings_of(body: ShelfBody) -> Settings:
         max_batch=body.max_batch,
         forgetting=body.forgetting,
         conversion=body.conversion,
+        comparison=body.comparison,
+        most_revenue=body.most_revenue,
+        present=body.present,
+        learned_share=body.learned_share,
+        guard=body.guard,
     )
 
 
@@ -161,4 +166,11 @@ def stock_of(rows: list[Row], body: ShelfBody) -> Stock:
         retired=column("retired", np.bool_),
         groups=groups,
         limits=limits,
+        ranks=_ranks(rows),
     )
+
+
+def _ranks(rows: list[Row]) -> FloatArray | None:
+    """The places of all items in the present ranking; None if none has one."""
+    ranks = np.array([np.inf if row["rank"] is None else row["rank"] for row in rows], dtype=np.float64)
+    return ranks if np.isfinite(ranks).any() else None
