@@ -29,7 +29,7 @@ from quietshelf.shelf import Shelf
 from quietshelf.shelf.errors import OpenBatchDropped
 from quietshelf.shelf.saved import ResumeToken
 from quietshelf.shelf.testing import state_of
-from quietshelf.statistics import Pair, Shown, contribution, gram
+from quietshelf.statistics import Pair, Shown, contribution, gram, outcome, outcomes
 from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round
 
 RHO, DIM, CAPACITY, HORIZON = 1.0, 2, 3, 8
@@ -129,6 +129,29 @@ def unweighted(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
 
     with patch.object(releases, "contribution", apart):
         return releases.batch(far_pairs(MANY, 3), RHO, secret, source, runs)
+
+
+def counted_in_both_arms(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """A visitor who counts in the arm that served them and in the other."""
+
+    def twice(worth: FloatArray, position: IntArray) -> FloatArray:
+        found = outcome(worth, position)
+        return found + np.roll(found, 2, axis=-1)
+
+    with patch.object(releases, "outcome", twice):
+        return releases.comparison(RHO, secret, source, runs)
+
+
+def revenue_uncut(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """An item that earns three times the declared most."""
+    with patch.object(outcomes, "bounded", np.nan_to_num):
+        return releases.comparison(RHO, secret, source, runs, worth=3.0)
+
+
+def whole_budget_twice(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
+    """Pair and comparison, each with all of rho."""
+    pair = releases.batch(far_scores(DIM), RHO, secret, source, runs)
+    return np.concatenate([pair, releases.comparison(RHO, secret, source, runs)], axis=-1)
 
 
 class Restarted:
@@ -302,6 +325,11 @@ def subject(name: str, mechanism: Mechanism, pair: str = "") -> Auditable:
     return Auditable(name=name, pair=pair, claim=CLAIM, run=sampled(mechanism))
 
 
+def bought() -> Neighbours:
+    """Somebody who bought, or did not."""
+    return Neighbours(*far_scores(DIM)[:2], "bought the dearest item of its arm, or nothing")
+
+
 def planted() -> Sequence[Auditable]:
     """Every fault, under the claim that it costs rho = 1."""
     words = far_gram(CAPACITY, DIM)
@@ -311,6 +339,11 @@ def planted() -> Sequence[Auditable]:
         linear("half of the score's variance", CLAIM, far_pairs(MANY, 3), short_of_noise),
         linear("noise for another bound", CLAIM, far_information(DIM), bound_ignored),
         linear("score and information bounded apart", CLAIM, far_pairs(MANY, 3), unweighted),
+        linear("half the noise, comparison", CLAIM, bought(), altered(partial(releases.comparison, RHO), half)),
+        linear("counted in both arms", CLAIM, bought(), counted_in_both_arms),
+        linear("revenue beyond the most", CLAIM, bought(), revenue_uncut),
+        linear("counted twice in an arm", CLAIM, bought(), partial(releases.comparison, RHO, bought=(0, 0))),
+        linear("the budget spent twice in a batch", CLAIM, bought(), whole_budget_twice),
         linear("half the noise, tree", CLAIM, words, altered(tree_run(), half)),
         linear("a seed reused at every node", CLAIM, words, altered(tree_run(), Seeded)),
         linear("a node redrawn after restart", CLAIM, words, tree_run(Restarted)),

@@ -16,7 +16,7 @@ import numpy as np
 from tests.protocol.schedules import LOSSES, Kind
 from tests.protocol.users import USERS
 
-from quietshelf.curation import contributions, requests
+from quietshelf.curation import arms, contributions, requests
 from quietshelf.curation.answers import Verdict, answer
 from quietshelf.curation.batches import announce, close, due
 from quietshelf.curation.coins import Coins
@@ -25,8 +25,10 @@ from quietshelf.policies import chance
 from quietshelf.service import answers, epochs, learning, releaser, releasing
 from quietshelf.service.service import Service
 from quietshelf.service.vault import Vault
+from quietshelf.shelf import state
 from quietshelf.shelf.shelf import Shelf
 from quietshelf.shelf.state import State
+from quietshelf.statistics import outcomes
 from quietshelf.types import FloatArray
 
 Patches = Callable[[], list[Any]]
@@ -120,8 +122,14 @@ class _Shared:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
+    def __len__(self) -> int:
+        return 1
+
     def only(self, _: Any) -> _Shared:
         return self
+
+    def arms(self) -> list[float]:
+        return [float(self.rng.random())]
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
         return self.rng.random(size)
@@ -151,6 +159,43 @@ def _scale_of_the_group() -> list[Any]:
         return real(context, release, utility, order * (largest / np.nan_to_num(size, nan=1.0)))
 
     return [mock.patch.object(chance, "_by_chance", by_chance)]
+
+
+@fault("R3", "a visitor's features decide the arm", "shelf", "service-sqlite")
+def _arm_by_features() -> list[Any]:
+    real, now = requests._features, [0.0]
+
+    def features(settings: Any, stock: Any, given: Any) -> Any:
+        now[0] = float(np.nan_to_num(np.ravel([] if given is None else given), nan=0.0).sum())
+        return real(settings, stock, given)
+
+    def present(settings: Any, _: Any, coins: Any) -> list[bool]:
+        compared = settings.comparison or settings.learned_share < 1
+        return [bool(compared and now[0] > 0)] * len(coins)
+
+    return [
+        mock.patch.object(requests, "_features", features),
+        mock.patch.object(arms, "present", present),
+        mock.patch.object(state, "present", present),
+    ]
+
+
+@fault("R3", "an arm's visitors are counted when they answer", "shelf")
+def _counted_by_answers() -> list[Any]:
+    real = State.choose
+
+    def choose(self: State, offer: str, item: int) -> None:
+        real(self, offer, item)
+        for slots in self.slots:
+            if offer in slots.kept and slots.batch.frozen.compares:
+                slots.batch = slots.batch._replace(present=len(slots.answered))
+
+    return [mock.patch.object(State, "choose", choose)]
+
+
+@fault("R6", "revenue is not cut in the comparison", "shelf")
+def _revenue_uncut() -> list[Any]:
+    return [mock.patch.object(outcomes, "bounded", np.nan_to_num)]
 
 
 # R4 and R5: when

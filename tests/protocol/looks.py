@@ -23,6 +23,7 @@ def public(service: Service, room: views.Room, connection: Connection) -> dict[s
         "shelf": queries.summary(row),
         "privacy": queries.promise(connection, row, 1e-6),
         "releases": queries.releases(connection, row),
+        "comparison": queries.comparison(connection, row),
         "items": queries.items(connection, row),
         "all promises": queries.everything(connection, 1e-6),
         "metrics": service.metrics.text(queries.shelf_rows(connection)).decode(),

@@ -28,6 +28,9 @@ def shelf_body(shop: Shop) -> ShelfBody:
             "visits": shop.visits,
             "on_no_answer": shop.on_no_answer,
             "limits": limits,
+            "comparison": shop.comparison,
+            "present": shop.present,
+            "learned_share": shop.learned_share,
         }
     )
 
@@ -37,7 +40,7 @@ def bodies(shop: Shop) -> list[ItemBody]:
     groups = (-1,) * len(shop.items) if shop.groups is None else shop.groups
     return [
         ItemBody.model_validate(
-            {"id": str(number), "features": list(row), "group": None if group < 0 else f"group {group}"}
+            {"id": str(number), "features": list(row), "group": None if group < 0 else f"group {group}", "rank": number}
         )
         for number, (row, group) in enumerate(zip(shop.items, groups, strict=True))
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.protocol.steps import (
     OVERSIZED,
@@ -56,9 +57,10 @@ class Kind:
     even: bool = False
     oversized: bool = False
     always_lost: bool = False
+    arms: bool = True
 
 
-SIMULATION = Kind("simulation", dense=True, revenue=True, answers=False)
+SIMULATION = Kind("simulation", dense=True, revenue=True, answers=False, arms=False)
 SHELF = Kind("shelf", crashes=("now", "now", "fork", "drawn"), dense=True, revenue=True)
 SERVICE = Kind(
     "service", erasures=True, crashes=("now", "announced", "drawn", "committed", "before", "after"), losses=True
@@ -142,7 +144,16 @@ class _Writer:
             limits=(2, 1) if grouped else None,
             poll=dice.random() < 0.5,
             group_limit=dice.choice((2, 3, 256)),
+            **self._arms(tuple(rows)),
         )
+
+    def _arms(self, rows: tuple[tuple[float, ...], ...]) -> dict[str, Any]:
+        """Two arms in one shop of three, by dice of their own: schedules stay what they were without them."""
+        dice = random.Random(repr(rows))  # noqa: S311 - a test's own dice
+        if not self.kind.arms or dice.random() < 0.67:
+            return {}
+        share, present = dice.choice((0.0, 0.3, 0.5, 0.8)), dice.choice(("ranking", "ranking", "random"))
+        return {"comparison": dice.choice((0.0, 0.2, 0.5)), "present": present, "learned_share": share}
 
     def _arrival(self) -> None:
         dice = self.dice

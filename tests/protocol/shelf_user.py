@@ -30,6 +30,8 @@ class ShelfUser:
         self._folder = tempfile.TemporaryDirectory(dir=scratch())
         self._path = Path(self._folder.name) / "shelf"
         plain = Shelf(**options(world))
+        if self._shop.learned_share < 1:
+            plain.rank(range(len(self._shop.items)))
         state_of(plain).persons.key = KEY
         self.shelf = copied(plain, source=world.tape, coins=coins)
         self.shelf.save(self._path)
@@ -153,6 +155,7 @@ class ShelfUser:
             "batches": lambda: [(b.frozen.number, b.frozen.size, b.taken, b.due_at) for b in shelf.batches],
             "arrivals": lambda: shelf.arrivals,
             "repr": lambda: repr(shelf),
+            "comparison": lambda: shelf.comparison().to_dict(),
         }
         return [Seen(None, what, _told(look)) for what, look in public.items()]
 
@@ -180,6 +183,9 @@ def options(world: World) -> dict[str, Any]:
         "wait_arrivals": shop.window - 1,
         "groups": shop.groups,
         "limits": shop.limits,
+        "comparison": shop.comparison,
+        "present": shop.present,
+        "learned_share": shop.learned_share,
     }
 
 

@@ -17,7 +17,10 @@ OVERSIZED = -9
 
 @dataclass(frozen=True)
 class Shop:
-    """What is told once; ``items`` are rows of item features. Without a feature map a visit brings x for every item."""
+    """What is told once; ``items`` are rows of item features. Without a feature map a visit brings x for every item.
+
+    Where arms are compared, the present ranking has the items in their order.
+    """
 
     items: tuple[tuple[float, ...], ...]
     feature_map: str | None = "full"
@@ -34,6 +37,9 @@ class Shop:
     limits: tuple[int, ...] | None = None
     poll: bool = True
     group_limit: int = 256
+    comparison: float = 0.0
+    present: str = "ranking"
+    learned_share: float = 1.0
 
     @property
     def feature_count(self) -> int:

@@ -19,7 +19,7 @@ from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
 from quietshelf.service import releaser
 from quietshelf.shelf.state import Slots
-from quietshelf.statistics import Total, pair_sensitivity
+from quietshelf.statistics import OUTCOME_SENSITIVITY, Total, pair_sensitivity
 from quietshelf.types import FloatArray
 
 
@@ -27,8 +27,8 @@ class Tape(DiscreteGaussian):
     """A source on the grid that is told each sum before it draws.
 
     Attributes:
-        totals: The sums, score and information in turn.
-        bounds: Of each release.
+        totals: The sums: score, information and, where arms are compared, outcomes, in turn.
+        heard: Of each release the place of its first sum, how many it has, and its bound.
         released: The noisy sums, in the same order.
         members: What was released so far, by names that are used once: batches of a service, offers of a shelf.
         after_draw: Called once a release is drawn: a crash, perhaps.
@@ -39,15 +39,15 @@ class Tape(DiscreteGaussian):
         self._rng, self._replayed = np.random.default_rng(seed), replayed
         self._waiting: list[FloatArray] = []
         self.totals: list[FloatArray] = []
-        self.bounds: list[FloatArray] = []
+        self.heard: list[tuple[int, int, FloatArray]] = []
         self.released: list[FloatArray] = []
         self.members: list[Any] = []
         self.after_draw: Callable[[], None] = lambda: None
 
     def hear(self, total: Total, bound: FloatArray | float) -> None:
         """The sums that the next draws are added to."""
-        self._waiting = [total.score, total.information]
-        self.bounds.append(np.asarray(bound))
+        self._waiting = [total.score, total.information, *([total.outcomes] if total.outcomes.size else [])]
+        self.heard.append((len(self.totals), len(self._waiting), np.asarray(bound)))
 
     def draw(self, scale: FloatArray | float, size: tuple[int, ...]) -> FloatArray:
         """New noise; or in a replay, what takes this world's sum to the other's release."""
@@ -66,10 +66,16 @@ class Tape(DiscreteGaussian):
         """Sums that differ between two worlds by more than one visitor can move them."""
         found = []
         if len(self.totals) != len(other.totals):
-            return [f"{len(self.totals) // 2} releases in one world, {len(other.totals) // 2} in the other"]
-        for place, bound in enumerate(self.bounds[: len(self.totals) // 2]):
-            both = slice(2 * place, 2 * place + 2)
-            score, information = (a - b for a, b in zip(self.totals[both], other.totals[both], strict=True))
+            return [f"{len(self.heard)} releases in one world, {len(other.heard)} in the other"]
+        for place, (start, parts, bound) in enumerate(self.heard):
+            mine = slice(start, start + parts)
+            moves = [a - b for a, b in zip(self.totals[mine], other.totals[mine], strict=True)]
+            if len(moves) < parts:  # a machine stopped in the middle
+                continue
+            score, information, *sold = moves
+            for each in sold:
+                if float(np.linalg.norm(each)) > OUTCOME_SENSITIVITY:
+                    found.append(f"outcomes of release {place} moved by {each}")
             most = pair_sensitivity(score.shape[-1], bound, self.grid)
             lengths = np.linalg.norm(score, axis=-1) / math.sqrt(2), np.linalg.norm(information, axis=-1) / bound
             moved = float(np.linalg.norm(np.hypot(*lengths)))  # over replicates: the target is in one of them

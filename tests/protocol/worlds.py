@@ -108,7 +108,7 @@ def counted(schedule: Schedule, run: Run) -> Counter[str]:
     """How much happened."""
     kinds = {Arrive: "arrivals", Answer: "answers", Erase: "erasures", Crash: "crashes", Lose: "lost commits"}
     found = Counter(kinds[type(step)] for step in schedule.steps if type(step) in kinds)
-    return found + Counter(schedules=1, releases=len(run.tape.released) // 2)
+    return found + Counter(schedules=1, releases=len(run.tape.heard))
 
 
 def _told(schedule: Schedule, place: int, ours: Sequence[Seen], others: Sequence[Seen]) -> str:

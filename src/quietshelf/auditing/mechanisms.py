@@ -78,6 +78,14 @@ def _batch_pairs(rho: float) -> list[Auditable]:
     ]
 
 
+def _comparisons(rho: float) -> list[Auditable]:
+    bought = Neighbours(*far_scores(DIM)[:2], "bought the dearest item of its arm, or nothing")
+    return [
+        linear("comparison of two arms", _gaussian(rho), bought, partial(releases.comparison, rho)),
+        linear("batch pair and comparison", _gaussian(rho), bought, partial(releases.both, rho)),
+    ]
+
+
 def _learners(rho: float) -> list[Auditable]:
     pair = far_scores(DIM)
     run = sampled(partial(releases.learner, pair, rho))
@@ -159,6 +167,7 @@ def _theorem_fits(rho: float) -> list[Auditable]:
 
 MECHANISMS: Mapping[str, Callable[[float], list[Auditable]]] = {
     "batch-pair": _batch_pairs,
+    "comparison": _comparisons,
     "learner": _learners,
     "shelf": _shelves,
     "private-newton": _newtons,
@@ -173,7 +182,7 @@ MECHANISMS: Mapping[str, Callable[[float], list[Auditable]]] = {
     "private-fit-eps-delta-theorem": _theorem_fits,
 }
 """By the names of the command line."""
-USUAL = ("batch-pair", "learner", "shelf", "private-newton", "gram-tree", "gram-toeplitz", "private-fit")
+USUAL = ("batch-pair", "comparison", "learner", "shelf", "private-newton", "gram-tree", "gram-toeplitz", "private-fit")
 KNOWN_FALSE = ("gram-tree-paper",)
 """Shipped to reproduce the paper, and known to cost more than the paper claims (docs/proofs.md, section 8)."""
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from quietshelf.auditing.neighbours import Neighbours, visitor
+from quietshelf.auditing.neighbours import Neighbours, far_scores, visitor
 from quietshelf.choice.features import Dense
 from quietshelf.curation.outlook import normal_outlook
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.policies import POLICIES
-from quietshelf.release import batch_pair
+from quietshelf.release import arms, batch_pair
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.release.tree import ContinualSum
-from quietshelf.statistics import Shown, Total, contribution, gram, summed, svec
+from quietshelf.statistics import Shown, Total, contribution, gram, if_chosen, on_grid, outcome, summed, svec
 from quietshelf.types import NOTHING, Context, FloatArray, Round
 
 SEED = 20
@@ -43,10 +43,38 @@ def batch_of(
         np.concatenate([np.array([int(target.position) for target in targets]), np.full(OTHERS, NOTHING)]),
     )
     total = summed(contribution(everybody, np.zeros(dim), np.eye(dim), bound), source.grid)
-    wide = Total(*(np.broadcast_to(part, (runs, *part.shape)) for part in total))
+    wide = Total(*(np.broadcast_to(part, (runs, *part.shape)) for part in (total.score, total.information)))
     scales = batch_pair.scales(rho=rho, dim=dim, bound=bound, grid=source.grid)
     noisy = batch_pair.release(wide, scales=scales, source=source)
     return np.concatenate([noisy.score, svec(noisy.information)], axis=-1)
+
+
+def comparison(
+    rho: float, secret: bool, source: NoiseSource, runs: int, *, bought: Sequence[int] = (0,), worth: float = 1.0
+) -> FloatArray:
+    """One batch's outcomes: the target bought the dearest item of its arm, or nothing.
+
+    Args:
+        rho: What the release may cost.
+        secret: Whether it bought.
+        source: Noise.
+        runs: How many.
+        bought: The items of the target's screen that it buys; one, unless a fault counts more.
+        worth: What the item earns, in units of the declared most.
+    """
+    sold = if_chosen(np.full(1 + OTHERS, worth), present=False, most=1.0)
+    places = [0 if secret else NOTHING for _ in bought] + [0] * OTHERS
+    each = outcome(np.broadcast_to(sold, (len(places), *sold.shape)), np.array(places))
+    total = (on_grid(each, source.grid) if source.grid else each).sum(0)
+    scale, served = arms.scale(rho), (len(places), 0)
+    found = arms.release(np.broadcast_to(total, (runs, total.size)), visitors=served, scale=scale, source=source)
+    return found.sums.reshape(runs, -1)
+
+
+def both(rho: float, secret: bool, source: NoiseSource, runs: int, *, share: float = 0.25) -> FloatArray:
+    """A batch's pair and outcomes, from one budget: opposite scores, and something bought or nothing."""
+    pair = batch(far_scores(2), (1 - share) * rho, secret, source, runs)
+    return np.concatenate([pair, comparison(share * rho, secret, source, runs)], axis=-1)
 
 
 def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int) -> FloatArray:

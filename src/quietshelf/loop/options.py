@@ -23,7 +23,7 @@ def _settings(takes: Callable[..., Any], *more: str, without: tuple[str, ...] = 
 
 _EXACT = _settings(MaximumLikelihood, "scale", without=("radius",))
 SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "quiet": _settings(Quiet, "geometry"),
+    "quiet": _settings(Quiet, "geometry", without=("comparison",)),
     "dpmnl": _settings(Dpmnl),
     "dpmnl-eps-delta": _settings(DpmnlEpsilonDelta),
     "ucb-mnl": _EXACT,

@@ -48,7 +48,7 @@ def scale(rho: float) -> float:
 def release(outcomes: FloatArray, *, visitors: tuple[int, int], scale: float, source: NoiseSource) -> ArmSums:
     """The noisy sums of one full batch; enter ``events`` in the ledger first. The noise is drawn here, once."""
     noisy = outcomes + source.draw(scale, outcomes.shape)
-    return ArmSums(visitors, noisy.reshape(len(ARMS), len(OUTCOMES)), scale)
+    return ArmSums(visitors, noisy.reshape(*noisy.shape[:-1], len(ARMS), len(OUTCOMES)), scale)
 
 
 def events(*, batch: int, scale: float, source: NoiseSource) -> tuple[Event]:
