@@ -59,9 +59,10 @@ def test_the_ranking_keeps_to_rules_and_a_visitor_may_bring_one() -> None:
     ("ranking", "rule"),
     [
         ([], "ranking must name an item at least"),
-        ([4], "ranking must name items from 0 to 3"),
+        ([4], "ranking must be from 0 to 3, got ranking=4"),
         ([1, 1], "ranking must name each item at most once"),
-        ([0.5], "ranking must be a list of item indices"),
+        ([0.5], "ranking must be from 0 to 3, got ranking=0.5"),
+        ("01", "ranking must be a list of items"),
     ],
 )
 def test_a_wrong_ranking_is_no_visitor(ranking: list[Any], rule: str) -> None:
