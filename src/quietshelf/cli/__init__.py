@@ -13,6 +13,7 @@ import typer
 from quietshelf.__about__ import __version__
 from quietshelf.cli.audit import audit
 from quietshelf.cli.bench import bench
+from quietshelf.cli.compare import compare
 from quietshelf.cli.demo import demo
 from quietshelf.cli.doctor import doctor
 from quietshelf.cli.expedia import expedia
@@ -38,7 +39,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start here": (demo, plan, schema, doctor),
     "Studies and audits": (simulate, reproduce, audit, bench),
     "A log": (fit, replay),
-    "The service": (serve, ledger, restore),
+    "The service": (serve, compare, ledger, restore),
 }
 for panel, commands in PANELS.items():
     for each in commands:

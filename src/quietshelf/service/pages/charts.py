@@ -132,6 +132,38 @@ def errors(found: list[dict[str, Any]]) -> Markup:
     return both("errors", "Typical standard error of tastes, by release", told, draw)
 
 
+def compared(differences: list[dict[str, float]]) -> Markup:
+    """A line within its interval: learned less present in revenue per visitor, after each release that compared."""
+    low, high = min(0.0, *(each["low"] for each in differences)), max(0.0, *(each["high"] for each in differences))
+    step = ticks((high - low) or 1.0)[1]
+    floor, top = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    marks = [step * place for place in range(floor, top + 1)]
+    count_of, last = len(differences), differences[-1]
+
+    def draw(width: int) -> tuple[float, Content]:
+        frame = Frame(width, 0.5, count_of + 0.5, marks[-1] - marks[0])
+
+        def at(value: float) -> float:
+            return frame.y(value - marks[0])
+
+        content = frame.grid(marks, lambda mark: f"{mark:.3g}", lambda mark: mark - marks[0])
+        content.append(line(LEFT, at(0.0), width - frame.right, at(0.0), "zero"))
+        for place, each in enumerate(differences, start=1):
+            x = frame.x(place)
+            content.append(line(x, at(each["low"]), x, at(each["high"]), "whisker"))
+            content.append(tag("circle", cx=x, cy=at(each["estimate"]), r=3.5, class_="dot first"))
+        every = max(1, -(-count_of // (10 if width > 400 else 6)))
+        content += [
+            text(frame.x(place), HEIGHT - 9, str(place), anchor="middle")
+            for place in range(1, count_of + 1)
+            if (count_of - place) % every == 0
+        ]
+        return HEIGHT, content
+
+    told = f"Now {last['estimate']:+.3g} per visitor, between {last['low']:+.3g} and {last['high']:+.3g}."
+    return both("compared", "Learned less present, revenue per visitor, by release", told, draw)
+
+
 def lost(series: list[dict[str, Any]], times: list[int]) -> Markup:
     """Lines: what each contestant has lost so far, by visitors; each line across is ten times the one below."""
     powers = math.ceil(math.log10(max(10.0, *(each["lost"][-1] for each in series))) - 1e-9)

@@ -12,6 +12,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from quietshelf.choice.maps import feature_map
+from quietshelf.curation import arms
 from quietshelf.release.records import Record
 from quietshelf.service import learning
 from quietshelf.service.learning import Row
@@ -52,7 +53,19 @@ def sight(connection: Connection, row: Row) -> dict[str, Any]:
         "tastes": tastes(view, names),
         "health": health(view, names),
         "shown": shown_most(view),
+        "comparison": comparison(view),
     }
+
+
+def comparison(view: View) -> dict[str, Any] | None:
+    """The learned policy against the present ranking; None where nothing is compared, and everybody sees the first."""
+    settings = view.settings
+    if not settings.comparison and settings.learned_share == 1:
+        return None
+    back = view.learner is not None and arms.fallen_back(settings, view.learner)
+    found = arms.comparison(settings, view.learner).to_dict()
+    shares = {"learned_share": settings.learned_share, "share_of_rho": settings.comparison, "present": settings.present}
+    return {**found, **shares, "fallen_back": back}
 
 
 def release_list(rows: list[Row]) -> list[dict[str, Any]]:

@@ -1,0 +1,69 @@
+"""``quietshelf compare``: the learned policy against what the shop shows today, from releases alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from quietshelf.cli.console import Json, out, strict_json
+from quietshelf.cli.opening import Config, Database, Secrets, existing
+from quietshelf.report.numbers import number
+
+ARMS = {"learned": "learned policy", "present": "present ranking"}
+HONEST = (
+    "Intervals count the noise and hold for all looks together: look as often as you like, and stop when one leaves "
+    "zero out."
+)
+
+
+def compare(
+    shelf: Annotated[str, typer.Argument(help="Name of the shelf.")],
+    config: Config = None,
+    database: Database = None,
+    secrets: Secrets = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether the learned policy earns more than what you show today, as far as its releases tell. Costs nothing.
+
+    Example: quietshelf compare teas --database sqlite:///shop.db --secrets shop-secrets
+    """
+    with existing(config, database, secrets) as store:
+        from quietshelf.service import queries
+        from quietshelf.service.problems import NotFound
+
+        with store.read() as connection:
+            try:
+                found = queries.comparison(connection, queries.latest_row(connection, shelf))
+            except NotFound as problem:
+                raise ValueError(str(problem)) from None
+    if as_json:
+        typer.echo(strict_json({"shelf": shelf, **found}))
+    else:
+        _print(shelf, found)
+
+
+def _print(shelf: str, found: dict[str, Any]) -> None:
+    if not found["comparison"]:
+        out.print(f"shelf {shelf} compares nothing: no part of its rho goes to a comparison (setting `comparison`)")
+        return
+    drawn = Table(title=f"shelf {shelf}, {found['batches']:,} releases")
+    drawn.add_column("served by", no_wrap=True)
+    for heading in ("visitors", "chose something, %", "revenue per visitor"):
+        drawn.add_column(heading, justify="right")
+    for arm, words in ARMS.items():
+        chosen, revenue = found["arms"]["chosen"][arm], found["arms"]["revenue"][arm]
+        drawn.add_row(words, f"{found['visitors'][arm]:,}", _interval(chosen, 100.0), _interval(revenue, 1.0))
+    out.print(drawn)
+    out.print(f"{found['verdict'][:1].upper()}{found['verdict'][1:]}.")
+    if found["fallen_back"]:
+        out.print("Offers have fallen back to what you show today: it earns more, beyond doubt (setting `guard`).")
+    out.print(HONEST)
+
+
+def _interval(each: dict[str, float | None], unit: float) -> str:
+    if each["estimate"] is None or each["low"] is None or each["high"] is None:
+        return "nobody yet"
+    low, high = (number(unit * value) for value in (each["low"], each["high"]))
+    return f"{number(unit * each['estimate'])} [{low}, {high}]"
