@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from quietshelf.service.pages.svg import both, line, path, tag, text, ticks
-from quietshelf.service.pages.wording import count, percent
+from quietshelf.service.pages.wording import MINUS, count, percent
 
 Content = list[Markup]
 LEFT, TOP, BOTTOM, HEIGHT = 44.0, 14.0, 30.0, 220.0
@@ -146,7 +146,7 @@ def compared(differences: list[dict[str, float]]) -> Markup:
         def at(value: float) -> float:
             return frame.y(value - marks[0])
 
-        content = frame.grid(marks, lambda mark: f"{mark:.3g}", lambda mark: mark - marks[0])
+        content = frame.grid(marks, lambda mark: f"{mark:.3g}".replace("-", MINUS), lambda mark: mark - marks[0])
         content.append(line(LEFT, at(0.0), width - frame.right, at(0.0), "zero"))
         for place, each in enumerate(differences, start=1):
             x = frame.x(place)
