@@ -319,7 +319,7 @@ def test_ids_alone_learn_popularity() -> None:
 def test_an_offer_is_filled_up_where_that_was_asked() -> None:
     """An item that earns little takes buyers from one that earns much: it is left out, unless offers are filled up."""
     options: dict[str, Any] = {"catalogue": np.zeros((4, 1)), "feature_map": "item", "capacity": 3, "rho": 1.0}
-    revenue = [10.0, 0.1, 0.2, 0.0]
+    revenue = [1e6, 0.1, 0.2, 0.0]
     assert set(Shelf(**options).offer(revenue=revenue).items) == {0}
     filled = Shelf(**options, fill=True)
     assert set(filled.offer(revenue=revenue).items) == {0, 1, 2}
