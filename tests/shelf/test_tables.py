@@ -171,6 +171,7 @@ def test_products_come_change_and_go() -> None:
     ("act", "message"),
     [
         (lambda s: s.offer({"agee": 3}), r"a visitor's attributes must be among those declared \(age, new\), got unkn"),
+        (lambda s: s.offer(), "a visitor's attributes must be given, {} where none is known, got features=None"),
         (lambda s: s.offer({"age": "old"}), "age must be a finite number, got age='old'"),
         (lambda s: s.offer({"age": 1e308, "new": 1}, candidates=["x"]), "candidates must be the id of an item of this"),
         (
