@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from quietshelf.choice.features import Catalogued, Dense
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import Public, Settings, check_size
 from quietshelf.curation.stock import Stock
 from quietshelf.policies import POLICIES
@@ -170,5 +171,19 @@ def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource)
         rule = f"curvature must be positive semidefinite, its largest eigenvalue from {SMALLEST:g} to {LARGEST:g}"
         good = SMALLEST <= values[-1] <= LARGEST and values[0] >= -1e-9 * values[-1]
         require(bool(good), rule, smallest=values[0], largest=values[-1])
-    outlook = outlook_of(settings, public, stock)
-    return Learner.start(settings.learning(), outlook, capacity=settings.capacity, source=source, prior=public.prior)
+    outlook, log = outlook_of(settings, public, stock), public.log
+    begin = partial(Learner.start, settings.learning(), outlook, capacity=settings.capacity, source=source)
+    if log is None:
+        return begin(prior=public.given)
+    check_log(settings, public, log)
+    if settings.map is not None and stock.catalogue is not None:
+        log.check_catalogue(stock.catalogue)
+    rule = f"dim must be that of the prior, {len(log.theta)}"
+    require(dim == len(log.theta), rule, dim=dim)
+    return begin(prior=begin().prior.informed(log.theta, log.precision))
+
+
+def check_log(settings: Settings, public: Public, log: PriorFile) -> None:
+    """Refuse what a log taught where the shelf means other features; its items are checked when they are known."""
+    log.check_map(settings.feature_map, intercept=settings.intercept, visitor_dim=settings.visitor_dim)
+    log.check_units(public.visitor_scale)

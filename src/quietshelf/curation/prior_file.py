@@ -1,0 +1,240 @@
+"""Tastes learned from a log, as a file that a shelf starts from: what they are, what they are of, what they cost.
+
+A private fit is a release: whoever uses it later learns nothing more of the log, so a shelf's geometry, noise and
+learner may rest on it (docs/proofs.md, section 2). What it costs those in the log is on top of what the shelf costs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from quietshelf.accounting.events import LOG, Assumption, Event
+from quietshelf.accounting.figures import shown
+from quietshelf.choice.maps import FeatureMap, feature_map
+from quietshelf.curation.atomic_write import atomic_write
+from quietshelf.types import FloatArray, finite, one_of, positive, require
+
+KIND, VERSION = "quietshelf prior", 1
+FIELDS = (
+    "kind", "version", "private", "cost", "feature_map", "intercept", "visitor_names", "item_names", "names", "scales",
+    "schema", "theta", "precision",
+)  # fmt: skip
+FAR = 10.0
+"""Root mean square of a catalogue's column, in declared units, from which on it is surely in others."""
+NOT_PRIVATE = (
+    "this prior is not private: its log was prepared by looking at visitors' data, so nothing is promised to those in "
+    "it. Fit a log that was prepared publicly, or say that you accept it ({how})"
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PriorFile:
+    """What a fit of a log found, and under what declarations; made by ``quietshelf fit --prior``.
+
+    Attributes:
+        theta: Tastes, (d,).
+        precision: The inverse of their covariance, which counts sampling and noise, (d, d).
+        feature_map: How visitor and item features make x.
+        intercept: Whether the map keeps its 1.
+        visitor_names: Visitor features in their order; none if the map uses none.
+        item_names: Item features in their order.
+        scales: Declared centre and spread of each feature, by name; None if none were declared.
+        schema: Declaration of the columns that features were made from; None without one.
+        rho: What the fit cost each unit of the log, in zCDP; infinite if nothing bounds it.
+        unit: "person", or "visit" for a log that told no persons apart.
+        statement: The promise to those in the log, in words.
+    """
+
+    theta: FloatArray
+    precision: FloatArray
+    feature_map: str
+    intercept: bool = True
+    visitor_names: tuple[str, ...] = ()
+    item_names: tuple[str, ...]
+    scales: Mapping[str, tuple[float, float]] | None = None
+    schema: Mapping[str, Any] | None = None
+    rho: float
+    unit: Literal["visit", "person"]
+    statement: str
+
+    def __post_init__(self) -> None:
+        dim = len(self.names)
+        theta, precision = np.shape(self.theta), np.shape(self.precision)
+        require(theta == (dim,), f"theta of a prior must have one number per feature, {dim}", shape=theta)
+        require(precision == (dim, dim), f"precision of a prior must be ({dim}, {dim})", shape=precision)
+        one_of("unit", self.unit, ("visit", "person"))
+        require(self.rho > 0, "rho of a prior must be positive", rho=self.rho)
+        known = {*self.visitor_names, *self.item_names}
+        strange = [] if self.scales is None else sorted(known.symmetric_difference(self.scales))
+        require(not strange, "scales of a prior must be of its features, each of them", differ=strange)
+
+    @cached_property
+    def map(self) -> FeatureMap:
+        """How features make x."""
+        return feature_map(self.feature_map, intercept=self.intercept)
+
+    @property
+    def names(self) -> list[str]:
+        """One per place of theta."""
+        return self.map.names(self.visitor_names, self.item_names)
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised to those in the log."""
+        return math.isfinite(self.rho)
+
+    @property
+    def event(self) -> Event:
+        """The log's cost, as an entry in the ledger of whoever uses the prior."""
+        whom = "person" if self.unit == "person" else "row, for the log told no persons apart"
+        return Event(
+            name="log behind the prior",
+            batch=LOG,
+            sensitivity=math.inf,
+            noise=0.0,
+            rho=self.rho,
+            assumption=Assumption.EXACT_GRID,
+            detail=f"The shelf starts from a log, whose fit cost rho = {shown(self.rho)} to each {whom}; that is "
+            "counted here on top, for whoever comes here may be in the log as well."
+            if self.private
+            else "The shelf starts from a log whose fit promises nothing to those in it.",
+        )
+
+    def accepted(self, allowed: bool, how: str) -> PriorFile:
+        """The same; one that is not private only if that is allowed, and ``how`` says by what."""
+        require(self.private or allowed, NOT_PRIVATE.format(how=how))
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that strict JSON can hold; equal priors give equal files."""
+        scales = None if self.scales is None else {name: list(self.scales[name]) for name in self._features}
+        values = {
+            "kind": KIND,
+            "version": VERSION,
+            "private": self.private,
+            "cost": {
+                "rho": self.rho if self.private else "infinity",
+                "unit": self.unit,
+                "statement": self.statement,
+            },
+            "feature_map": self.feature_map,
+            "intercept": self.map.intercept,
+            "visitor_names": list(self.visitor_names),
+            "item_names": list(self.item_names),
+            "names": self.names,
+            "scales": scales,
+            "schema": None if self.schema is None else dict(self.schema),
+            "theta": self.theta.tolist(),
+            "precision": self.precision.tolist(),
+        }
+        return {name: values[name] for name in FIELDS}
+
+    @classmethod
+    def from_dict(cls, record: Any) -> PriorFile:
+        """The inverse; another kind, another version or malformed content is a ``ValueError``."""
+        require(isinstance(record, Mapping), "a prior must be a JSON object", type=type(record).__name__)
+        require(record.get("kind") == KIND, f"a prior must be of the kind {KIND!r}", kind=record.get("kind"))
+        version = record.get("version")
+        require(type(version) is int and version == VERSION, f"version of a prior must be {VERSION}", version=version)
+        differ = sorted(set(FIELDS).symmetric_difference(record))
+        require(not differ, f"a prior must have the fields {', '.join(FIELDS)}", differ=differ)
+        cost = record["cost"]
+        good = isinstance(cost, Mapping) and set(cost) == {"rho", "unit", "statement"}
+        require(good, "cost of a prior must have rho, unit and statement", cost=cost)
+        rho = math.inf if cost["rho"] == "infinity" else positive("rho of a prior", cost["rho"])
+        rule = "private must be true exactly if rho is finite"
+        require(record["private"] is math.isfinite(rho), rule, private=record["private"], rho=cost["rho"])
+        found = cls(
+            theta=finite("theta of a prior", record["theta"], shape=(None,)),
+            precision=finite("precision of a prior", record["precision"], shape=(None, None)),
+            feature_map=record["feature_map"],
+            intercept=record["intercept"],
+            visitor_names=_names("visitor_names", record["visitor_names"]),
+            item_names=_names("item_names", record["item_names"]),
+            scales=_scales(record["scales"]),
+            schema=record["schema"],
+            rho=rho,
+            unit=cost["unit"],
+            statement=str(cost["statement"]),
+        )
+        rule = f"names must be those of the map {found.feature_map}, {found.names}"
+        require(record["names"] == found.names, rule, names=record["names"])
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, completely or not at all."""
+        atomic_write(Path(path), (json.dumps(self.to_dict(), allow_nan=False, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, allow_not_private: bool = False) -> PriorFile:
+        """A prior from its file; one that is not private must be allowed."""
+        require(Path(path).is_file(), "the prior file must exist", path=str(path))
+        try:
+            record = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"a prior file must be JSON, got {path}: {error}") from None
+        return cls.from_dict(record).accepted(
+            allow_not_private, how="PriorFile.load(path, allow_not_private=True), --allow-data-dependent"
+        )
+
+    @property
+    def _features(self) -> tuple[str, ...]:
+        return (*self.visitor_names, *self.item_names)
+
+    def check_map(self, name: str | None, *, intercept: bool, visitor_dim: int) -> None:
+        """Refuse a shelf of another map, or of other visitors; what only its items can tell is checked with them."""
+        if name is None:  # each offer brings x: its length is all there is to compare
+            return
+        rule = f"feature_map must be that of the prior, {self.feature_map}"
+        require(name == self.feature_map, rule, feature_map=name)
+        rule = f"intercept must be that of the prior, {self.map.intercept}"
+        require(feature_map(name, intercept=intercept).intercept == self.map.intercept, rule, intercept=intercept)
+        if any(block.visitor for block in self.map.blocks):
+            count = len(self.visitor_names)
+            rule = f"visitor_dim must be {count}, for the prior knows {', '.join(self.visitor_names)}"
+            require(visitor_dim == count, rule, visitor_dim=visitor_dim)
+
+    def check_units(self, visitor_scale: FloatArray | None) -> None:
+        """Refuse visitors who are declared in other units than the prior's."""
+        if self.scales is None or visitor_scale is None or not self.visitor_names:
+            return
+        rule = "visitor_scale must be 1 with this prior: its visitor features are in units of their declared spread"
+        require(bool((visitor_scale == 1.0).all()), rule, visitor_scale=visitor_scale.tolist())
+
+    def check_catalogue(self, catalogue: FloatArray, *, units: bool = True) -> None:
+        """Refuse items of other features than the prior's, or surely in other units. A catalogue is public."""
+        rule = f"items must have {len(self.item_names)} features, for the prior knows {', '.join(self.item_names)}"
+        require(catalogue.shape[1] == len(self.item_names), rule, features=catalogue.shape[1])
+        if self.scales is None or not units or not len(catalogue):
+            return
+        size = np.sqrt((catalogue**2).mean(axis=0))
+        for name, found in zip(self.item_names, size.tolist(), strict=True):
+            centre, spread = self.scales[name]
+            rule = f"items must be in the prior's units, ({name} - {centre:g}) / {spread:g}, a few units around 0"
+            require(found < FAR, rule, **{f"root_mean_square_of_{name}": round(found, 3)})
+
+
+def _names(field: str, given: Any) -> tuple[str, ...]:
+    good = isinstance(given, list) and all(isinstance(name, str) for name in given)
+    require(good, f"{field} of a prior must be a list of names", **{field: given})
+    return tuple(given)
+
+
+def _scales(given: Any) -> dict[str, tuple[float, float]] | None:
+    if given is None:
+        return None
+    require(isinstance(given, Mapping), "scales of a prior must be an object", scales=given)
+    found = {}
+    for name, pair in given.items():
+        centre, spread = finite(f"scale of {name}", pair, shape=(2,)).tolist()
+        found[name] = (centre, positive(f"spread of {name}", spread))
+    return found
