@@ -30,7 +30,7 @@ VISITS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 def main() -> None:
     """Fit, and set it beside the truth and the exact answer, which is not private: never publish that of a real log."""
     with tempfile.TemporaryDirectory() as folder:
-        log = scaled(read_log(made_up_log(Path(folder) / "log.csv")), parse_scales(SCALES))
+        log = scaled(read_log(made_up_log(Path(folder) / "log.csv")), parse_scales(SCALES), feature_map("item"))
     ready = encoded(log, feature_map("item"))
     assert ready.person is not None, "this log says who came"  # noqa: S101 - it was made so below
     once, rounds = first_rounds(ready.person), ready.rounds

@@ -21,6 +21,7 @@ from quietshelf.accounting.events import LOG, Assumption, Event
 from quietshelf.accounting.figures import shown
 from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.atomic_write import atomic_write
+from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, finite, one_of, positive, require
 
 KIND, VERSION = "quietshelf prior", 1
@@ -113,6 +114,16 @@ class PriorFile:
         """The same; one that is not private only if that is allowed, and ``how`` says by what."""
         require(self.private or allowed, NOT_PRIVATE.format(how=how))
         return self
+
+    def precision_in_units(self) -> FloatArray:
+        """The precision if every feature had a standard deviation of 1, as declared, (d, d)."""
+        if self.schema is not None:
+            schema = Schema.from_dict(self.schema)
+            visitor = schema.visitor_scale[: len(self.visitor_names)]
+            size = self.map.dense(visitor, schema.item_scale[None])[0]
+            return np.asarray(self.precision / np.outer(size, size))
+        require(self.scales is not None, "the prior must be of a log with declared scales", scales=None)
+        return self.precision
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that strict JSON can hold; equal priors give equal files."""

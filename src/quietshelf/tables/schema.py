@@ -107,6 +107,11 @@ class Schema:
         """Declared standard deviation of each visitor feature, (d1,)."""
         return np.array([scale for column in self.visitors.values() for scale in column.scales], dtype=np.float64)
 
+    @cached_property
+    def item_scale(self) -> FloatArray:
+        """Declared standard deviation of each item feature, (d2,)."""
+        return np.array([scale for column in self.items.values() for scale in column.scales], dtype=np.float64)
+
     def visitor(self, attributes: Mapping[str, Any]) -> FloatArray:
         """The features of one visitor, (d1,). What is not given is missing; what is not declared is refused."""
         require(isinstance(attributes, Mapping), "a visitor must be a mapping of attributes", visitor=attributes)
