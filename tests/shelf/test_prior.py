@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.curation.priors import not_private, prior
 from quietshelf import Shelf
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.shelf.testing import state_of
+from quietshelf.tables import Schema, category, flag, number
 
 PRICES = np.array([[80.0], [100.0], [120.0], [150.0], [180.0]])
 UNITS = (PRICES - 120) / 40
@@ -121,3 +123,47 @@ def test_a_shelf_whose_offers_bring_x_takes_a_prior_of_its_length() -> None:
     mine = shelf(catalogue=None, items=5, dim=3, visitor_dim=None)
     x = np.column_stack([np.ones(5), np.full(5, 0.3), UNITS[:, 0]])
     assert set(mine.offer(x).items) == {0, 1}
+
+
+TEAS = [{"sku": "assam", "kind": "black", "price": 4.0}, {"sku": "sencha", "kind": "green", "price": 9.0}]
+SCHEMA = Schema(
+    id="sku",
+    items={"kind": category(["black", "green"]), "price": number(scale=2, centre=5)},
+    visitors={"age": number(scale=15, centre=40)},
+)
+
+
+def taught(**changes: Any) -> PriorFile:
+    """By a log of that schema: the green."""
+    given = {"theta": np.array([-1.0, 0.0, 3.0, 0.0]), "precision": 50 * np.eye(4), "scales": None}
+    names = {"visitor_names": SCHEMA.visitor_names, "item_names": SCHEMA.item_names}
+    return prior(**{**given, **names, "schema": SCHEMA.to_dict(), **changes})
+
+
+def test_a_shelf_from_a_table_starts_from_a_log_of_the_same_schema(tmp_path: Path) -> None:
+    """Its first offer is the green one; saved and loaded it is the same."""
+    taught().save(tmp_path / "prior.json")
+    mine = Shelf.from_table(TEAS, SCHEMA, capacity=1, rho=1.0, feature_map="concat", prior=tmp_path / "prior.json")
+    assert mine.offer({"age": 30}).items == ("sencha",)
+    mine.save(tmp_path / "teas.shelf")
+    assert Shelf.load(tmp_path / "teas.shelf").privacy().budget == 1.75
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "rule"),
+    [
+        (
+            taught(),
+            {"items": {**SCHEMA.items, "price": number(scale=3, centre=5)}},
+            r"items must be declared as they were when the prior was fitted, got price=number\(scale=3.0, centre=5.0\)",
+        ),
+        (taught(), {"items": dict(reversed(list(SCHEMA.items.items())))}, "items must come in the prior's order"),
+        (taught(), {"visitors": {"age": flag()}}, r"visitors must be declared as they were .* got age=flag\(\)"),
+        (taught(schema=None), {}, "the prior must be fitted with the shelf's schema"),
+    ],
+)
+def test_a_prior_of_another_schema_is_refused(given: PriorFile, changes: dict[str, Any], rule: str) -> None:
+    """Units, levels, order and kind."""
+    schema = replace(SCHEMA, **changes)
+    with pytest.raises(ValueError, match=rule):
+        Shelf.from_table(TEAS, schema, capacity=1, rho=1.0, feature_map="concat", prior=given)

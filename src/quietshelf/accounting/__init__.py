@@ -7,6 +7,7 @@ from quietshelf.accounting.conversions import (
     epsilon_of_renyi,
     epsilon_text,
     rho_classic,
+    rho_from,
     rho_of,
 )
 from quietshelf.accounting.events import HISTORY, LOG, Assumption, BatchOrHistory, Event, gaussian, noise_for
@@ -30,6 +31,7 @@ __all__ = [
     "gaussian",
     "noise_for",
     "rho_classic",
+    "rho_from",
     "rho_of",
     "together",
 ]

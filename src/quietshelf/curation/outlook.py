@@ -122,7 +122,9 @@ def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
 
     def sample(factor: FloatArray) -> Context:
         earned = np.broadcast_to(stock.earned[items], (*factor.shape, VISITORS, items.size))
-        return Context(Catalogued(factor[..., None, None] * visitor, catalogue, named), earned, capacity)
+        return Context(
+            Catalogued(factor[..., None, None] * visitor, catalogue, named), earned, capacity, fill=settings.fill
+        )
 
     return MadeUp(sample, policy, FACTORS if by_visitor else (1.0,))
 
@@ -186,4 +188,7 @@ def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource)
 def check_log(settings: Settings, public: Public, log: PriorFile) -> None:
     """Refuse what a log taught where the shelf means other features; its items are checked when they are known."""
     log.check_map(settings.feature_map, intercept=settings.intercept, visitor_dim=settings.visitor_dim)
-    log.check_units(public.visitor_scale)
+    if public.schema is None:
+        log.check_units(public.visitor_scale)
+    else:
+        log.check_schema(public.schema)

@@ -21,7 +21,7 @@ from quietshelf.accounting.events import LOG, Assumption, Event
 from quietshelf.accounting.figures import shown
 from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.atomic_write import atomic_write
-from quietshelf.tables import Schema
+from quietshelf.tables import Column, Schema
 from quietshelf.types import FloatArray, finite, one_of, positive, require
 
 KIND, VERSION = "quietshelf prior", 1
@@ -77,6 +77,9 @@ class PriorFile:
         known = {*self.visitor_names, *self.item_names}
         strange = [] if self.scales is None else sorted(known.symmetric_difference(self.scales))
         require(not strange, "scales of a prior must be of its features, each of them", differ=strange)
+        if self.schema is not None:
+            found = Schema.from_dict(self.schema).item_names
+            require(found == self.item_names, "item_names of a prior must be its schema's", schema=found)
 
     @cached_property
     def map(self) -> FeatureMap:
@@ -221,6 +224,19 @@ class PriorFile:
         rule = "visitor_scale must be 1 with this prior: its visitor features are in units of their declared spread"
         require(bool((visitor_scale == 1.0).all()), rule, visitor_scale=visitor_scale.tolist())
 
+    def check_schema(self, schema: Schema) -> None:
+        """Refuse a shelf whose columns are declared otherwise than those of the log."""
+        rule = "the prior must be fitted with the shelf's schema: quietshelf fit --schema"
+        require(self.schema is not None, rule, schema=None)
+        mine, theirs = Schema.from_dict(self.schema or {}), schema
+        for side, used in (("items", self.item_names), ("visitors", self.visitor_names)):
+            before, now = (_features(getattr(each, side)) for each in (mine, theirs))
+            if used or side == "items":
+                altered = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+                rule = f"{side} must be declared as they were when the prior was fitted"
+                require(not altered, rule, **{name: now.get(name) for name in altered})
+                require(list(before) == list(now), f"{side} must come in the prior's order", order=list(now))
+
     def check_catalogue(self, catalogue: FloatArray, *, units: bool = True) -> None:
         """Refuse items of other features than the prior's, or surely in other units. A catalogue is public."""
         rule = f"items must have {len(self.item_names)} features, for the prior knows {', '.join(self.item_names)}"
@@ -232,6 +248,10 @@ class PriorFile:
             centre, spread = self.scales[name]
             rule = f"items must be in the prior's units, ({name} - {centre:g}) / {spread:g}, a few units around 0"
             require(found < FAR, rule, **{f"root_mean_square_of_{name}": round(found, 3)})
+
+
+def _features(columns: Mapping[str, Column]) -> dict[str, Column]:
+    return {name: column for name, column in columns.items() if column.names(name)}
 
 
 def _names(field: str, given: Any) -> tuple[str, ...]:

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.stock import Stock
 from quietshelf.release.quiet import Learner
+from quietshelf.shelf.tabled import learns_popularity
 from quietshelf.types import FloatArray
 
+PRINTED = 20
+"""Features that are printed; all of them are in ``theta``."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Tastes:
     """What the releases say about visitors' tastes.
 
@@ -21,6 +27,7 @@ class Tastes:
         precision: Information matrix, (d, d).
         releases: How many releases it rests on.
         health: One line on whether the releases stand above their noise.
+        names: What each coordinate is called, (d,); "age:price" is how price matters more with age.
     """
 
     theta: FloatArray
@@ -28,10 +35,36 @@ class Tastes:
     precision: FloatArray
     releases: int
     health: str
+    names: tuple[str, ...]
 
     @classmethod
-    def of(cls, learner: Learner) -> Tastes:
+    def of(cls, learner: Learner, names: tuple[str, ...]) -> Tastes:
         """From releases alone."""
         release = learner.release
         errors = np.sqrt(np.diagonal(release.covariance))
-        return cls(release.theta, errors, release.precision, len(learner.records), learner.health)
+        return cls(release.theta, errors, release.precision, len(learner.records), learner.health, names)
+
+    def __repr__(self) -> str:
+        """A line per feature."""
+        shown = self.names[:PRINTED]
+        wide = max(map(len, shown), default=0)
+        lines = [
+            f"  {name:{wide}}  {value:+9.3f} ± {error:.3f}"
+            for name, value, error in zip(shown, self.theta, self.standard_errors, strict=False)
+        ]
+        more = len(self.names) - len(shown)
+        rest = [f"  … and {more:,} more"] if more else []
+        count = f"{self.releases} release{'' if self.releases == 1 else 's'}"
+        return "\n".join([f"tastes after {count}", *lines, *rest, self.health])
+
+
+def feature_names(settings: Settings, public: Public, stock: Stock) -> tuple[str, ...]:
+    """What each coordinate of theta multiplies, by the names that the shop gave; by places where it gave none."""
+    named, catalogue, schema = settings.map, stock.catalogue, public.schema
+    if named is None or catalogue is None:
+        return tuple(f"x[{place}]" for place in range(settings.dim or 0))
+    visitor = [f"u[{place}]" for place in range(settings.visitor_dim)] if schema is None else schema.visitor_names
+    if learns_popularity(settings, stock):
+        return tuple(named.names(visitor, [str(name) for name in stock.ids or ()]))
+    item = [f"v[{place}]" for place in range(catalogue.shape[1])] if schema is None else schema.item_names
+    return tuple(named.names(visitor, item))

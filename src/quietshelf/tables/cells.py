@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.types import require
+from quietshelf.types import Id, require
 
-Id = str | int
-"""What a shop calls a product."""
 FLAGS = {"true": True, "t": True, "yes": True, "y": True, "1": True, "1.0": True} | {
     "false": False, "f": False, "no": False, "n": False, "0": False, "0.0": False
 }  # fmt: skip
