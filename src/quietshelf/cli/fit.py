@@ -171,25 +171,18 @@ def _answer(given: Declared, chosen_map: Any, found: PrivateTastes, delta: float
 
 def _write_prior(path: Path, given: Declared, chosen_map: Any, found: PrivateTastes, answer: dict[str, Any]) -> None:
     """What a shelf may start from: estimates, how sure they are, what they are of, what they cost."""
-    import numpy as np
-
     from quietshelf.curation.prior_file import PriorFile
     from quietshelf.logs.encoded import used_names
 
     visitor_names, item_names = used_names(given.log, chosen_map)
-    precision = np.linalg.inv(found.covariance)
-    made = PriorFile(
-        theta=found.theta,
-        precision=0.5 * (precision + precision.T),
-        feature_map=chosen_map.name,
-        intercept=chosen_map.intercept,
+    made = PriorFile.of(
+        found,
+        chosen_map,
+        statement=answer["statement"],
         visitor_names=visitor_names,
         item_names=item_names,
         scales=given.scales,
         schema=None if given.schema is None else given.schema.to_dict(),
-        rho=answer["rho"],
-        unit=found.ledger.unit,
-        statement=answer["statement"],
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     made.save(path)

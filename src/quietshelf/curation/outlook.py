@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from quietshelf.choice.features import Catalogued, Dense
-from quietshelf.curation.prior_file import PriorFile
+from quietshelf.curation.prior_checks import check_items, check_log
 from quietshelf.curation.settings import Public, Settings, check_size
 from quietshelf.curation.stock import Stock
 from quietshelf.policies import POLICIES
@@ -179,16 +179,7 @@ def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource)
         return begin(prior=public.given)
     check_log(settings, public, log)
     if settings.map is not None and stock.catalogue is not None:
-        log.check_catalogue(stock.catalogue)
+        check_items(stock.catalogue, log)
     rule = f"dim must be that of the prior, {len(log.theta)}"
     require(dim == len(log.theta), rule, dim=dim)
     return begin(prior=begin().prior.informed(log.theta, log.precision))
-
-
-def check_log(settings: Settings, public: Public, log: PriorFile) -> None:
-    """Refuse what a log taught where the shelf means other features; its items are checked when they are known."""
-    log.check_map(settings.feature_map, intercept=settings.intercept, visitor_dim=settings.visitor_dim)
-    if public.schema is None:
-        log.check_units(public.visitor_scale)
-    else:
-        log.check_schema(public.schema)

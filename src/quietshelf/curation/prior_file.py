@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,8 @@ from quietshelf.accounting.events import LOG, Assumption, Event
 from quietshelf.accounting.figures import shown
 from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.atomic_write import atomic_write
-from quietshelf.tables import Column, Schema
+from quietshelf.release.private_newton import PrivateTastes
+from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, finite, one_of, positive, require
 
 KIND, VERSION = "quietshelf prior", 1
@@ -29,8 +30,8 @@ FIELDS = (
     "kind", "version", "private", "cost", "feature_map", "intercept", "visitor_names", "item_names", "names", "scales",
     "schema", "theta", "precision",
 )  # fmt: skip
-FAR = 10.0
-"""Root mean square of a catalogue's column, in declared units, from which on it is surely in others."""
+DELTA = 1e-6
+"""At which a statement quotes epsilon."""
 NOT_PRIVATE = (
     "this prior is not private: its log was prepared by looking at visitors' data, so nothing is promised to those in "
     "it. Fit a log that was prepared publicly, or say that you accept it ({how})"
@@ -61,7 +62,7 @@ class PriorFile:
     intercept: bool = True
     visitor_names: tuple[str, ...] = ()
     item_names: tuple[str, ...]
-    scales: Mapping[str, tuple[float, float]] | None = None
+    scales: Mapping[str, Sequence[float]] | None = None
     schema: Mapping[str, Any] | None = None
     rho: float
     unit: Literal["visit", "person"]
@@ -80,6 +81,28 @@ class PriorFile:
         if self.schema is not None:
             found = Schema.from_dict(self.schema).item_names
             require(found == self.item_names, "item_names of a prior must be its schema's", schema=found)
+
+    @classmethod
+    def of(cls, found: PrivateTastes, made_by: FeatureMap, *, statement: str | None = None, **named: Any) -> PriorFile:
+        """What a private fit found, as a prior.
+
+        Args:
+            found: The fit.
+            made_by: The map of its features.
+            statement: The promise in words; the ledger's own by default.
+            **named: ``visitor_names``, ``item_names``, and ``scales`` or ``schema``.
+        """
+        precision, ledger = np.linalg.inv(found.covariance), found.ledger
+        return cls(
+            theta=found.theta,
+            precision=0.5 * (precision + precision.T),
+            feature_map=made_by.name,
+            intercept=made_by.intercept,
+            rho=ledger.rho,
+            unit=ledger.unit,
+            statement=replace(ledger, budget=None).promise(delta=DELTA).words if statement is None else statement,
+            **named,
+        )
 
     @cached_property
     def map(self) -> FeatureMap:
@@ -203,55 +226,6 @@ class PriorFile:
     @property
     def _features(self) -> tuple[str, ...]:
         return (*self.visitor_names, *self.item_names)
-
-    def check_map(self, name: str | None, *, intercept: bool, visitor_dim: int) -> None:
-        """Refuse a shelf of another map, or of other visitors; what only its items can tell is checked with them."""
-        if name is None:  # each offer brings x: its length is all there is to compare
-            return
-        rule = f"feature_map must be that of the prior, {self.feature_map}"
-        require(name == self.feature_map, rule, feature_map=name)
-        rule = f"intercept must be that of the prior, {self.map.intercept}"
-        require(feature_map(name, intercept=intercept).intercept == self.map.intercept, rule, intercept=intercept)
-        if any(block.visitor for block in self.map.blocks):
-            count = len(self.visitor_names)
-            rule = f"visitor_dim must be {count}, for the prior knows {', '.join(self.visitor_names)}"
-            require(visitor_dim == count, rule, visitor_dim=visitor_dim)
-
-    def check_units(self, visitor_scale: FloatArray | None) -> None:
-        """Refuse visitors who are declared in other units than the prior's."""
-        if self.scales is None or visitor_scale is None or not self.visitor_names:
-            return
-        rule = "visitor_scale must be 1 with this prior: its visitor features are in units of their declared spread"
-        require(bool((visitor_scale == 1.0).all()), rule, visitor_scale=visitor_scale.tolist())
-
-    def check_schema(self, schema: Schema) -> None:
-        """Refuse a shelf whose columns are declared otherwise than those of the log."""
-        rule = "the prior must be fitted with the shelf's schema: quietshelf fit --schema"
-        require(self.schema is not None, rule, schema=None)
-        mine, theirs = Schema.from_dict(self.schema or {}), schema
-        for side, used in (("items", self.item_names), ("visitors", self.visitor_names)):
-            before, now = (_features(getattr(each, side)) for each in (mine, theirs))
-            if used or side == "items":
-                altered = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-                rule = f"{side} must be declared as they were when the prior was fitted"
-                require(not altered, rule, **{name: now.get(name) for name in altered})
-                require(list(before) == list(now), f"{side} must come in the prior's order", order=list(now))
-
-    def check_catalogue(self, catalogue: FloatArray, *, units: bool = True) -> None:
-        """Refuse items of other features than the prior's, or surely in other units. A catalogue is public."""
-        rule = f"items must have {len(self.item_names)} features, for the prior knows {', '.join(self.item_names)}"
-        require(catalogue.shape[1] == len(self.item_names), rule, features=catalogue.shape[1])
-        if self.scales is None or not units or not len(catalogue):
-            return
-        size = np.sqrt((catalogue**2).mean(axis=0))
-        for name, found in zip(self.item_names, size.tolist(), strict=True):
-            centre, spread = self.scales[name]
-            rule = f"items must be in the prior's units, ({name} - {centre:g}) / {spread:g}, a few units around 0"
-            require(found < FAR, rule, **{f"root_mean_square_of_{name}": round(found, 3)})
-
-
-def _features(columns: Mapping[str, Column]) -> dict[str, Column]:
-    return {name: column for name, column in columns.items() if column.names(name)}
 
 
 def _names(field: str, given: Any) -> tuple[str, ...]:

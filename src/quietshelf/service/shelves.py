@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.curation.outlook import check_log
+from quietshelf.curation.prior_checks import check_items, check_log
 from quietshelf.curation.settings import declared_dim
 from quietshelf.service import schema
 from quietshelf.service.learning import Row
@@ -179,7 +179,7 @@ def _check_units(config: ShelfBody, new: Sequence[dict[str, Any]], *, first: boo
     if log is None or not new:
         return
     try:
-        log.check_catalogue(np.stack([np.frombuffer(item["features"]) for item in new]), units=first)
+        check_items(np.stack([np.frombuffer(item["features"]) for item in new]), log, units=first)
     except ValueError as error:
         raise Invalid(str(error)) from None
 
