@@ -1,7 +1,8 @@
 """Tastes from a log you already have, privately: coefficients with standard errors that count the noise.
 
 The log is a table in long format: one row a visit and item. Every person counts once, and the promise is to persons.
-The same as ``quietshelf fit log.csv --rho 1 --map item --scales ...``; needs ``pip install 'quietshelf[data]'``.
+The same as ``quietshelf fit log.csv --rho 1 --map item --scales ... --prior prior.json``, and a shelf that starts from
+it; needs ``pip install 'quietshelf[data]'``.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from quietshelf import Shelf
 from quietshelf.choice import fit
 from quietshelf.choice.maps import feature_map
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.logs.encoded import encoded, parse_scales, scaled
 from quietshelf.logs.reading import read_log
 from quietshelf.release.geometry import scaled_curvature
@@ -30,7 +33,7 @@ VISITS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 def main() -> None:
     """Fit, and set it beside the truth and the exact answer, which is not private: never publish that of a real log."""
     with tempfile.TemporaryDirectory() as folder:
-        log = scaled(read_log(made_up_log(Path(folder) / "log.csv")), parse_scales(SCALES))
+        log = scaled(read_log(made_up_log(Path(folder) / "log.csv")), parse_scales(SCALES), feature_map("item"))
     ready = encoded(log, feature_map("item"))
     assert ready.person is not None, "this log says who came"  # noqa: S101 - it was made so below
     once, rounds = first_rounds(ready.person), ready.rounds
@@ -50,6 +53,12 @@ def main() -> None:
             f"{name:10s} " + " ".join(f"{value:7.2f}" for value in figures) + f"   {private.standard_errors[place]:.2f}"
         )
     print(private.ledger.promise(delta=1e-6).words)
+    names = tuple(TASTES)
+    prior = PriorFile.of(private, feature_map("item"), item_names=names, scales=parse_scales(SCALES))
+    hotels = np.array([[1.0, 0.0], [-1.0, 1.0], [2.0, -1.0], [-0.5, 0.5]])  # in declared units
+    shelf = Shelf(catalogue=hotels, feature_map="item", capacity=2, rho=1.0, prior=prior)
+    print(f"A shelf that starts from it shows its first visitor hotels {sorted(map(int, shelf.offer().items))}.")
+    print(f"Somebody in the log who comes as well is promised rho = {shelf.privacy().budget:g} at most.")
 
 
 def made_up_log(path: Path) -> Path:

@@ -14,9 +14,12 @@ from tests.cli.command import command
 from tests.environments.test_replay import random_log
 from tests.logs.hotels import ARRAYS, TABLES, needs_data
 
+from quietshelf import Shelf
 from quietshelf.cli import main
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.logs.expedia import clean, encode, encode_publicly, read, write_sample
 from quietshelf.logs.preparation import UNKNOWN
+from quietshelf.tables import Schema, category, number
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +158,100 @@ def test_hotels_are_fitted_from_their_arrays() -> None:
     """The known likelihood, from the command line."""
     found = json.loads(command("fit", str(ARRAYS), "--map", "item", "--json").stdout)
     assert found["log_likelihood"] == pytest.approx(-13028.87004, abs=5e-6)
+
+
+def test_features_that_move_together_are_named_in_exact_fits_alone(tmp_path: Path) -> None:
+    """A private fit does not look; a ridge needs no advice."""
+    table: Any = random_log(400).drop(columns="random")
+    table["price_eur"] = 0.92 * table["price"]
+    table.to_csv(tmp_path / "log.csv", index=False)
+    call = ["fit", str(tmp_path / "log.csv"), "--map", "item"]
+    refused = command(*call)
+    assert refused.returncode == 2
+    assert "price and price_eur move together: drop one (or fit with --ridge 1)" in refused.stderr
+    assert command(*call, "--ridge", "1").returncode == 0
+    assert "move together" not in command(*call, "--rho", "1", "--scales", "price=1,price_eur=1").stderr
+
+
+def test_a_private_fit_writes_a_prior(tmp_path: Path) -> None:
+    """Estimates, precision, names, map, units and cost; a shelf that starts from it shows the cheap."""
+    table: Any = random_log(1500).drop(columns="random")
+    table = table.assign(person=table["round"], price=120 + 40 * table["price"], visitor_age="unknown")
+    table.rename(columns={"item": "sku"}).to_csv(tmp_path / "log.csv.gz", index=False, sep=";")
+    path = tmp_path / "priors" / "prior.json"
+    call = ["--column", "item=sku", "--map", "item", "--rho", "1", "--scales", "price=120:40", "--capacity", "2"]
+    found = command("fit", str(tmp_path / "log.csv.gz"), *call, "--prior", str(path), "--json")
+    assert "No scales" not in found.stderr
+    answer, prior = json.loads(found.stdout), PriorFile.load(path)
+    assert [line["estimate"] for line in answer["coefficients"]] == prior.theta.tolist()
+    errors = np.sqrt(np.diagonal(np.linalg.inv(prior.precision)))
+    np.testing.assert_allclose(errors, [line["standard_error"] for line in answer["coefficients"]], rtol=1e-9)
+    assert (prior.names, prior.feature_map, prior.unit) == (["intercept", "price"], "item", "person")
+    assert prior.scales == {"price": (120.0, 40.0)}
+    assert prior.rho == pytest.approx(1.0)
+    assert prior.statement == answer["statement"]
+    shelf = Shelf(catalogue=[[1.0], [-1.0], [0.5], [-2.0]], feature_map="item", capacity=2, rho=1.0, prior=path)
+    assert set(shelf.offer().items) == {1, 3}
+
+
+def test_a_prior_of_a_file_that_looked_at_the_data_says_that_it_is_not_private(
+    prepared: dict[str, Path], tmp_path: Path
+) -> None:
+    """Refused without the flag; with it the file says so, and so does stderr."""
+    path = tmp_path / "prior.json"
+    call = ["fit", str(prepared["paper"]), "--map", "item", "--rho", "1", "--prior", str(path)]
+    assert command(*call).returncode == 2
+    assert not path.exists()
+    assert "NOT PRIVATE" in command(*call, "--allow-data-dependent").stderr
+    assert json.loads(path.read_text())["private"] is False
+    with pytest.raises(ValueError, match="this prior is not private"):
+        PriorFile.load(path)
+
+
+def test_a_prior_without_rho_or_a_place_is_refused(log: Path, tmp_path: Path) -> None:
+    """An exact fit is nobody's prior."""
+    for arguments, rule in (
+        (["--prior", str(tmp_path / "prior.json")], "a prior must come from a private fit"),
+        (["--rho", "1", "--prior", str(tmp_path)], "directory"),
+        (["--schema", str(tmp_path / "none.json")], "the schema must exist"),
+        (["--schema", str(log), "--scales", "price=1"], "give --scales or --schema"),
+        (["--separator", "::"], "separator must be one character, got separator='::'"),
+    ):
+        found = command("fit", str(log), *arguments)
+        assert found.returncode == 2, found
+        assert rule in found.stderr
+
+
+def test_a_log_with_text_is_fitted_by_its_schema(tmp_path: Path) -> None:
+    """In the schema's names and units, which the prior keeps; without it the text is refused by row."""
+    table: Any = random_log(1500).drop(columns="random")
+    table["colour"] = np.where(table["item"] % 2 == 0, "red", "blue")
+    table["visitor_age"] = 30 + table["round"] % 20
+    table.to_csv(tmp_path / "log.csv", index=False)
+    schema = Schema(
+        items={"price": number(scale=1), "colour": category(["red", "blue"])},
+        visitors={"age": number(scale=6, centre=40)},
+    )
+    schema.save(tmp_path / "schema.json")
+    refused = command("fit", str(tmp_path / "log.csv"))
+    assert "the feature colour must be a finite number, got colour=red in row 1" in refused.stderr
+    assert "--schema" in refused.stderr
+    call = ["--schema", str(tmp_path / "schema.json"), "--rho", "2", "--prior", str(tmp_path / "prior.json"), "--json"]
+    found = command("fit", str(tmp_path / "log.csv"), *call)
+    answer, prior = json.loads(found.stdout), PriorFile.load(tmp_path / "prior.json")
+    assert answer["scales_declared"]
+    assert [line["name"] for line in answer["coefficients"]] == ["intercept", "age", "price", "colour=blue"]
+    assert prior.schema == schema.to_dict()
+    price = answer["coefficients"][2]
+    assert price["estimate"] == pytest.approx(-1.0, abs=5 * price["standard_error"])
+
+
+@pytest.mark.parametrize("arguments", [["fit", "--rho", "1"], ["replay", "--policy", "uniform", "--horizon", "50"]])
+def test_without_scales_the_cost_is_said_on_stderr(log: Path, arguments: list[str]) -> None:
+    """And with them it is not."""
+    name, *options = arguments
+    call = [name, str(log), "--map", "item", *options]
+    for scales, said in (([], True), (["--scales", "price=1"], False)):
+        found = command(*call, *scales)
+        assert found.returncode == 0, found.stderr
+        assert ("No scales are declared" in found.stderr) == said

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.command import command
+from tests.curation.priors import not_private, prior
 
 from quietshelf.accounting import epsilon_of, rho_of
 from quietshelf.environments import Synthetic
@@ -15,6 +16,7 @@ from quietshelf.experiments import planning
 from quietshelf.experiments.planning import Wish, plan, sizes
 from quietshelf.experiments.revenue import best_revenue
 from quietshelf.loop import contestant, simulate
+from quietshelf.tables import Schema, category, number
 
 SHOP = ["--items", "12", "--capacity", "3", "--dim", "2", "--visitors", "400", "--workers", "1"]
 
@@ -87,3 +89,53 @@ def test_best_revenue_is_what_the_oracle_earns() -> None:
     features = world.open(seeds).context(0).features.rows(np.tile(np.arange(3), (2, 1)))[..., 0]
     weight = np.exp(2.0 * features.max(axis=1))
     np.testing.assert_allclose(worth, weight / (1 + weight))
+
+
+def test_plan_takes_a_prior_and_adds_its_cost(tmp_path: Path) -> None:
+    """Dimension from the file, rho of both, and what the head start is worth."""
+    prior().save(tmp_path / "prior.json")
+    shop = ["--items", "12", "--capacity", "3", "--visitors", "400", "--workers", "1", "--conversion", "0.2"]
+    found = json.loads(command("plan", *shop, "--prior", str(tmp_path / "prior.json"), "--json").stdout)
+    assert found["wish"]["dim"] == 3
+    assert (found["rho_of_log"], found["rho_with_log"]) == (0.75, 1.75)
+    assert found["epsilon"] == pytest.approx(epsilon_of(1.75, 1e-6))
+    with_log, without = (found["expected"][name]["regret"]["mean"] for name in ("quiet", "without the log"))
+    assert with_log < without
+    assert any("somebody in it who comes as well is promised rho = 1.75 in all" in line for line in found["advice"])
+
+
+def test_a_sure_log_leaves_little_to_lose_and_a_vague_one_changes_little() -> None:
+    """Errors of tastes are drawn to match the precision that the file claims."""
+    size = {"items": 12, "capacity": 3, "dim": 3, "visitors": 300, "conversion": 0.2}
+    lost = {}
+    for name, precision in (("vague", 1e-4), ("sure", 1e4)):
+        found = plan(Wish(**size, log=prior(precision=precision * np.eye(3))))  # type: ignore[arg-type]
+        lost[name], lost["none"] = found.wished.regret.mean, found.expected[planning.WITHOUT_LOG].regret.mean
+    assert lost["sure"] < 0.1 * lost["none"]
+    assert lost["vague"] == pytest.approx(lost["none"], rel=0.5)
+
+
+def test_plan_refuses_a_prior_that_does_not_fit(tmp_path: Path) -> None:
+    """Another dimension, no units, no promise."""
+    for given, arguments, rule in (
+        (prior(), ["--dim", "5"], "dim must be that of the prior, 3, got dim=5"),
+        (prior(scales=None), [], "the prior must be of a log with declared scales"),
+        (not_private(), [], "this prior is not private"),
+    ):
+        given.save(tmp_path / "prior.json")
+        done = command("plan", "--prior", str(tmp_path / "prior.json"), *arguments)
+        assert done.returncode == 2
+        assert rule in done.stderr
+
+
+def test_a_prior_of_a_schema_is_planned_in_standard_deviations() -> None:
+    """A category of two levels has one of a half: its taste per standard deviation is half as large, and surer."""
+    schema = Schema(items={"price": number(scale=40)}, visitors={"member": category(["no", "yes"])})
+    given = prior(
+        precision=np.eye(3),
+        visitor_names=schema.visitor_names,
+        item_names=("price",),
+        scales=None,
+        schema=schema.to_dict(),
+    )
+    np.testing.assert_allclose(np.diagonal(given.precision_in_units()), [1.0, 4.0, 1.0])

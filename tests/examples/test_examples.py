@@ -94,6 +94,8 @@ def test_private_coefficients_come_near_the_truth() -> None:
         assert line is not None
         assert float(line[1]) == pytest.approx(truth, abs=6 * float(line[2]))
     assert "each person" in said
+    assert "first visitor hotels [1, 3]" in said
+    assert "promised rho = 2 at most" in said
 
 
 def test_every_example_is_tested() -> None:

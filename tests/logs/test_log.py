@@ -11,6 +11,7 @@ import pytest
 
 from quietshelf.choice.maps import feature_map
 from quietshelf.logs.encoded import Scale, encoded, parse_scales, scaled
+from quietshelf.logs.layout import Layout
 from quietshelf.logs.log import Log
 from quietshelf.logs.reading import BadLog, as_log, from_wide, read_log
 
@@ -171,8 +172,8 @@ def test_declared_scales_are_complete_and_applied() -> None:
     """Every feature needs one; values are centred and divided by what was declared."""
     log = as_log(table())
     with pytest.raises(ValueError, match=r"missing=\['visitor_age'\]"):
-        scaled(log, parse_scales("price=2"))
-    changed = scaled(log, {"price": Scale(1.0, 2.0), "visitor_age": Scale(40.0, 10.0)})
+        scaled(log, parse_scales("price=2"), feature_map("full"))
+    changed = scaled(log, {"price": Scale(1.0, 2.0), "visitor_age": Scale(40.0, 10.0)}, feature_map("full"))
     assert isinstance(changed, Log)
     np.testing.assert_allclose(changed.features[:, 0], (table()["price"] - 1) / 2)
     np.testing.assert_allclose(changed.visitor[:, 0], [-1, 0, 1])
@@ -225,7 +226,7 @@ def test_one_round_changes_no_other_however_it_is_written(tmp_path: Path, value:
         rows[8] = f"{cell},{cell}"
         path = tmp_path / "log.csv"
         path.write_text("\n".join(f"{left},{right}" for left, right in zip(before, rows, strict=True)))
-        found.append(read_log(path, wide=wide).offered(feature_map("item")))
+        found.append(read_log(path, layout=Layout(wide=wide)).offered(feature_map("item")))
     others = np.arange(50) != 7
     for before, after in zip(*found, strict=True):
         assert before[others].tobytes() == after[others].tobytes()

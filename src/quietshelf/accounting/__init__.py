@@ -10,12 +10,13 @@ from quietshelf.accounting.conversions import (
     rho_from,
     rho_of,
 )
-from quietshelf.accounting.events import HISTORY, Assumption, BatchOrHistory, Event, gaussian, noise_for
+from quietshelf.accounting.events import HISTORY, LOG, Assumption, BatchOrHistory, Event, gaussian, noise_for
 from quietshelf.accounting.ledger import BudgetExceeded, Ledger, together
 from quietshelf.accounting.promise import Promise
 
 __all__ = [
     "HISTORY",
+    "LOG",
     "Assumption",
     "BatchOrHistory",
     "BudgetExceeded",

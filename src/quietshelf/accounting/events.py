@@ -20,8 +20,11 @@ from quietshelf.types import one_of, positive, require
 HISTORY: Final = "history"
 """Everybody up to now, and everybody a continual release will see later."""
 
-BatchOrHistory = int | Literal["history"]
-"""The number of one batch (batches are disjoint), or ``HISTORY``."""
+LOG: Final = "log"
+"""Everybody in an earlier log, which a prior was learned from; they may be in a batch as well."""
+
+BatchOrHistory = int | Literal["history", "log"]
+"""The number of one batch (batches are disjoint), ``HISTORY`` or ``LOG``."""
 
 
 class Assumption(Enum):
@@ -45,7 +48,7 @@ class Event:
 
     Attributes:
         name: What was released, such as "score" or "gram tree".
-        batch: The batch it was computed from, or ``HISTORY``.
+        batch: The batch it was computed from, ``HISTORY`` or ``LOG``.
         sensitivity: The most that replacing one visit can move it; infinite where nothing bounds it.
         noise: Standard deviation of the noise added; 0 for an exact release.
         rho: What is proven about replacing one visit, in zCDP; NaN (or None) means unknown and is stored as infinite.
@@ -161,8 +164,8 @@ def _known_or_infinite(name: str, value: Any) -> float:
 
 
 def _batch(value: Any) -> BatchOrHistory:
-    if value == HISTORY:
-        return HISTORY
+    if value in (HISTORY, LOG):
+        return value  # type: ignore[no-any-return]
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(is_whole and value >= 0, 'batch must be "history" or the number of a batch, from 0 on', batch=value)
+    require(is_whole and value >= 0, 'batch must be "history", "log" or the number of a batch, from 0 on', batch=value)
     return int(value)

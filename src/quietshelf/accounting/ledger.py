@@ -4,6 +4,7 @@ Neighbours are two histories in which one visit (``unit="visit"``) or all visits
 replaced. Whoever is in a batch pays for all events of that batch; batches are disjoint, so somebody with at most
 ``visits`` visits, at most one a batch, pays at most for the ``visits`` dearest batches. An event on the whole history
 concerns everybody, with all their visits at once: by group privacy of zCDP, n visits pay n² times the price of one.
+An event on an earlier log is paid once, on top: whoever is here is assumed to be in the log as well.
 
 Reference: docs/proofs.md, sections 1, 3 and 7.
 """
@@ -21,7 +22,7 @@ from heapq import nlargest
 from typing import Any, Literal, NoReturn
 
 from quietshelf.accounting.conversions import epsilon_of
-from quietshelf.accounting.events import HISTORY, BatchOrHistory, Event
+from quietshelf.accounting.events import HISTORY, LOG, BatchOrHistory, Event
 from quietshelf.accounting.figures import TOLERANCE, added_up, round_up
 from quietshelf.accounting.promise import Promise
 from quietshelf.types import positive, require, whole
@@ -139,8 +140,8 @@ class Ledger:
         paid: dict[BatchOrHistory, Fraction] = defaultdict(Fraction)
         for event in self.events:
             paid[event.batch] += Fraction(price(event))
-        history = paid.pop(HISTORY, Fraction(0))
-        return round_up(self.visits**2 * history + sum(nlargest(self.visits, paid.values())))
+        history, log = paid.pop(HISTORY, Fraction(0)), paid.pop(LOG, Fraction(0))
+        return round_up(self.visits**2 * history + log + sum(nlargest(self.visits, paid.values())))
 
 
 def together(*ledgers: Ledger) -> float:

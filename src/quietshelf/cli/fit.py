@@ -5,14 +5,29 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import Json, out, strict_json
+from quietshelf.cli.console import Json, out, say, strict_json, writable
+from quietshelf.cli.log_options import (
+    Columns,
+    Declared,
+    LogFile,
+    MapName,
+    Scales,
+    SchemaFile,
+    Separator,
+    Wide,
+    declared_log,
+    warn_unscaled,
+)
 from quietshelf.report.numbers import number
 from quietshelf.types import require
+
+if TYPE_CHECKING:
+    from quietshelf.release.private_newton import PrivateTastes
 
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
 PER_ROW = "The log tells no persons apart: the guarantee is to each row (round) of it, not to each person."
@@ -24,6 +39,7 @@ OWN_LOG = (
     "It is assumed that each round's features were made from that round and public facts alone; nothing is promised "
     "for a log that was standardised, imputed or averaged by its own data."
 )
+COLLINEAR = "features must not move together, or nothing tells their tastes apart: {mixes} (or fit with --ridge 1)"
 REFUSED = (
     "a private fit must not rest on a preparation that looked at visitors' data, and this file's did, or may have: "
     "{steps}. Prepare it again from its source with `quietshelf expedia prepare --public`, or fit with "
@@ -32,45 +48,54 @@ REFUSED = (
 
 
 def fit(
-    log: Annotated[Path, typer.Argument(help="A log: CSV or Parquet in long format, or .npz of searches.")],
+    log: LogFile,
     rho: Annotated[
         float | None, typer.Option(help="Budget in zCDP for private estimates; without it none are.")
     ] = None,
-    feature_map: Annotated[str, typer.Option("--map", help="item, concat, outer or full.")] = "concat",
-    scales: Annotated[
-        str, typer.Option(help="Declared (not measured) NAME=SPREAD or NAME=CENTRE:SPREAD of every feature.")
-    ] = "",
+    feature_map: MapName = "concat",
+    scales: Scales = "",
+    schema: SchemaFile = None,
     capacity: Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")] = 10,
     delta: Annotated[float, typer.Option(help="For the statement in epsilon and delta.")] = 1e-6,
     ridge: Annotated[float, typer.Option(help="Pull towards zero; fits without privacy only.")] = 0.0,
+    prior: Annotated[
+        Path | None, typer.Option(help="Write what was learned here, for a shelf to start from; needs --rho.")
+    ] = None,
     allow_data_dependent: Annotated[
         bool,
         typer.Option(
             "--allow-data-dependent", help="Fit a file whose preparation looked at the data; rho is infinite."
         ),
     ] = False,
-    wide: Annotated[bool, typer.Option(help="The log is in wide format: one row a round.")] = False,
+    column: Columns = None,
+    separator: Separator = None,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Estimate tastes from a log, with standard errors; in private if rho is given.
 
-    Example: quietshelf fit log.csv --rho 1 --map concat --scales "price=120:40,visitor_age=40:15" --capacity 5
+    Example: quietshelf fit log.csv --rho 1 --map concat --scales "price=120:40,visitor_age=40:15" --prior prior.json
     """
     from quietshelf.choice.maps import feature_map as named
-    from quietshelf.logs.encoded import data_dependent, in_public_units, parse_scales, read_any, scaled
+    from quietshelf.logs.encoded import data_dependent
 
     require(0 < delta < 1, "delta must be in (0, 1)", delta=delta)
     require(rho is None or ridge == 0, "ridge is for fits without privacy: leave it out, or rho", ridge=ridge, rho=rho)
-    chosen_map, declared = named(feature_map), parse_scales(scales)
-    given = read_any(log, wide=wide)
-    given = scaled(given, declared) if declared else given
+    require(prior is None or rho is not None, "a prior must come from a private fit: give rho as well", rho=rho)
+    if prior is not None:
+        writable(prior)
+    chosen_map = named(feature_map)
+    given = declared_log(log, chosen_map, scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
     if rho is None:
-        answer = _exact(given, chosen_map, ridge)
+        answer = _exact(given.log, chosen_map, ridge)
     else:
-        if steps := () if allow_data_dependent else data_dependent(given):
+        if steps := () if allow_data_dependent else data_dependent(given.log):
             raise ValueError(REFUSED.format(steps="; ".join(steps)))
-        in_units = bool(declared) or in_public_units(given)
-        answer = _private(given, chosen_map, rho=rho, capacity=capacity, delta=delta, declared=in_units)
+        warn_unscaled(given)
+        found = _fitted(given, chosen_map, rho=rho, capacity=capacity)
+        answer = _answer(given, chosen_map, found, delta)
+        if prior is not None:
+            _write_prior(prior, given, chosen_map, found, answer)
     if as_json:
         typer.echo(strict_json(answer))
     else:
@@ -79,9 +104,12 @@ def fit(
 
 def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
     from quietshelf import choice
+    from quietshelf.logs.collinear import move_together
     from quietshelf.logs.encoded import encoded
 
     ready = encoded(log, chosen_map)
+    if ridge == 0 and (mixes := move_together(ready.rounds, ready.names)):
+        raise ValueError(COLLINEAR.format(mixes="; ".join(mixes)))
     found = choice.fit(*ready.rounds, ridge=ridge)
     return {
         "private": False,
@@ -94,46 +122,71 @@ def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
     }
 
 
-def _private(log: Any, chosen_map: Any, *, rho: float, capacity: int, delta: float, declared: bool) -> dict[str, Any]:
-    import numpy as np
-
+def _fitted(given: Declared, chosen_map: Any, *, rho: float, capacity: int) -> PrivateTastes:
+    """The private fit. That features move together is not looked for: it would be looking at the log."""
     from quietshelf.logs.encoded import data_dependent, encoded
-    from quietshelf.logs.log import Log
     from quietshelf.release.geometry import scaled_curvature, unknown_curvature
     from quietshelf.release.noise import DiscreteGaussian
     from quietshelf.release.private_newton import first_rounds, private_newton
     from quietshelf.statistics import Shown
 
-    ready = encoded(log, chosen_map)
+    ready = encoded(given.log, chosen_map)
     features, choice, available = ready.rounds
     if ready.person is not None:
         counted = first_rounds(ready.person)
         features, choice, available = features[counted], choice[counted], available[counted]
-    sides = {"visitor_scale": np.ones(len(log.visitor_names)), "item_scale": np.ones(len(log.item_names))}
-    guess = (
-        scaled_curvature(chosen_map, **sides, capacity=capacity) if declared else unknown_curvature(len(ready.names))
-    )
-    found = private_newton(
+    guess = unknown_curvature(len(ready.names))
+    if given.visitor_scale is not None and given.item_scale is not None:
+        sides = {"visitor_scale": given.visitor_scale, "item_scale": given.item_scale}
+        guess = scaled_curvature(chosen_map, **sides, capacity=capacity)
+    return private_newton(
         Shown(features, available, choice),
         rho=rho,
         curvature=guess,
         source=DiscreteGaussian(),
         unit="visit" if ready.person is None else "person",
-        declared=declared,
-        data_dependent=data_dependent(log),
+        declared=given.known,
+        data_dependent=data_dependent(given.log),
     )
+
+
+def _answer(given: Declared, chosen_map: Any, found: PrivateTastes, delta: float) -> dict[str, Any]:
+    from quietshelf.logs.encoded import used_names
+    from quietshelf.logs.log import Log
+
     promise = replace(found.ledger, budget=None).promise(delta=delta)  # nothing refuses the next run
+    names = chosen_map.names(*used_names(given.log, chosen_map))
     return {
         "private": math.isfinite(promise.rho),
-        "statement": _statement(promise, own_log=isinstance(log, Log)),
-        "coefficients": _lines(ready.names, found.theta, found.standard_errors),
+        "statement": _statement(promise, own_log=isinstance(given.log, Log)),
+        "coefficients": _lines(names, found.theta, found.standard_errors),
         "rho": promise.rho,
         "epsilon": promise.epsilon,
         "delta": delta,
-        "unit": "row" if ready.person is None else "person",
+        "unit": "row" if promise.unit == "visit" else "person",
         "directions_below_noise": found.drowned,
-        "scales_declared": declared,
+        "scales_declared": given.known,
     }
+
+
+def _write_prior(path: Path, given: Declared, chosen_map: Any, found: PrivateTastes, answer: dict[str, Any]) -> None:
+    """What a shelf may start from: estimates, how sure they are, what they are of, what they cost."""
+    from quietshelf.curation.prior_file import PriorFile
+    from quietshelf.logs.encoded import used_names
+
+    visitor_names, item_names = used_names(given.log, chosen_map)
+    made = PriorFile.of(
+        found,
+        chosen_map,
+        statement=answer["statement"],
+        visitor_names=visitor_names,
+        item_names=item_names,
+        scales=given.scales,
+        schema=None if given.schema is None else given.schema.to_dict(),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.save(path)
+    say(f"written: {path}" + ("" if made.private else "; it is NOT PRIVATE, and says so"))
 
 
 def _statement(promise: Any, *, own_log: bool) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from quietshelf.accounting import LOG
 from quietshelf.accounting.figures import shown, shown_below
 from quietshelf.cli.console import Json, counted, strict_json
 from quietshelf.cli.opening import Config, Database, Secrets, existing
@@ -55,9 +56,11 @@ def _print(found: dict[str, Any]) -> None:
             cost, reach = shown(float(event["rho"])), shown(float(event["sensitivity"]))
             noise = shown_below(float(event["noise"]))
             line = f"  batch {event['batch']}: {event['name']}, sensitivity {reach}, noise {noise}"
+            line = f"  {event['name']}" if event["batch"] == LOG else line
             typer.echo(f"{line}, rho {cost}" + (f"; {event['detail']}" if event["detail"] else ""))
         dearest = "dearest batch counts" if shelf["visits"] == 1 else f"{shelf['visits']} dearest batches count"
-        typer.echo(f"  to one {shelf['unit']} the {dearest}: rho {shown(float(shelf['rho']))}")
+        log = ", and the log" if any(event["batch"] == LOG for event in shelf["events"]) else ""
+        typer.echo(f"  to one {shelf['unit']} the {dearest}{log}: rho {shown(float(shelf['rho']))}")
         well = "what is stored agrees with itself, see below" if found["wrong"] else "verified"
         typer.echo("  ledger and releases differ: " + "; ".join(shelf["wrong"]) if shelf["wrong"] else f"  {well}")
     typer.echo(f"to somebody on all shelves: rho = {shown(float(found['rho']))}")

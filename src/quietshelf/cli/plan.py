@@ -9,7 +9,9 @@ import typer
 from rich.table import Table
 
 from quietshelf.accounting import rho_of
+from quietshelf.accounting.figures import shown
 from quietshelf.cli.console import Json, Workers, out, processes, progress, say, strict_json, writable
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.experiments.plan_report import PlanTable, advice, plain, price_curves, tables
 from quietshelf.experiments.planning import Planned, Wish
 from quietshelf.experiments.planning import plan as run
@@ -21,7 +23,10 @@ from quietshelf.types import require
 def plan(
     items: Annotated[int, typer.Option(help="Items in the shop, N.")] = 100,
     capacity: Annotated[int, typer.Option(help="The most items shown at once, K.")] = 10,
-    dim: Annotated[int, typer.Option(help="Features of a product and an intercept, d.")] = 6,
+    dim: Annotated[
+        int | None,
+        typer.Option(help="Features of a product and an intercept, d.", show_default="6, or that of the prior"),
+    ] = None,
     conversion: Annotated[
         float,
         typer.Option(help="Share of visitors who buy from random offers; what your shop sells today is near enough."),
@@ -32,6 +37,12 @@ def plan(
     delta: Annotated[float, typer.Option(help="Of the promise in epsilon.")] = 1e-6,
     returns: Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")] = 1.0,
     shelves: Annotated[int, typer.Option(help="Shelves that the same persons meet: their promises add up.")] = 1,
+    prior: Annotated[
+        Path | None, typer.Option(help="A file of `quietshelf fit --prior` that the shelf will start from.")
+    ] = None,
+    allow_data_dependent: Annotated[
+        bool, typer.Option("--allow-data-dependent", help="Take a prior that is not private; rho is infinite.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal plans.")] = 0,
     workers: Workers = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the price at each budget (png, svg or pdf).")] = None,
@@ -44,10 +55,12 @@ def plan(
     """
     require(epsilon is None or rho is None, "give epsilon or rho, not both", epsilon=epsilon, rho=rho)
     wished = rho_of(epsilon, delta) if epsilon is not None else 1.0 if rho is None else rho
+    log = None if prior is None else PriorFile.load(prior, allow_not_private=allow_data_dependent)
     wish = Wish(
         items=items,
         capacity=capacity,
-        dim=dim,
+        dim=dim if dim is not None else 6 if log is None else len(log.theta),
+        log=log,
         conversion=conversion,
         visitors=visitors,
         rho=wished,
@@ -93,6 +106,6 @@ def _write(found: Planned, plot: Path | None, report: Path | None) -> None:
     if plot is not None:
         say(f"drawn: {plan_plot(price_curves(found), plot, title=shop)}")
     if report is not None:
-        lead = f"{shop}, ρ = {wish.rho:.4g}. Simulated visitors; none of yours were needed."
+        lead = f"{shop}, ρ = {shown(wish.rho_with_log)}. Simulated visitors; none of yours were needed."
         page = plan_page(report, lead=lead, advice=advice(found), curves=price_curves(found), tables=tables(found))
         say(f"written: {page}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +10,17 @@ from rich.table import Table
 
 from quietshelf.cli.console import Json, out, progress, strict_json
 from quietshelf.cli.contestants import Budgets, Policies, parse_contestants
+from quietshelf.cli.log_options import (
+    Columns,
+    LogFile,
+    MapName,
+    Scales,
+    SchemaFile,
+    Separator,
+    Wide,
+    declared_log,
+    warn_unscaled,
+)
 from quietshelf.report.numbers import number
 
 NOT_PRIVATE = (
@@ -19,11 +29,12 @@ NOT_PRIVATE = (
 
 
 def replay(
-    log: Annotated[Path, typer.Argument(help="A log: CSV or Parquet in long format.")],
+    log: LogFile,
     policy: Policies = None,
     rho: Budgets = None,
-    feature_map: Annotated[str, typer.Option("--map", help="item, concat, outer or full.")] = "concat",
-    scales: Annotated[str, typer.Option(help="NAME=SPREAD or NAME=CENTRE:SPREAD of every feature.")] = "",
+    feature_map: MapName = "concat",
+    scales: Scales = "",
+    schema: SchemaFile = None,
     capacity: Annotated[
         int | None, typer.Option(help="Items shown at once; as many as the log showed at most.")
     ] = None,
@@ -31,7 +42,9 @@ def replay(
     horizon: Annotated[int, typer.Option(help="Simulated visitors.")] = 2000,
     replicates: Annotated[int, typer.Option(help="Independent simulations.")] = 10,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results.")] = 0,
-    wide: Annotated[bool, typer.Option(help="The log is in wide format: one row a round.")] = False,
+    column: Columns = None,
+    separator: Separator = None,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Simulate policies in a world fitted on a log, and replay the log itself where it can answer.
@@ -40,18 +53,20 @@ def replay(
     """
     from quietshelf.choice.maps import feature_map as named
     from quietshelf.environments.replay import world_of
-    from quietshelf.logs.encoded import parse_scales, read_any, scaled
     from quietshelf.logs.log import Log
     from quietshelf.loop import Setting
     from quietshelf.loop.replaying import replays
 
     _, contestants = parse_contestants(policy, rho)
-    chosen_map, declared = named(feature_map), parse_scales(scales)
-    given = read_any(log, wide=wide)
-    given = scaled(given, declared) if declared else given
+    chosen_map = named(feature_map)
+    declared = declared_log(
+        log, chosen_map, scales=scales, schema=schema, columns=column, separator=separator, wide=wide
+    )
+    given = declared.log
     if not isinstance(given, Log):
         rule = "replay needs a log in long or wide format; searches of hotels have `quietshelf reproduce hotels --data`"
         raise ValueError(f"{rule}, got log={str(log)!r}")
+    warn_unscaled(declared)
     world = world_of(given, chosen_map, ridge=ridge, capacity=capacity)
     rows = _simulated(world, contestants, horizon=horizon, replicates=replicates, seed=seed)
     candidates = given.offerable(chosen_map)

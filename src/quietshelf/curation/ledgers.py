@@ -9,19 +9,39 @@ import math
 from dataclasses import replace
 
 from quietshelf.accounting import Assumption, Event, Ledger
+from quietshelf.accounting.figures import added_up
+from quietshelf.curation.prior_file import PriorFile
 
 
 def addressed(
-    ledger: Ledger, *, arrivals: int, anonymous: int, history_incomplete: str | None, rho_per_release: float
+    ledger: Ledger,
+    *,
+    arrivals: int,
+    anonymous: int,
+    history_incomplete: str | None,
+    rho_per_release: float,
+    log: PriorFile | None = None,
 ) -> Ledger:
     """A ledger to persons if every visitor so far was named, else to visits.
 
-    ``history_incomplete`` says why releases and counts may be missing, if they may.
+    ``history_incomplete`` says why releases and counts may be missing, if they may; ``log`` is what the shelf started
+    from, if it did: its cost comes on top.
     """
     if history_incomplete is not None:
-        return _incomplete(ledger, rho_per_release, history_incomplete)
-    everybody_named = arrivals > 0 and anonymous == 0
-    return replace(ledger, unit="person") if everybody_named else ledger
+        ledger = _incomplete(ledger, rho_per_release, history_incomplete)
+    elif arrivals > 0 and anonymous == 0:
+        ledger = replace(ledger, unit="person")
+    return ledger if log is None else _with_log(ledger, log)
+
+
+def _with_log(ledger: Ledger, log: PriorFile) -> Ledger:
+    """A ledger to those who may be in the log as well: both costs add up, and so do both budgets.
+
+    Where the log told no persons apart, one person may have any number of rows in it: the sum is to visits.
+    """
+    unit, visits = (ledger.unit, ledger.visits) if log.unit == "person" else ("visit", 1)
+    budget = None if ledger.budget is None or not log.private else added_up([ledger.budget, log.rho])
+    return replace(ledger, unit=unit, visits=visits, budget=budget, events=(log.event, *ledger.events))
 
 
 def _incomplete(ledger: Ledger, rho: float, detail: str) -> Ledger:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from quietshelf.choice.features import Catalogued, Dense
+from quietshelf.curation.prior_checks import check_items, check_log
 from quietshelf.curation.settings import Public, Settings, check_size
 from quietshelf.curation.stock import Stock
 from quietshelf.policies import POLICIES
@@ -172,5 +173,13 @@ def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource)
         rule = f"curvature must be positive semidefinite, its largest eigenvalue from {SMALLEST:g} to {LARGEST:g}"
         good = SMALLEST <= values[-1] <= LARGEST and values[0] >= -1e-9 * values[-1]
         require(bool(good), rule, smallest=values[0], largest=values[-1])
-    outlook = outlook_of(settings, public, stock)
-    return Learner.start(settings.learning(), outlook, capacity=settings.capacity, source=source, prior=public.prior)
+    outlook, log = outlook_of(settings, public, stock), public.log
+    begin = partial(Learner.start, settings.learning(), outlook, capacity=settings.capacity, source=source)
+    if log is None:
+        return begin(prior=public.given)
+    check_log(settings, public, log)
+    if settings.map is not None and stock.catalogue is not None:
+        check_items(stock.catalogue, log)
+    rule = f"dim must be that of the prior, {len(log.theta)}"
+    require(dim == len(log.theta), rule, dim=dim)
+    return begin(prior=begin().prior.informed(log.theta, log.precision))

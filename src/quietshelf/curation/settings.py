@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.choice.maps import FeatureMap, feature_map
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.stock import Stock
 from quietshelf.policies import PRESENT
 from quietshelf.release.quiet import Quiet
@@ -120,14 +121,24 @@ class Public:
     Attributes:
         visitor_scale: Standard deviation of visitor features, one number or one each; None declares nothing.
         curvature: Guess of one visitor's curvature, (d, d), in place of one made from the catalogue.
-        prior: Theta (d,) and its precision (d, d) to start from.
+        prior: Theta (d,) and its precision (d, d) to start from, or what a log taught.
         schema: What the columns of the product table and visitors' attributes mean, where the shop said so.
     """
 
     visitor_scale: FloatArray | None
     curvature: FloatArray | None
-    prior: tuple[FloatArray, FloatArray] | None
+    prior: tuple[FloatArray, FloatArray] | PriorFile | None
     schema: Schema | None = None
+
+    @property
+    def log(self) -> PriorFile | None:
+        """What the shelf starts from, if that is a log."""
+        return self.prior if isinstance(self.prior, PriorFile) else None
+
+    @property
+    def given(self) -> tuple[FloatArray, FloatArray] | None:
+        """What it starts from, if that is not a log."""
+        return None if isinstance(self.prior, PriorFile) else self.prior
 
     @classmethod
     def of(
@@ -135,7 +146,7 @@ class Public:
         *,
         visitor_scale: ArrayLike | None,
         curvature: ArrayLike | None,
-        prior: tuple[ArrayLike, ArrayLike] | None,
+        prior: tuple[ArrayLike, ArrayLike] | PriorFile | None,
     ) -> Public:
         """Checked as far as can be before the items are known."""
         scale = None if visitor_scale is None else finite("visitor_scale", visitor_scale)
@@ -143,7 +154,9 @@ class Public:
         return cls(
             scale,
             None if curvature is None else finite("curvature", curvature, shape=(None, None)),
-            None if prior is None else (finite("prior theta", prior[0]), finite("prior precision", prior[1])),
+            prior
+            if prior is None or isinstance(prior, PriorFile)
+            else (finite("prior theta", prior[0]), finite("prior precision", prior[1])),
         )
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietshelf.accounting import epsilon_of
-from quietshelf.accounting.figures import shown
-from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, Expected, Planned
+from quietshelf.accounting.figures import added_up, shown
+from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, WITHOUT_LOG, Expected, Planned
 from quietshelf.experiments.revenue import Estimate
 from quietshelf.release import batch_pair, tree
 from quietshelf.release.dpmnl import Dpmnl
@@ -55,6 +55,13 @@ def advice(found: Planned) -> list[str]:
             f"The first release takes {first:,} of {wish.visitors:,} visitors, which leaves little time to use it: "
             f"with so few visitors choose a larger rho or fewer features."
         )
+    if wish.log is not None:
+        bare = found.expected[WITHOUT_LOG]
+        lines.append(
+            f"It starts from a log: quiet loses {_pm(wished.regret)}, without the log {_pm(bare.regret)}. The log cost "
+            f"rho = {shown(wish.log.rho)}, so somebody in it who comes as well is promised rho = "
+            f"{shown(wish.rho_with_log)} in all. Simulated is a log as telling as yours, not yours."
+        )
     if wish.shelves > 1:
         lines.append(
             f"The same persons meet {wish.shelves} shelves, whose promises add up: each gets rho = "
@@ -92,7 +99,9 @@ def plain(found: Planned) -> dict[str, Any]:
     """Figures for machines."""
     wish = found.wish
     return {
-        "wish": {name: getattr(wish, name) for name in wish.__dataclass_fields__},
+        "wish": {name: getattr(wish, name) for name in wish.__dataclass_fields__ if name != "log"},
+        "rho_of_log": None if wish.log is None else wish.log.rho,
+        "rho_with_log": wish.rho_with_log,
         "epsilon": found.epsilon,
         "rho_of_shelf": wish.rho_of_shelf,
         "simulated": {"visitors": found.horizon, "replicates": found.replicates},
@@ -126,7 +135,8 @@ def _promise(found: Planned) -> PlanTable:
     first = wish.quiet()
     second = first.batch_size(wish.dim, first.batch_size(wish.dim, None))
     rows = [
-        ["promise to one person", f"ρ = {shown(wish.rho)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
+        ["promise to one person", f"ρ = {shown(wish.rho_with_log)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
+        *([] if wish.log is None else [["of which the log", f"ρ = {shown(wish.log.rho)}"]]),
         *([["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)}, {wish.shelves} of them"]] * (wish.shelves > 1)),
         ["first release", f"after {first.batch_size(wish.dim, None):,} visitors, the next after {second:,} more"],
         ["simulated", f"{found.replicates} shops of {found.horizon:,} visitors, the same products for all"],
@@ -152,7 +162,8 @@ def _levels(found: Planned) -> PlanTable:
     for level in LEVELS:
         one = found.expected[f"rho x {level:g}"]
         settings = _quiet(one)
-        epsilon = epsilon_of(settings.rho * found.wish.shelves, found.wish.delta)
+        everything = added_up([settings.rho * found.wish.shelves, found.wish.rho_with_log - found.wish.rho])
+        epsilon = epsilon_of(everything, found.wish.delta)
         first = settings.batch_size(found.wish.dim, None)
         rows.append([shown(settings.rho), shown(epsilon), f"{first:,}", _pm(one.regret), _percent(one.kept)])
     head = ("ρ of the shelf", "ε in all", "first release", "revenue lost", "of no privacy")

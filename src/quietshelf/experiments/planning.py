@@ -10,13 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
 
 import numpy as np
 
 from quietshelf.accounting import Ledger, epsilon_of
+from quietshelf.accounting.figures import added_up
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.environments import Shop
 from quietshelf.experiments.revenue import Estimate, best_revenue, kept_share, lost_share
 from quietshelf.loop import Contestant, Result, Setting, contestant, simulate
+from quietshelf.loop.named import MakeQuiet
 from quietshelf.loop.pool import Progress
 from quietshelf.release.quiet import Quiet
 from quietshelf.types import Curator, FloatArray, Random, Release, Round, positive, require, whole
@@ -46,6 +51,7 @@ class Wish:
         returns: How often one person comes; 1 where every visit is another person, or persons are not told apart.
         shelves: How many shelves the same persons meet; promises add up over them.
         seed: Of the simulation.
+        log: What the shelves start from; None for nothing.
     """
 
     items: int = 100
@@ -58,9 +64,14 @@ class Wish:
     returns: float = 1.0
     shelves: int = 1
     seed: int = 0
+    log: PriorFile | None = None
 
     def __post_init__(self) -> None:
         whole("dim", self.dim, low=2)
+        if self.log is not None:
+            rule = f"dim must be that of the prior, {len(self.log.theta)}"
+            require(self.dim == len(self.log.theta), rule, dim=self.dim)
+            self.log.precision_in_units()  # refuses a prior without units
         whole("visitors", self.visitors, low=100)
         positive("rho", self.rho)
         require(0 < self.delta < 1, "delta must be in (0, 1)", delta=self.delta)
@@ -77,6 +88,11 @@ class Wish:
     def rho_of_shelf(self) -> float:
         """What each shelf may promise."""
         return self.rho / self.shelves
+
+    @property
+    def rho_with_log(self) -> float:
+        """The promise to somebody who is in the log as well."""
+        return added_up([self.rho, 0.0 if self.log is None else self.log.rho])
 
     @property
     def rho_of_paper(self) -> float:
@@ -112,6 +128,7 @@ class Variant:
     policy: str
     quiet: Quiet | None = None
     counted: float = 1.0
+    log: PriorFile | None = None
 
     def contestant(self, rho_of_paper: float) -> Contestant:
         """As it takes part in the simulation."""
@@ -119,21 +136,27 @@ class Variant:
             return contestant(self.policy, rho=rho_of_paper if self.policy == "dpmnl" else None, label=self.label)
         options = {name: getattr(self.quiet, name) for name in ("rho", "visits", "unit", "conversion")}
         made = contestant("quiet", label=self.label, **options)
+        if self.log is not None:
+            told = tuple(map(tuple, self.log.precision_in_units().tolist()))
+            made = replace(made, curator=replace(cast("MakeQuiet", made.curator), head_start=told))
         return made if self.counted == 1 else replace(made, curator=Capped(made.curator, self.counted))
 
 
 def variants(wish: Wish) -> Iterator[Variant]:
     """Everything that is simulated."""
+    quiet = partial(Variant, policy="quiet", log=wish.log)
     for level in LEVELS:
-        yield Variant(label=f"rho x {level:g}", policy="quiet", quiet=wish.quiet(level=level), counted=wish.counted(1))
+        yield quiet(label=f"rho x {level:g}", quiet=wish.quiet(level=level), counted=wish.counted(1))
     for cap in CAPS[1:]:
-        yield Variant(label=f"cap {cap}", policy="quiet", quiet=wish.quiet(visits=cap), counted=wish.counted(cap))
+        yield quiet(label=f"cap {cap}", quiet=wish.quiet(visits=cap), counted=wish.counted(cap))
+    if wish.log is not None:
+        yield Variant(label=WITHOUT_LOG, policy="quiet", quiet=wish.quiet(), counted=wish.counted(1))
     for policy in ("dpmnl", "greedy", "uniform"):
         yield Variant(label=policy, policy=policy)
 
 
-AS_WISHED = "rho x 1"
-"""The label of the variant that was asked for."""
+AS_WISHED, WITHOUT_LOG = "rho x 1", "without the log"
+"""The labels of the variant that was asked for, and of the same without what a log taught."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,8 +198,8 @@ class Planned:
 
     @property
     def epsilon(self) -> float:
-        """Of the whole promise, over all shelves."""
-        return epsilon_of(self.wish.rho, self.wish.delta)
+        """Of the whole promise, over all shelves and the log that they start from."""
+        return epsilon_of(self.wish.rho_with_log, self.wish.delta)
 
 
 def plan(wish: Wish, *, workers: int = 1, progress: Progress | None = None) -> Planned:

@@ -11,10 +11,14 @@ import numpy as np
 
 from quietshelf.choice.maps import FeatureMap
 from quietshelf.logs.cleaned import read_searches
+from quietshelf.logs.files import reading
+from quietshelf.logs.layout import Layout
 from quietshelf.logs.log import Log
 from quietshelf.logs.preparation import PUBLIC
 from quietshelf.logs.reading import read_log
+from quietshelf.logs.rules import VISITOR
 from quietshelf.logs.searches import Rounds, Searches
+from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, IntArray, positive, require
 
 
@@ -40,9 +44,35 @@ class Encoded:
     person: IntArray | None
 
 
-def read_any(path: str | Path, *, wide: bool = False) -> Log | Searches:
-    """Searches from ``.npz`` or ``.zip``, otherwise a log in long or wide format."""
-    return read_searches(path) if Path(path).suffix in (".npz", ".zip") else read_log(path, wide=wide)
+def read_any(
+    path: str | Path, feature_map: FeatureMap, *, layout: Layout | None = None, schema: Schema | None = None
+) -> Log | Searches:
+    """Searches from ``.npz``, or from a ``.zip`` that holds them; otherwise a log in long or wide format.
+
+    Of visitors nothing is asked if the map does not use them.
+    """
+    where = Path(path)
+    if where.suffix == ".npz" or (where.suffix == ".zip" and _holds_searches(where)):
+        asked = layout not in (None, Layout()) or schema is not None
+        rule = "searches of hotels have their own layout: leave out --wide, --column, --separator and --schema"
+        require(not asked, rule, path=str(path))
+        return read_searches(path)
+    return read_log(path, layout=layout, schema=schema, visitors=uses_visitor(feature_map))
+
+
+def uses_visitor(feature_map: FeatureMap) -> bool:
+    """Whether visitors' features are in x."""
+    return any(block.visitor for block in feature_map.blocks)
+
+
+def used_names(log: Log | Searches, feature_map: FeatureMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the visitor and of the item features that x is made of."""
+    return (log.visitor_names if uses_visitor(feature_map) else ()), log.item_names
+
+
+def _holds_searches(path: Path) -> bool:
+    with reading(path) as source:
+        return "srch_id" in source.handle.readline().decode("utf-8", errors="replace").strip().split(",")
 
 
 def encoded(log: Log | Searches, feature_map: FeatureMap) -> Encoded:
@@ -67,12 +97,17 @@ def in_public_units(log: Log | Searches) -> bool:
     return isinstance(log, Searches) and log.preparation.scaling == PUBLIC
 
 
-def scaled(log: Log | Searches, scales: Mapping[str, Scale]) -> Log | Searches:
-    """The log with features centred and divided as declared; each feature must be declared, and nothing else."""
-    expected, declared = {*log.visitor_names, *log.item_names}, set(scales)
-    missing, unknown = sorted(expected - declared), sorted(declared - expected)
+def scaled(log: Log | Searches, scales: Mapping[str, Scale], feature_map: FeatureMap) -> Log | Searches:
+    """The log with features centred and divided as declared; each feature that the map uses must be declared.
+
+    Those of visitors may be declared where the map uses none; anything else that is not in the log is refused.
+    """
+    visitor_names, item_names = used_names(log, feature_map)
+    missing = sorted({*visitor_names, *item_names} - set(scales))
+    strange = sorted(set(scales) - {*log.visitor_names, *log.item_names})
+    unknown = [name for name in strange if uses_visitor(feature_map) or not name.startswith(VISITOR)]
     require(not missing and not unknown, "every feature must have a declared scale", missing=missing, unknown=unknown)
-    visitor = _standard(log.visitor, log.visitor_names, scales)
+    visitor = _standard(log.visitor, log.visitor_names, scales) if visitor_names else log.visitor
     if isinstance(log, Searches):
         items = {"catalogue": log.catalogue, "shown_features": log.shown_features}
         there: dict[str, Any] = {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -33,12 +37,12 @@ class Source(NamedTuple):
 
 @contextmanager
 def reading(path: str | Path) -> Iterator[Source]:
-    """The bytes of a file, or of the one table inside a zip."""
+    """The bytes of a file, unpacked where it is compressed, or of the one table inside a zip."""
     where = Path(path)
     require(where.is_file(), "the file must exist", path=str(path))
     require(where.stat().st_size > 0, "the file must not be empty", path=str(path))
     if where.suffix != ".zip":
-        with where.open("rb") as handle:
+        with _opened(where) as handle:
             yield Source(handle, where.stat().st_size)
         return
     require(zipfile.is_zipfile(where), "a .zip file must be a zip archive", path=str(path))
@@ -48,6 +52,19 @@ def reading(path: str | Path) -> Iterator[Source]:
         require(len(tables) == 1, f"{where.name} must hold exactly one .csv file", holds=names)
         with archive.open(tables[0]) as handle:
             yield Source(handle, tables[0].file_size)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The bytes of a file, those of a compressed one unpacked."""
+    kind = path.suffix.lower()
+    if kind == ".zst":
+        try:
+            from pyarrow import input_stream
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(f".zst files are read with pyarrow: {EXTRA}") from None
+        return io.BufferedReader(input_stream(str(path), compression="zstd"))
+    packed: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return cast("IO[bytes]", packed[kind](path)) if kind in packed else path.open("rb")
 
 
 @contextmanager

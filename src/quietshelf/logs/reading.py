@@ -2,64 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from quietshelf.logs.files import EXTRA, pandas
-from quietshelf.logs.files import reading as opened
+from quietshelf.logs.by_schema import by_schema
+from quietshelf.logs.files import pandas
+from quietshelf.logs.layout import SEPARATOR, Layout, read_table
 from quietshelf.logs.log import Log
-from quietshelf.logs.rules import NEEDED, feature_columns, is_shown, numbers, problems
+from quietshelf.logs.rules import NEEDED, VISITOR, feature_columns, is_shown, numbers, problems
+from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, IntArray, require
-
-IDS = ("round", "item", "person")
-SEPARATOR = ":"
-"""Between feature and item in the column names of wide format, as in ``price:tea``."""
 
 
 class BadLog(ValueError):  # noqa: N818 - says what it is
     """A log breaks rules; the message names the first row that breaks each."""
 
 
-def read_log(path: str | Path, *, wide: bool = False) -> Log:
-    """A log in long format (docs/logs.md), or in wide format, from CSV or Parquet."""
-    table = read_table(path, text=(*IDS, "chosen") if wide else IDS)
-    return as_log(from_wide(table) if wide else table)
+def read_log(
+    path: str | Path, *, layout: Layout | None = None, schema: Schema | None = None, visitors: bool = True
+) -> Log:
+    """A log in long format (docs/logs.md), or in wide format, from CSV or Parquet.
 
-
-def read_table(path: str | Path, *, text: tuple[str, ...] = IDS) -> Any:
-    """The table as it stands in the file.
-
-    Ids are read as text, each by itself: a type guessed from a whole column would let one person's id decide whether
-    "01" and "1" are one person or two, and so change what others contribute.
+    Args:
+        path: The file.
+        layout: How it is laid out; long format and our own names if not given.
+        schema: What its columns mean; without one every further column is a number.
+        visitors: Whether visitor features are wanted; if not, theirs are not looked at.
     """
-    tables = pandas()
-    if Path(path).suffix in (".parquet", ".pq"):
-        require(Path(path).is_file(), "the file must exist", path=str(path))
-        try:
-            table = tables.read_parquet(path, engine="pyarrow")
-        except ImportError:
-            raise ModuleNotFoundError(f"Parquet files are read with pyarrow: {EXTRA}") from None
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} must be a Parquet file: {error}") from None
-        for name in set(text) & set(table.columns):
-            kind = table[name].dtype.kind
-            require(
-                kind in "OTUiu",
-                f"{name} must be text or whole numbers, so that ids stay apart",
-                type=str(table[name].dtype),
-            )
-        return table
-    with opened(path) as source:
-        try:
-            return tables.read_csv(source.handle, dtype=dict.fromkeys(text, str))
-        except (tables.errors.ParserError, tables.errors.EmptyDataError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} must be a CSV table with a header: {str(error).strip()}") from None
+    layout = layout or Layout()
+    text = () if schema is None else (*schema.items, *(VISITOR + name for name in schema.visitors))
+    table = read_table(path, layout, text=text, exact=schema is not None)
+    return as_log(from_wide(table) if layout.wide else table, schema=schema, visitors=visitors)
 
 
-def as_log(table: Any) -> Log:
+def as_log(table: Any, *, schema: Schema | None = None, visitors: bool = True) -> Log:
     """A long table as a log; a `BadLog` names the first bad row of each kind."""
+    if schema is not None:
+        return _named(as_log(by_schema(table, schema, visitors=visitors)), schema, visitors=visitors)
+    if not visitors:
+        table = table.drop(columns=feature_columns(table)[0])
     missing = [name for name in NEEDED if name not in table.columns]
     require(
         not missing, f"a log must have the columns {', '.join(NEEDED)}", missing=missing, columns=list(table.columns)
@@ -67,8 +51,16 @@ def as_log(table: Any) -> Log:
     require(len(table) > 0, "a log must have rows", rows=0)
     found = problems(table)
     if found:
-        raise BadLog("the log breaks these rules:\n" + "\n".join(f"  - {problem}" for problem in found))
+        lines = [f"  - {problem}" for problem in found]
+        if any(problem.rule.startswith("the feature") for problem in found):
+            lines.append("  (what text, categories and gaps mean is said in a schema: --schema)")
+        raise BadLog("\n".join(["the log breaks these rules:", *lines]))
     return _built(table)
+
+
+def _named(log: Log, schema: Schema, *, visitors: bool) -> Log:
+    """The log with its features called as the schema calls them."""
+    return replace(log, item_names=schema.item_names, visitor_names=schema.visitor_names if visitors else ())
 
 
 def from_wide(table: Any) -> Any:

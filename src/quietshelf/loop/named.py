@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,18 @@ def contestant(name: str, *, rho: float | None = None, label: str | None = None,
 
 @dataclass(frozen=True)
 class MakeQuiet:
-    """The curator of `quiet`, geometry from what the world declares."""
+    """The curator of `quiet`, geometry from what the world declares.
+
+    Attributes:
+        config: How it learns.
+        geometry: Whether the world's declaration is used.
+        head_start: Precision of an earlier estimate that each world starts from, row by row: the world's tastes, and
+            errors drawn to match. None to start from nothing.
+    """
 
     config: Quiet
     geometry: str
+    head_start: tuple[tuple[float, ...], ...] | None = None
 
     @classmethod
     def of(cls, *, geometry: str = "declared", **settings: Any) -> MakeQuiet:
@@ -71,7 +80,13 @@ class MakeQuiet:
         source, lead, declared = Simulated(rng), (setting.worlds,), self.geometry == "declared"
         outlook = (declared_outlook if declared else blind_outlook)(setting, POLICIES["quiet"])
         config = self.learning(setting.world)
-        learner = Learner.start(config, outlook, capacity=setting.capacity, source=source, lead=lead)
+        start = partial(Learner.start, config, outlook, capacity=setting.capacity, source=source, lead=lead)
+        learner = start()
+        if self.head_start is not None:
+            precision = np.array(self.head_start)
+            drawn = rng.standard_normal(size=(*lead, len(precision), 1))
+            errors = np.linalg.solve(np.linalg.cholesky(precision).T, drawn)[..., 0]
+            learner = start(prior=learner.prior.informed(setting.theta + errors, precision))
         return QuietCurator(learner, source, outlook)
 
     def learning(self, world: World) -> Quiet:

@@ -41,6 +41,10 @@ class Prior(NamedTuple):
         """Of both together."""
         return self.tastes + self.level
 
+    def informed(self, theta: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(theta, precision) after an independent estimate of this precision: where it is vague, the prior speaks."""
+        return combined((self.theta, self.precision), (theta, precision))
+
 
 def prior_of(mean: FloatArray, second: FloatArray, *, conversion: float | None, capacity: int) -> Prior:
     """The prior for features of this mean (..., d) and second moment (..., d, d).
@@ -67,3 +71,14 @@ def prior_of(mean: FloatArray, second: FloatArray, *, conversion: float | None, 
     outer = np.where(known[..., None, None], along[..., :, None] * along[..., None, :], 0.0)
     doubt = IGNORANCE if conversion is None else DOUBT
     return Prior(theta, tastes - outer / amount, outer / (amount * doubt) ** 2)
+
+
+def combined(*beliefs: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """(theta, precision) of independent beliefs together: precisions add up, and weigh the thetas.
+
+    >>> combined((np.zeros(1), np.eye(1)), (np.ones(1), 3 * np.eye(1)))
+    (array([0.75]), array([[4.]]))
+    """
+    precision = sum((each for _, each in beliefs), np.zeros(()))
+    pull = sum(((each @ theta[..., None])[..., 0] for theta, each in beliefs), np.zeros(()))
+    return np.linalg.solve(precision, pull[..., None])[..., 0], precision

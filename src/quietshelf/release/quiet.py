@@ -22,7 +22,7 @@ from quietshelf.release.arms import ArmSums
 from quietshelf.release.compared import worse
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments, Outlook, view
-from quietshelf.release.prior import LARGEST, SMALLEST, UNDECLARED, Prior, prior_of
+from quietshelf.release.prior import LARGEST, SMALLEST, UNDECLARED, Prior, combined, prior_of
 from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Total
 from quietshelf.types import FloatArray, IntArray, Release, finite, positive, require, whole
@@ -237,11 +237,20 @@ class Learner:
 
     @property
     def prior(self) -> Prior:
-        """What was known before the first release, if features have the scale that the releases speak for."""
-        if self.given is not None:
+        """What was known before the first release, if features have the scale that the releases speak for.
+
+        One that was given is forgotten as records are: the usual one takes its place.
+        """
+        counts = self.config.forgetting ** len(self.records)
+        if self.given is not None and counts == 1:
             return Prior(self.given.theta, self.given.precision, np.zeros_like(self.given.precision))
         mean, second = self._believed(self.moments.mean), self._believed(self.moments.second)
-        return prior_of(mean, second, conversion=self.config.conversion, capacity=self.capacity)
+        usual = prior_of(mean, second, conversion=self.config.conversion, capacity=self.capacity)
+        if self.given is None:
+            return usual
+        given = self.given.theta, counts * self.given.precision
+        theta, precision = combined((usual.theta, (1 - counts) * usual.precision), given)
+        return Prior(theta, precision, np.zeros_like(precision))
 
     def _believed(self, by_factor: FloatArray) -> FloatArray:
         place = self.place.reshape(1, *self.place.shape, *(1,) * (by_factor.ndim - 1 - self.place.ndim))

@@ -13,6 +13,8 @@ ItemId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$
 Group = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
 Person = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Plain = dict[str, Any]
+"""A JSON object whose fields docs/service.md names."""
 LARGEST_DIM = 256
 """A release of d coordinates holds d² numbers; beyond this a shelf is a mistake."""
 
@@ -85,13 +87,17 @@ class ShelfBody(Strict):
         True, description="Fall back to the present ranking once it earns more, beyond doubt, by the comparison."
     )
     policy: str = Field("quiet", max_length=100, description="quiet, or uniform for comparison.")
-    private: bool = Field(True, description="Must be false, explicitly, for a policy that is not private.")
+    private: bool = Field(True, description="Must be false, explicitly, for a policy or a prior that is not private.")
     visits: int = Field(1, ge=1, le=1000, description="How many visits of one person count.")
     on_no_answer: Literal["no-choice", "zero"] = "no-choice"
     limits: dict[Group, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(
         default_factory=dict, description="The most items shown of each group."
     )
-    prior: Prior | None = None
+    prior: Prior | Plain | None = Field(
+        None,
+        description="What to start from: public theta and precision, or the content of a file of `quietshelf fit "
+        "--prior`, whose cost comes on top of rho.",
+    )
     curvature: list[list[FiniteFloat]] | None = Field(None, description="Public guess of the second moment of x.")
 
 
@@ -192,7 +198,3 @@ class ProblemReply(BaseModel):
     title: str
     status: int
     detail: str
-
-
-Plain = dict[str, Any]
-"""A JSON object whose fields docs/service.md names."""

@@ -16,7 +16,7 @@ from quietshelf.service import learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.problems import NotFound
 from quietshelf.service.timestamps import timestamp, timestamp_or_none
-from quietshelf.service.views import item_rows, settings_in, shelf_row
+from quietshelf.service.views import item_rows, public_in, settings_in, shelf_row
 
 RESTORED = (
     "A backup was restored. Releases made after it may be missing here; each visit is in one release at most, and "
@@ -59,6 +59,7 @@ def ledger_of(connection: Connection, row: Row) -> Ledger:
         anonymous=row["anonymous"],
         history_incomplete=RESTORED if row["history_incomplete"] else None,
         rho_per_release=config.rho_per_release,
+        log=public_in(row).log,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation.prior_checks import check_items, check_log
 from quietshelf.curation.settings import declared_dim
 from quietshelf.service import schema
 from quietshelf.service.learning import Row
@@ -28,13 +29,15 @@ def check(body: ShelfBody) -> None:
     """Refuse settings that make no sense, by rule and value."""
     _declared_dim(body)
     try:
-        settings_of(body)
-        public_of(body)
+        settings, public = settings_of(body), public_of(body)
+        if public.log is not None:
+            check_log(settings, public, public.log)
     except ValueError as error:
         raise Invalid(str(error)) from None
     if body.private and body.policy in NOT_PRIVATE:
         raise Invalid(f"private must be false, explicitly, with policy={body.policy!r}, which is there for comparison")
-    if not body.private and body.policy not in NOT_PRIVATE:
+    private_prior = public.log is None or public.log.private
+    if not body.private and body.policy not in NOT_PRIVATE and private_prior:
         raise Invalid(f"private must be true with policy={body.policy!r}")
 
 
@@ -92,6 +95,7 @@ def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> 
         else:
             basis = {"revenue": 1.0, "available": True, "retired": False, "group": None, "rank": None}
             new.append({"shelf": row["shelf"], "number": len(rows) + len(new), "id": body.id, **basis, **fields})
+    _check_units(config, new, first=not rows)
     table = schema.items
     if new:
         connection.execute(sa.insert(table), new)
@@ -167,6 +171,17 @@ def _check_item(body: ItemBody, known: Row | None, config: ShelfBody, size: int 
     if body.group is not None and body.group not in config.limits:
         raise Invalid(f"group must be one of the shelf's limits, got group={body.group!r}")
     return len(body.features) if body.features is not None else size
+
+
+def _check_units(config: ShelfBody, new: Sequence[dict[str, Any]], *, first: bool) -> None:
+    """Refuse items that a prior from a log does not speak of; units are looked at where all items are at hand."""
+    log = public_of(config).log
+    if log is None or not new:
+        return
+    try:
+        check_items(np.stack([np.frombuffer(item["features"]) for item in new]), log, units=first)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
 
 
 def _fields(body: ItemBody) -> dict[str, Any]:

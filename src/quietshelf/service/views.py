@@ -13,6 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
 from quietshelf.release.quiet import Learner
@@ -106,8 +107,17 @@ def settings_in(row: Row) -> Settings:
 
 def public_of(body: ShelfBody) -> Public:
     """What is declared about visitors and tastes."""
-    prior = None if body.prior is None else (body.prior.theta, body.prior.precision)
+    given: Any = body.prior
+    if isinstance(given, dict):
+        prior: Any = PriorFile.from_dict(given).accepted(not body.private, how="private=false")
+    else:
+        prior = None if given is None else (given.theta, given.precision)
     return Public.of(visitor_scale=body.visitor_scale, curvature=body.curvature, prior=prior)
+
+
+def public_in(row: Row) -> Public:
+    """The same, of a shelf's row."""
+    return public_of(ShelfBody.model_validate_json(row["config"]))
 
 
 def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:

@@ -14,6 +14,7 @@ from quietshelf.curation.batches import Schedule
 from quietshelf.curation.contributions import row_width
 from quietshelf.curation.fields import batch_fields, batch_from, learner_from, record_fields, record_from, start_fields
 from quietshelf.curation.persons import Persons
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
 from quietshelf.release.quiet import Learner, Quiet
@@ -26,12 +27,14 @@ STOCK = ("catalogue", "revenue", "available", "retired", "groups", "limits", "ra
 
 def encode(state: State, arrays: Arrays) -> dict[str, Any]:
     """Plain data for JSON; arrays are put where they are asked to be."""
-    theta, precision = state.public.prior or (None, None)
+    log = state.public.log
+    theta, precision = state.public.given or (None, None)
     declared = {"scale": state.public.visitor_scale, "curvature": state.public.curvature}
     _put(arrays, "stock", {name: getattr(state.stock, name) for name in STOCK})
     _put(arrays, "public", {**declared, "theta": theta, "precision": precision})
     return {
         "settings": state.settings.to_dict(),
+        "prior": None if log is None else log.to_dict(),
         "ids": state.stock.ids,
         "group_names": state.stock.group_names,
         "columns": None if state.public.schema is None else state.public.schema.to_dict(),
@@ -49,7 +52,9 @@ def encode(state: State, arrays: Arrays) -> dict[str, Any]:
 def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
     """The inverse of ``encode``."""
     get = arrays.get
-    prior = None if get("public.theta") is None else (arrays["public.theta"], arrays["public.precision"])
+    log = header.get("prior")  # not in files of earlier versions
+    given = None if get("public.theta") is None else (arrays["public.theta"], arrays["public.precision"])
+    prior = given if log is None else PriorFile.from_dict(log)
     slots = [_slots_in(record, arrays, f"batch{i}") for i, record in enumerate(header["batches"])]
     settings = Settings(**header["settings"])
     stock: Any = {name: get(f"stock.{name}") for name in STOCK}

@@ -21,6 +21,7 @@ from quietshelf.curation import arms
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.outlook import start
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.requests import check_person, visitor_context
 from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_size, declared_dim
 from quietshelf.curation.stock import Stock
@@ -75,7 +76,8 @@ class Shelf:
         wait_arrivals: How many visitors are served between a batch's last one and its release; with 0 the next offer
             releases it. Counted in arrivals, never in answers.
         on_no_answer: "no-choice" if an unanswered offer means that nothing was chosen, "zero" if it means nothing.
-        prior: Public (theta, precision) to start from.
+        prior: What to start from: public (theta, precision), or a `PriorFile` of ``quietshelf fit --prior``, or its
+            path. The cost of that fit comes on top of rho.
         curvature: Public guess of the second moment of x, (d, d), where each offer brings x; I/d by default. If it is
             ten times too large or too small, the releases tell, and it costs one or two of them.
         max_batch: The most visitors in a batch, where tastes drift.
@@ -114,7 +116,7 @@ class Shelf:
         visits: int = 1,
         wait_arrivals: int = 0,
         on_no_answer: OnNoAnswer = "no-choice",
-        prior: tuple[ArrayLike, ArrayLike] | None = None,
+        prior: tuple[ArrayLike, ArrayLike] | PriorFile | str | os.PathLike[str] | None = None,
         curvature: ArrayLike | None = None,
         max_batch: int | None = None,
         forgetting: float = 1.0,
@@ -153,7 +155,8 @@ class Shelf:
             learned_share=learned_share,
             guard=guard,
         )
-        public = replace(Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=prior), schema=schema)
+        known_prior = PriorFile.load(prior) if isinstance(prior, (str, os.PathLike)) else prior
+        public = replace(Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=known_prior), schema=schema)
         check_schema(schema, known, settings.visitor_dim)
         stock = replace(Stock.of(known.count, known.features, groups, limits), ids=known.ids)
         start(settings, public, stock, DiscreteGaussian())  # refuse now what the first visitor would stumble over

@@ -140,6 +140,7 @@ class State:
             anonymous=self.anonymous,
             history_incomplete=HISTORY_INCOMPLETE if self.history_incomplete else None,
             rho_per_release=config.rho_per_release,
+            log=self.public.log,
         )
 
     def begin(self, source: NoiseSource) -> Learner:

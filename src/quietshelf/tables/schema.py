@@ -109,6 +109,11 @@ class Schema:
         return np.array([scale for column in self.visitors.values() for scale in column.scales], dtype=np.float64)
 
     @cached_property
+    def item_scale(self) -> FloatArray:
+        """Declared standard deviation of each item feature, (d2,)."""
+        return np.array([scale for column in self.items.values() for scale in column.scales], dtype=np.float64)
+
+    @cached_property
     def places(self) -> dict[str, slice]:
         """Where the features of each item column are."""
         ends = np.cumsum([0, *(len(column.names(name)) for name, column in self.items.items())]).tolist()

@@ -40,9 +40,10 @@ class Promises:
 def promise(ledger: Ledger, settings: dict[str, Any]) -> dict[str, Any]:
     """Of one ledger."""
     made = ledger.promise(delta=DELTA)
-    limit = float(settings["rho"])
+    limit = float(settings["rho"]) if ledger.budget is None else ledger.budget  # with a log behind the prior, both
     return {
         "limit": limit,
+        "per_release": float(settings["rho"]) / settings["visits"],
         "rho": figure(ledger.rho),
         "share": 1.0 if math.isinf(ledger.rho) else min(1.0, ledger.rho / limit),
         "epsilon": [{"delta": delta, "epsilon": figure(epsilon_of(ledger.rho, delta))} for delta in DELTAS],

@@ -1,0 +1,69 @@
+"""Does what a log taught fit a shelf? Refusals by rule and value: another map, other features, other units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from quietshelf.choice.maps import feature_map
+from quietshelf.curation.prior_file import PriorFile
+from quietshelf.curation.settings import Public, Settings
+from quietshelf.tables import Column, Schema
+from quietshelf.types import FloatArray, require
+
+FAR = 10.0
+"""Root mean square of a catalogue's column, in declared units, from which on it is surely in others."""
+
+
+def check_log(settings: Settings, public: Public, log: PriorFile) -> None:
+    """Refuse a log where the shelf means other features by its declarations; its items are checked when known."""
+    if settings.feature_map is None:  # each offer brings x: its length is all there is to compare
+        return
+    _check_map(settings, log)
+    if public.schema is not None:
+        _check_schema(public.schema, log)
+    elif log.scales is not None and public.visitor_scale is not None and log.visitor_names:
+        rule = "visitor_scale must be 1 with this prior: its visitor features are in units of their declared spread"
+        require(bool((public.visitor_scale == 1.0).all()), rule, visitor_scale=public.visitor_scale.tolist())
+
+
+def check_items(catalogue: FloatArray, log: PriorFile, *, units: bool = True) -> None:
+    """Refuse items of other features than the log's, or surely in other units. A catalogue is public."""
+    rule = f"items must have {len(log.item_names)} features, for the prior knows {', '.join(log.item_names)}"
+    require(catalogue.shape[1] == len(log.item_names), rule, features=catalogue.shape[1])
+    if log.scales is None or not units or not len(catalogue):
+        return
+    size = np.sqrt((catalogue**2).mean(axis=0))
+    for name, found in zip(log.item_names, size.tolist(), strict=True):
+        centre, spread = log.scales[name]
+        rule = f"items must be in the prior's units, ({name} - {centre:g}) / {spread:g}, a few units around 0"
+        require(found < FAR, rule, **{f"root_mean_square_of_{name}": round(found, 3)})
+
+
+def _check_map(settings: Settings, log: PriorFile) -> None:
+    name, kept = str(settings.feature_map), log.map.intercept
+    require(name == log.feature_map, f"feature_map must be that of the prior, {log.feature_map}", feature_map=name)
+    same = feature_map(name, intercept=settings.intercept).intercept == kept
+    require(same, f"intercept must be that of the prior, {kept}", intercept=settings.intercept)
+    if any(block.visitor for block in log.map.blocks):
+        rule = f"visitor_dim must be {len(log.visitor_names)}, for the prior knows {', '.join(log.visitor_names)}"
+        require(settings.visitor_dim == len(log.visitor_names), rule, visitor_dim=settings.visitor_dim)
+
+
+def _check_schema(schema: Schema, log: PriorFile) -> None:
+    """Refuse columns that are declared otherwise than those of the log."""
+    if log.schema is None:
+        raise ValueError("the prior must be fitted with the shelf's schema: quietshelf fit --schema")
+    told = Schema.from_dict(log.schema)
+    sides = ["items", *(["visitors"] if log.visitor_names else [])]
+    for side in sides:
+        before, now = (_features(getattr(each, side)) for each in (told, schema))
+        altered = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+        rule = f"{side} must be declared as they were when the prior was fitted"
+        require(not altered, rule, **{name: now.get(name) for name in altered})
+        require(list(before) == list(now), f"{side} must come in the prior's order", order=list(now))
+
+
+def _features(columns: Mapping[str, Column]) -> dict[str, Column]:
+    return {name: column for name, column in columns.items() if column.names(name)}

@@ -1,0 +1,245 @@
+"""Tastes learned from a log, as a file that a shelf starts from: what they are, what they are of, what they cost.
+
+A private fit is a release: whoever uses it later learns nothing more of the log, so a shelf's geometry, noise and
+learner may rest on it (docs/proofs.md, section 2). What it costs those in the log is on top of what the shelf costs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from quietshelf.accounting.events import LOG, Assumption, Event
+from quietshelf.accounting.figures import shown
+from quietshelf.choice.maps import FeatureMap, feature_map
+from quietshelf.curation.atomic_write import atomic_write
+from quietshelf.release.private_newton import PrivateTastes
+from quietshelf.tables import Schema
+from quietshelf.types import FloatArray, finite, one_of, positive, require
+
+KIND, VERSION = "quietshelf prior", 1
+FIELDS = (
+    "kind", "version", "private", "cost", "feature_map", "intercept", "visitor_names", "item_names", "names", "scales",
+    "schema", "theta", "precision",
+)  # fmt: skip
+DELTA = 1e-6
+"""At which a statement quotes epsilon."""
+NOT_PRIVATE = (
+    "this prior is not private: its log was prepared by looking at visitors' data, so nothing is promised to those in "
+    "it. Fit a log that was prepared publicly, or say that you accept it ({how})"
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PriorFile:
+    """What a fit of a log found, and under what declarations; made by ``quietshelf fit --prior``.
+
+    Attributes:
+        theta: Tastes, (d,).
+        precision: The inverse of their covariance, which counts sampling and noise, (d, d).
+        feature_map: How visitor and item features make x.
+        intercept: Whether the map keeps its 1.
+        visitor_names: Visitor features in their order; none if the map uses none.
+        item_names: Item features in their order.
+        scales: Declared centre and spread of each feature, by name; None if none were declared.
+        schema: Declaration of the columns that features were made from; None without one.
+        rho: What the fit cost each unit of the log, in zCDP; infinite if nothing bounds it.
+        unit: "person", or "visit" for a log that told no persons apart.
+        statement: The promise to those in the log, in words.
+    """
+
+    theta: FloatArray
+    precision: FloatArray
+    feature_map: str
+    intercept: bool = True
+    visitor_names: tuple[str, ...] = ()
+    item_names: tuple[str, ...]
+    scales: Mapping[str, Sequence[float]] | None = None
+    schema: Mapping[str, Any] | None = None
+    rho: float
+    unit: Literal["visit", "person"]
+    statement: str
+
+    def __post_init__(self) -> None:
+        dim = len(self.names)
+        theta, precision = np.shape(self.theta), np.shape(self.precision)
+        require(theta == (dim,), f"theta of a prior must have one number per feature, {dim}", shape=theta)
+        require(precision == (dim, dim), f"precision of a prior must be ({dim}, {dim})", shape=precision)
+        one_of("unit", self.unit, ("visit", "person"))
+        require(self.rho > 0, "rho of a prior must be positive", rho=self.rho)
+        known = {*self.visitor_names, *self.item_names}
+        strange = [] if self.scales is None else sorted(known.symmetric_difference(self.scales))
+        require(not strange, "scales of a prior must be of its features, each of them", differ=strange)
+        if self.schema is not None:
+            found = Schema.from_dict(self.schema).item_names
+            require(found == self.item_names, "item_names of a prior must be its schema's", schema=found)
+
+    @classmethod
+    def of(cls, found: PrivateTastes, made_by: FeatureMap, *, statement: str | None = None, **named: Any) -> PriorFile:
+        """What a private fit found, as a prior.
+
+        Args:
+            found: The fit.
+            made_by: The map of its features.
+            statement: The promise in words; the ledger's own by default.
+            **named: ``visitor_names``, ``item_names``, and ``scales`` or ``schema``.
+        """
+        precision, ledger = np.linalg.inv(found.covariance), found.ledger
+        return cls(
+            theta=found.theta,
+            precision=0.5 * (precision + precision.T),
+            feature_map=made_by.name,
+            intercept=made_by.intercept,
+            rho=ledger.rho,
+            unit=ledger.unit,
+            statement=replace(ledger, budget=None).promise(delta=DELTA).words if statement is None else statement,
+            **named,
+        )
+
+    @cached_property
+    def map(self) -> FeatureMap:
+        """How features make x."""
+        return feature_map(self.feature_map, intercept=self.intercept)
+
+    @property
+    def names(self) -> list[str]:
+        """One per place of theta."""
+        return self.map.names(self.visitor_names, self.item_names)
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised to those in the log."""
+        return math.isfinite(self.rho)
+
+    @property
+    def event(self) -> Event:
+        """The log's cost, as an entry in the ledger of whoever uses the prior."""
+        whom = "person" if self.unit == "person" else "row, for the log told no persons apart"
+        return Event(
+            name="log behind the prior",
+            batch=LOG,
+            sensitivity=math.inf,
+            noise=0.0,
+            rho=self.rho,
+            assumption=Assumption.EXACT_GRID,
+            detail=f"The shelf starts from a log, whose fit cost rho = {shown(self.rho)} to each {whom}; that is "
+            "counted here on top, for whoever comes here may be in the log as well."
+            if self.private
+            else "The shelf starts from a log whose fit promises nothing to those in it.",
+        )
+
+    def accepted(self, allowed: bool, how: str) -> PriorFile:
+        """The same; one that is not private only if that is allowed, and ``how`` says by what."""
+        require(self.private or allowed, NOT_PRIVATE.format(how=how))
+        return self
+
+    def precision_in_units(self) -> FloatArray:
+        """The precision if every feature had a standard deviation of 1, as declared, (d, d)."""
+        if self.schema is not None:
+            schema = Schema.from_dict(self.schema)
+            visitor = schema.visitor_scale[: len(self.visitor_names)]
+            size = self.map.dense(visitor, schema.item_scale[None])[0]
+            return np.asarray(self.precision / np.outer(size, size))
+        require(self.scales is not None, "the prior must be of a log with declared scales", scales=None)
+        return self.precision
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that strict JSON can hold; equal priors give equal files."""
+        scales = None if self.scales is None else {name: list(self.scales[name]) for name in self._features}
+        values = {
+            "kind": KIND,
+            "version": VERSION,
+            "private": self.private,
+            "cost": {
+                "rho": self.rho if self.private else "infinity",
+                "unit": self.unit,
+                "statement": self.statement,
+            },
+            "feature_map": self.feature_map,
+            "intercept": self.map.intercept,
+            "visitor_names": list(self.visitor_names),
+            "item_names": list(self.item_names),
+            "names": self.names,
+            "scales": scales,
+            "schema": None if self.schema is None else dict(self.schema),
+            "theta": self.theta.tolist(),
+            "precision": self.precision.tolist(),
+        }
+        return {name: values[name] for name in FIELDS}
+
+    @classmethod
+    def from_dict(cls, record: Any) -> PriorFile:
+        """The inverse; another kind, another version or malformed content is a ``ValueError``."""
+        require(isinstance(record, Mapping), "a prior must be a JSON object", type=type(record).__name__)
+        require(record.get("kind") == KIND, f"a prior must be of the kind {KIND!r}", kind=record.get("kind"))
+        version = record.get("version")
+        require(type(version) is int and version == VERSION, f"version of a prior must be {VERSION}", version=version)
+        differ = sorted(set(FIELDS).symmetric_difference(record))
+        require(not differ, f"a prior must have the fields {', '.join(FIELDS)}", differ=differ)
+        cost = record["cost"]
+        good = isinstance(cost, Mapping) and set(cost) == {"rho", "unit", "statement"}
+        require(good, "cost of a prior must have rho, unit and statement", cost=cost)
+        rho = math.inf if cost["rho"] == "infinity" else positive("rho of a prior", cost["rho"])
+        rule = "private must be true exactly if rho is finite"
+        require(record["private"] is math.isfinite(rho), rule, private=record["private"], rho=cost["rho"])
+        found = cls(
+            theta=finite("theta of a prior", record["theta"], shape=(None,)),
+            precision=finite("precision of a prior", record["precision"], shape=(None, None)),
+            feature_map=record["feature_map"],
+            intercept=record["intercept"],
+            visitor_names=_names("visitor_names", record["visitor_names"]),
+            item_names=_names("item_names", record["item_names"]),
+            scales=_scales(record["scales"]),
+            schema=record["schema"],
+            rho=rho,
+            unit=cost["unit"],
+            statement=str(cost["statement"]),
+        )
+        rule = f"names must be those of the map {found.feature_map}, {found.names}"
+        require(record["names"] == found.names, rule, names=record["names"])
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, completely or not at all."""
+        atomic_write(Path(path), (json.dumps(self.to_dict(), allow_nan=False, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, allow_not_private: bool = False) -> PriorFile:
+        """A prior from its file; one that is not private must be allowed."""
+        require(Path(path).is_file(), "the prior file must exist", path=str(path))
+        try:
+            record = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"a prior file must be JSON, got {path}: {error}") from None
+        return cls.from_dict(record).accepted(
+            allow_not_private, how="PriorFile.load(path, allow_not_private=True), --allow-data-dependent"
+        )
+
+    @property
+    def _features(self) -> tuple[str, ...]:
+        return (*self.visitor_names, *self.item_names)
+
+
+def _names(field: str, given: Any) -> tuple[str, ...]:
+    good = isinstance(given, list) and all(isinstance(name, str) for name in given)
+    require(good, f"{field} of a prior must be a list of names", **{field: given})
+    return tuple(given)
+
+
+def _scales(given: Any) -> dict[str, tuple[float, float]] | None:
+    if given is None:
+        return None
+    require(isinstance(given, Mapping), "scales of a prior must be an object", scales=given)
+    found = {}
+    for name, pair in given.items():
+        centre, spread = finite(f"scale of {name}", pair, shape=(2,)).tolist()
+        found[name] = (centre, positive(f"spread of {name}", spread))
+    return found

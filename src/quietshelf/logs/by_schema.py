@@ -1,0 +1,72 @@
+"""A log whose columns are declared: text, categories, flags and gaps become numbers, each cell by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from quietshelf.logs.files import pandas
+from quietshelf.logs.rules import KNOWN, VISITOR
+from quietshelf.tables import Column, Schema
+from quietshelf.types import FloatArray, require
+
+ITEM = "item:"
+"""Before the name of an item's feature, so that one called ``revenue`` is not taken for what the item earns."""
+SAME = {"item": "id", "revenue": "revenue", "available": "available"}
+"""Columns of a log that may go by the name that the schema gives them."""
+
+
+def by_schema(table: Any, schema: Schema, *, visitors: bool = True) -> Any:
+    """The log with every declared column as its features; the first cell that breaks a rule is named, with its row.
+
+    Item columns are called as in the product table, those of a visitor's attributes ``visitor_NAME``. Scales must be
+    declared: they are not measured on a log.
+    """
+    unscaled = [name for name, column in schema.items.items() if not column.measured]
+    rule = "every number of the schema must have a scale: measure it on the product table, or declare it"
+    require(not unscaled, rule, missing=unscaled)
+    own = {ours: getattr(schema, theirs) for ours, theirs in SAME.items()}
+    own = {ours: theirs for ours, theirs in own.items() if ours not in table.columns and theirs in table.columns}
+    known = [name for name in table.columns if name in KNOWN]
+    sides = dict(schema.items)
+    if visitors:
+        sides |= {VISITOR + name: column for name, column in schema.visitors.items()}
+    _check_columns(table, schema, sides)
+    parts = [table[known], *(table[[theirs]].rename(columns={theirs: ours}) for ours, theirs in own.items())]
+    for name, column in sides.items():
+        prefix = ITEM if name in schema.items else ""
+        if names := column.names(name):
+            values = _encoded(table, name, column)
+            parts.append(pandas().DataFrame(values, columns=[prefix + each for each in names], index=table.index))
+    return pandas().concat(parts, axis=1)
+
+
+def _check_columns(table: Any, schema: Schema, sides: Mapping[str, Column]) -> None:
+    """Refuse columns that are not declared, and declared ones that are not there."""
+    free = {*KNOWN, *sides, schema.id, schema.revenue, schema.available, schema.group}
+    free |= {VISITOR + name for name in schema.visitors}  # also where they are not wanted
+    for name in map(str, table.columns):
+        if name not in free:
+            side = "visitors" if name.startswith(VISITOR) else "items"
+            advice = f"write {name.removeprefix(VISITOR)!r}: ignore() among {side} to leave it out"
+            raise ValueError(f"every column must be declared: {advice}, got {name}={table[name].iloc[0]!s} in row 1")
+    absent = [name for name, column in sides.items() if column.names(name) and name not in table.columns]
+    columns = [str(name) for name in table.columns]
+    require(not absent, "the log must have every column that is declared", missing=absent, columns=columns)
+
+
+def _encoded(table: Any, name: str, column: Column) -> FloatArray:
+    """The features of a column, (rows, k); every different cell is worked out once."""
+    cells = table[name]
+    hashable = cells.map(lambda cell: tuple(cell) if isinstance(cell, (list, np.ndarray)) else cell)
+    codes, values = pandas().factorize(hashable, use_na_sentinel=False)
+    found = []
+    for code, value in enumerate(values):
+        try:
+            found.append(column.encode(name, value))
+        except ValueError as error:
+            row = int(np.flatnonzero(codes == code)[0]) + 1
+            raise ValueError(f"{error} in row {row}") from None
+    return np.asarray(np.array(found, dtype=np.float64).reshape(len(values), -1)[codes])
