@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import Json, out, strict_json
+from quietshelf.accounting import DELTA
+from quietshelf.cli.console import Delta, Json, out, strict_json
 from quietshelf.report.numbers import number
 from quietshelf.types import require
 
@@ -41,7 +42,7 @@ def fit(
         str, typer.Option(help="Declared (not measured) NAME=SPREAD or NAME=CENTRE:SPREAD of every feature.")
     ] = "",
     capacity: Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")] = 10,
-    delta: Annotated[float, typer.Option(help="For the statement in epsilon and delta.")] = 1e-6,
+    delta: Delta = DELTA,
     ridge: Annotated[float, typer.Option(help="Pull towards zero; fits without privacy only.")] = 0.0,
     allow_data_dependent: Annotated[
         bool,
@@ -59,7 +60,6 @@ def fit(
     from quietshelf.choice.maps import feature_map as named
     from quietshelf.logs.encoded import data_dependent, in_public_units, parse_scales, read_any, scaled
 
-    require(0 < delta < 1, "delta must be in (0, 1)", delta=delta)
     require(rho is None or ridge == 0, "ridge is for fits without privacy: leave it out, or rho", ridge=ridge, rho=rho)
     chosen_map, declared = named(feature_map), parse_scales(scales)
     given = read_any(log, wide=wide)

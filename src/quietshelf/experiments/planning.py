@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from quietshelf.accounting import Ledger, epsilon_of
+from quietshelf.accounting import DELTA, Ledger, epsilon_of
 from quietshelf.environments import Shop
 from quietshelf.experiments.revenue import Estimate, best_revenue, kept_share, lost_share
 from quietshelf.loop import Contestant, Result, Setting, contestant, simulate
@@ -54,7 +54,7 @@ class Wish:
     conversion: float = 0.03
     visitors: int = 10_000
     rho: float = 1.0
-    delta: float = 1e-6
+    delta: float = DELTA
     returns: float = 1.0
     shelves: int = 1
     seed: int = 0

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.accounting import Promise
+from quietshelf.accounting import DELTA, Promise
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.outlook import start
@@ -214,7 +214,7 @@ class Shelf:
 
     # What anybody may know
 
-    def privacy(self, delta: float = 1e-6) -> Promise:
+    def privacy(self, delta: float = DELTA) -> Promise:
         """What is promised, in figures and in words; to each person if every visitor so far came with a person id."""
         with self._lock:
             return self._state.ledger(self._source).promise(delta=delta)
