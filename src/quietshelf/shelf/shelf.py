@@ -29,7 +29,7 @@ from quietshelf.shelf.errors import OpenBatchDropped, ShelfError
 from quietshelf.shelf.saved import OwnerChanged, ResumeToken
 from quietshelf.shelf.state import State
 from quietshelf.shelf.tastes import Tastes
-from quietshelf.types import NOTHING, Offer, finite, require, whole
+from quietshelf.types import NOTHING, Offer, finite, html_table, require, whole
 
 
 class Shelf:
@@ -277,6 +277,17 @@ class Shelf:
     def __repr__(self) -> str:
         settings, count = self._state.settings, len(self._state.stock)
         return f"<Shelf: {settings.capacity} of {count} items, rho = {settings.rho:g}, {self.arrivals} visitors so far>"
+
+    def _repr_html_(self) -> str:
+        settings, learner, count = self._state.settings, self._state.learner, len(self._state.stock)
+        rows = [
+            ("items", f"{count:,}"),
+            ("shown at most", f"{settings.capacity}"),
+            ("rho, for its lifetime", f"{settings.rho:g}"),
+            ("visitors so far", f"{self.arrivals:,}"),
+            ("releases so far", f"{len(learner.records) if learner else 0}"),
+        ]
+        return html_table("Shelf", ("", ""), rows)
 
     @classmethod
     def _loaded(cls, path: str | os.PathLike[str], source: NoiseSource | None = None) -> Shelf:
