@@ -3,5 +3,6 @@
 from quietshelf.__about__ import __version__
 from quietshelf.loop import contestant, simulate
 from quietshelf.shelf import Shelf
+from quietshelf.tables import Schema, infer
 
-__all__ = ["Shelf", "__version__", "contestant", "simulate"]
+__all__ = ["Schema", "Shelf", "__version__", "contestant", "infer", "simulate"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import Annotated, NoReturn
 
@@ -22,6 +23,7 @@ from quietshelf.cli.plan import plan
 from quietshelf.cli.replay import replay
 from quietshelf.cli.reproduce import reproduce
 from quietshelf.cli.restore import restore
+from quietshelf.cli.schema import schema
 from quietshelf.cli.serve import serve
 from quietshelf.cli.simulate import simulate
 
@@ -32,8 +34,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-PANELS = {
-    "Start here": (demo, plan, doctor),
+PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Start here": (demo, plan, schema, doctor),
     "Studies and audits": (simulate, reproduce, audit, bench),
     "A log": (fit, replay),
     "The service": (serve, ledger, restore),

@@ -1,0 +1,50 @@
+"""``quietshelf schema``: what the columns of a product table mean, as a declaration to read and sign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from quietshelf.cli.console import Json, counted, out, say, strict_json, writable
+
+
+def schema(
+    products: Annotated[Path, typer.Argument(help="The product table: CSV (.gz too) or Parquet. It must be public.")],
+    id: Annotated[  # noqa: A002 - the option's name
+        str | None, typer.Option(help="Column that names products; found by its name if left out.")
+    ] = None,
+    revenue: Annotated[str | None, typer.Option(help="Column that says what a product earns.")] = None,
+    available: Annotated[str | None, typer.Option(help="Column that says whether a product may be shown.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column whose groups have limits.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Of a CSV file; found in its first line if left out.")] = None,
+    write: Annotated[Path | None, typer.Option("--out", help="Write the declaration here, as JSON.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Declare what each column of a product table becomes, for you to read, change and keep.
+
+    Example: quietshelf schema products.csv --id sku --revenue margin --out products.schema.json
+    """
+    from quietshelf.tables import infer
+
+    if write is not None:
+        writable(write)
+    found = infer(products, id=id, revenue=revenue, available=available, group=group, separator=separator)
+    if write is not None:
+        write.parent.mkdir(parents=True, exist_ok=True)
+        found.save(write)
+    if as_json:
+        typer.echo(strict_json(found.to_dict()))
+        return
+    features = counted(len(found.item_names), "feature")
+    drawn = Table(title=f"{products.name}: {features} of a product, named by {found.id}")
+    for heading in ("column", "declaration", "becomes"):
+        drawn.add_column(heading, overflow="fold")
+    for name, column in found.items.items():
+        drawn.add_row(*map(Text, (name, repr(column), ", ".join(column.names(name)) or "nothing")))
+    out.print(drawn)
+    if write is not None:
+        say(f"written: {write}")

@@ -1,0 +1,20 @@
+"""Product tables and visitors' attributes -> features, by a declaration that a person can read."""
+
+from quietshelf.tables.columns import Column, category, embedding, flag, ignore, log_number, number
+from quietshelf.tables.inference import infer
+from quietshelf.tables.reading import read_table
+from quietshelf.tables.schema import Products, Schema
+
+__all__ = [
+    "Column",
+    "Products",
+    "Schema",
+    "category",
+    "embedding",
+    "flag",
+    "ignore",
+    "infer",
+    "log_number",
+    "number",
+    "read_table",
+]
