@@ -19,7 +19,7 @@ from quietshelf.types import FloatArray
 
 SEED = 1702
 HALF_LIVES = {"tastes stay": 0, "half-life 20,000": 20_000, "half-life 5,000": 5_000}
-SETTINGS = [(None, 1.0), (500, 1.0), (None, 0.7), (500, 0.9), (500, 0.7), (500, 0.5), (200, 0.7)]
+SETTINGS = [(None, 1.0), (500, 1.0), (None, 0.7), (500, 0.7), (200, 0.7), (100, 0.7)]
 VISITORS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 RUNS = max(2, VISITORS // 1000)
 RHO = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0

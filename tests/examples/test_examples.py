@@ -100,7 +100,7 @@ def test_drifting_tastes_are_followed_by_those_who_forget() -> None:
     """A line per setting, mean and 90 % quantile of each shop; all learn, none is worse than half of random."""
     said = run("drifting_tastes", 200)
     lines = re.findall(r"(?m)^(max_batch=\S+ forgetting=\S+|ucb-mnl) +(.*)$", said)
-    assert len(lines) == 8
+    assert len(lines) == 7
     for _, cells in lines:
         shares = re.findall(r"([\d.]+) % \(([\d.]+) %\)", cells)
         assert len(shares) == 3
