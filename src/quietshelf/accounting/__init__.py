@@ -8,6 +8,7 @@ from quietshelf.accounting.conversions import (
     epsilon_of_renyi,
     epsilon_text,
     rho_classic,
+    rho_from,
     rho_of,
 )
 from quietshelf.accounting.events import HISTORY, Assumption, BatchOrHistory, Event, gaussian, noise_for
@@ -31,6 +32,7 @@ __all__ = [
     "gaussian",
     "noise_for",
     "rho_classic",
+    "rho_from",
     "rho_of",
     "together",
 ]

@@ -66,6 +66,23 @@ def rho_of(epsilon: float, delta: float) -> float:
     return _step_down(rho, lambda smaller: epsilon_of(smaller, delta) <= epsilon)
 
 
+def rho_from(rho: float | None, epsilon: float | None, delta: float | None) -> float:
+    """A budget in zCDP, given as rho or as epsilon and delta.
+
+    >>> rho_from(0.5, None, None), rho_from(None, 2.0, 1e-6) == rho_of(2.0, 1e-6)
+    (0.5, True)
+    >>> rho_from(0.5, 2.0, None)
+    Traceback (most recent call last):
+    ...
+    ValueError: give rho, or epsilon and delta together, got rho=0.5, epsilon=2.0, delta=None
+    """
+    if rho is not None and epsilon is None and delta is None:
+        return rho
+    if rho is None and epsilon is not None and delta is not None:
+        return rho_of(epsilon, delta)
+    raise ValueError(f"give rho, or epsilon and delta together, got {rho=}, {epsilon=}, {delta=}")
+
+
 def epsilon_classic(rho: float, delta: float) -> float:
     """The conversion of the paper's lemma, rho + 2 sqrt(rho log(1/delta)): valid, but not tight."""
     rho = at_least_zero("rho", rho)

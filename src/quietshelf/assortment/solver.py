@@ -64,7 +64,7 @@ def solve(
 def items_for(context: Context, utility: FloatArray, revenue: FloatArray) -> IntArray:
     """The items of `solve` under the constraints of a context, for those who do not ask what they are worth."""
     constraints = (context.available, context.required, context.groups, context.limits)
-    shape, rules = _prepared(utility, revenue, context.capacity, *constraints)
+    shape, rules = _prepared(utility, revenue, context.capacity, *constraints, exactly=context.fill)
     columns, kept, _ = _chosen(utility, revenue, rules, shape, logarithmic=True, valued=False)
     return _items(columns, kept, shape)
 
@@ -77,13 +77,15 @@ def _prepared(
     required: BoolArray | None,
     groups: IntArray | None,
     limits: IntArray | None,
+    *,
+    exactly: bool = False,
 ) -> tuple[tuple[int, ...], Rules]:
     """The shape that everything broadcasts to, and the constraints."""
     parts = [np.asarray(part) for part in (utility, revenue, available, required) if part is not None]
     shape = parts[0].shape
     if any(part.shape != shape for part in parts):
         shape = np.broadcast_shapes(*(part.shape for part in parts))
-    return shape, make_rules(shape, capacity, available, required, False, groups, limits)
+    return shape, make_rules(shape, capacity, available, required, exactly, groups, limits)
 
 
 def rows(array: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:

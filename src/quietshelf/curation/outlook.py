@@ -121,7 +121,9 @@ def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
 
     def sample(factor: FloatArray) -> Context:
         earned = np.broadcast_to(stock.earned[items], (*factor.shape, VISITORS, items.size))
-        return Context(Catalogued(factor[..., None, None] * visitor, catalogue, named), earned, capacity)
+        return Context(
+            Catalogued(factor[..., None, None] * visitor, catalogue, named), earned, capacity, fill=settings.fill
+        )
 
     return MadeUp(sample, policy, FACTORS if by_visitor else (1.0,))
 

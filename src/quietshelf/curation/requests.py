@@ -5,6 +5,7 @@ It is checked in full before anything changes: an invalid request is not a visit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from quietshelf.assortment.solver import make_rules
 from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.curation.settings import Settings
 from quietshelf.curation.stock import Stock
+from quietshelf.tables import Schema
 from quietshelf.types import BoolArray, Context, Features, finite, require, whole
 
 
@@ -22,31 +24,37 @@ def visitor_context(
     settings: Settings,
     stock: Stock,
     *,
-    features: ArrayLike | None,
+    features: ArrayLike | Mapping[str, Any] | None,
+    schema: Schema | None = None,
     revenue: ArrayLike | None = None,
     candidates: Any = None,
     required: Any = None,
     exclude: Any = None,
     capacity: int | None = None,
 ) -> Context:
-    """R1: the visitor as policies see one, or a `ValueError`. Masks may be boolean arrays or lists of item indices."""
+    """R1: the visitor as policies see one, or a `ValueError`. Masks may be boolean arrays or lists of items.
+
+    Items are named by their ids, by their indices where the stock has none; ``schema`` makes features of attributes.
+    """
     count, most = len(stock), settings.capacity
     room = most if capacity is None else whole("capacity", capacity, high=most, high_name="the shelf's capacity")
     allowed = _allowed(stock, candidates, exclude)
-    needed = _mask("required", required, count)
+    needed = _mask("required", required, stock)
     earned = stock.earned if revenue is None else checks.revenue(revenue, count)
     require(earned.ndim <= 1, "revenue must be one visitor's, (items,)", shape=earned.shape)
     if needed is not None:
+        _check_required(stock, needed, allowed)
         rules = make_rules((count,), room, allowed, needed, False, stock.groups, stock.limits)
         checks.feasible(rules, stock.limits, (count,))
     return Context(
-        features=_features(settings, stock, features),
+        features=_features(settings, stock, _encoded(schema, features)),
         revenue=earned if earned.shape == (count,) else np.broadcast_to(earned, (count,)),
         capacity=room,
         available=None if allowed is stock.offerable and stock.everything else allowed,
         required=needed,
         groups=stock.groups,
         limits=stock.limits,
+        fill=settings.fill,
     )
 
 
@@ -60,8 +68,26 @@ def check_person(settings: Settings, person: str | None) -> None:
         require(not any(0xD800 <= ord(c) <= 0xDFFF for c in person), "person must be text that UTF-8 can hold")
 
 
-def _mask(name: str, value: Any, count: int) -> BoolArray | None:
-    mask = checks.mask(name, value, count)
+def _encoded(schema: Schema | None, features: ArrayLike | Mapping[str, Any] | None) -> ArrayLike | None:
+    """A visitor's attributes as features; what are features stays as it is."""
+    if not isinstance(features, Mapping):
+        told = features is not None or schema is None or not schema.visitors
+        require(told, "a visitor's attributes must be given, {} where none is known", features=features)
+        return features
+    if schema is None:
+        raise ValueError(f"attributes of a visitor need a shelf with a schema, got features={dict(features)!r}")
+    return schema.visitor(features)
+
+
+def _check_required(stock: Stock, needed: BoolArray, allowed: BoolArray) -> None:
+    """Say which item by its id, before the mathematics says it by its index."""
+    clash = np.flatnonzero(needed & ~allowed)
+    if stock.ids is not None and clash.size:
+        raise ValueError(f"required items must be available, got item {stock.ids[clash[0]]!r}")
+
+
+def _mask(name: str, value: Any, stock: Stock) -> BoolArray | None:
+    mask = checks.mask(name, stock.places(name, value), len(stock))
     if mask is not None:
         require(mask.ndim == 1, f"{name} must be one visitor's, (items,)", shape=mask.shape)
     return mask
@@ -69,7 +95,7 @@ def _mask(name: str, value: Any, count: int) -> BoolArray | None:
 
 def _allowed(stock: Stock, candidates: Any, exclude: Any) -> BoolArray:
     allowed = stock.offerable
-    wanted, barred = _mask("candidates", candidates, len(stock)), _mask("exclude", exclude, len(stock))
+    wanted, barred = _mask("candidates", candidates, stock), _mask("exclude", exclude, stock)
     if wanted is not None:
         allowed = allowed & wanted
     return allowed if barred is None else allowed & ~barred

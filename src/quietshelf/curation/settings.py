@@ -13,6 +13,7 @@ from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.stock import Stock
 from quietshelf.release.quiet import Quiet
 from quietshelf.statistics.pair import ROUNDING_ROOM
+from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, finite, one_of, positive, require, whole
 
 SERVED = ("quiet", "uniform")
@@ -30,6 +31,7 @@ class Settings:
         window: From a batch's last arrival to its release, in the unit of the user's clock: seconds, or arrivals.
         on_no_answer: What an offer without an answer contributes: as if nothing was chosen, or nothing at all.
         capacity: K, the most items shown.
+        fill: Whether as many items are shown as may be, also those that lower expected revenue.
         policy: How offers are made.
         feature_map: How visitor and item features make x; None if each offer brings x for every item.
         intercept: Whether the map keeps its 1.
@@ -45,6 +47,7 @@ class Settings:
     window: float = 1.0
     on_no_answer: OnNoAnswer = "no-choice"
     capacity: int
+    fill: bool = False
     policy: str = "quiet"
     feature_map: str | None = None
     intercept: bool = True
@@ -58,6 +61,7 @@ class Settings:
         self.learning()  # checks rho and visits
         positive("window", self.window)
         whole("capacity", self.capacity)
+        require(isinstance(self.fill, bool), "fill must be True or False", fill=self.fill)
         if self.dim is not None:
             whole("dim", self.dim)
         whole("visitor_dim", self.visitor_dim, low=0)
@@ -95,11 +99,13 @@ class Public:
         visitor_scale: Standard deviation of visitor features, one number or one each; None declares nothing.
         curvature: Guess of one visitor's curvature, (d, d), in place of one made from the catalogue.
         prior: Theta (d,) and its precision (d, d) to start from.
+        schema: What the columns of the product table and visitors' attributes mean, where the shop said so.
     """
 
     visitor_scale: FloatArray | None
     curvature: FloatArray | None
     prior: tuple[FloatArray, FloatArray] | None
+    schema: Schema | None = None
 
     @classmethod
     def of(

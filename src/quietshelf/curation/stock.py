@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.assortment import checks
-from quietshelf.types import BoolArray, FloatArray, IntArray, finite, require
+from quietshelf.tables.cells import as_id
+from quietshelf.types import BoolArray, FloatArray, Id, IntArray, finite, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,8 @@ class Stock:
         retired: Items that will not be shown again, (N,).
         groups: Group of each item, (N,), -1 for none; None without groups.
         limits: The most items shown of each group, (G,).
+        ids: What the shop calls each item, (N,); None where it calls them by their indices.
+        group_names: What it calls each group, (G,); None where it calls them by their numbers.
     """
 
     catalogue: FloatArray | None
@@ -31,6 +37,8 @@ class Stock:
     retired: BoolArray
     groups: IntArray | None
     limits: IntArray | None
+    ids: tuple[Id, ...] | None = None
+    group_names: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, items: int, catalogue: FloatArray | None, groups: ArrayLike | None, limits: ArrayLike | None) -> Stock:
@@ -59,14 +67,49 @@ class Stock:
         equal = first.size > 0 and bool((self.revenue == first).all())
         return np.broadcast_to(first, self.revenue.shape) if equal else self.revenue
 
-    def known(self, item: int) -> int:
-        """A valid, living item index."""
+    @cached_property
+    def numbers(self) -> dict[Id, int]:
+        """The index of each item by its id."""
+        return {name: index for index, name in enumerate(self.ids or ())}
+
+    def index(self, item: Id, name: str = "item") -> int:
+        """The index of an item, by its id if it has one."""
+        if self.ids is not None:
+            named = isinstance(item, (str, int, np.integer)) and not isinstance(item, bool)
+            require(named and item in self.numbers, f"{name} must be the id of an item of this shelf", **{name: item})
+            return self.numbers[item]
         inside = isinstance(item, (int, np.integer)) and not isinstance(item, bool) and 0 <= item < len(self)
-        require(inside, f"item must be from 0 to {len(self) - 1}", item=item)
-        require(not self.retired[item], "item must not be retired", item=item)
+        require(inside, f"{name} must be from 0 to {len(self) - 1}", **{name: item})
         return int(item)
 
-    def with_more(self, features: ArrayLike, revenue: ArrayLike, group: ArrayLike | None) -> Stock:
+    def names(self, items: Iterable[int]) -> tuple[Id, ...]:
+        """What the shop calls items: their ids, or the indices as they are."""
+        return tuple(items) if self.ids is None else tuple(self.ids[item] for item in items)
+
+    def places(self, name: str, given: Any) -> Any:
+        """Ids as indices; a mask, or what a stock without ids is given, as it is."""
+        if given is None or self.ids is None or (isinstance(given, np.ndarray) and given.dtype == np.bool_):
+            return given
+        listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+        require(listed, f"{name} must be a list of ids, or a mask", **{name: given})
+        items = list(given)
+        if items and all(isinstance(each, bool) for each in items):
+            return items
+        found = [self.index(each, name) for each in items]
+        if len(set(found)) < len(found):
+            (again, _), *_ = Counter(items).most_common(1)
+            require(False, f"{name} must name each item at most once", again=again)
+        return found
+
+    def known(self, item: Id) -> int:
+        """The index of a living item."""
+        index = self.index(item)
+        require(not self.retired[index], "item must not be retired", item=item)
+        return index
+
+    def with_more(
+        self, features: ArrayLike, revenue: ArrayLike, group: ArrayLike | None, ids: Sequence[Id] | None = None
+    ) -> Stock:
         """The stock with new items at the end."""
         if self.catalogue is None:
             raise ValueError("items can be added only to a catalogue: this shelf gets features with each offer")
@@ -83,9 +126,10 @@ class Stock:
             available=np.concatenate([self.available, yes]),
             retired=np.concatenate([self.retired, ~yes]),
             groups=groups,
+            ids=self._with_ids(ids, len(new)),
         )
 
-    def changed(self, item: int, *, features: ArrayLike | None, revenue: float | None, available: bool | None) -> Stock:
+    def changed(self, item: Id, *, features: ArrayLike | None, revenue: float | None, available: bool | None) -> Stock:
         """The stock with one item altered; offers already made keep what they used."""
         index, new = self.known(item), self
         if features is not None:
@@ -103,9 +147,19 @@ class Stock:
             new = replace(new, available=_with(self.available, index, available))
         return new
 
-    def without(self, item: int) -> Stock:
+    def without(self, item: Id) -> Stock:
         """The stock with one item retired."""
         return replace(self, retired=_with(self.retired, self.known(item), True))
+
+    def _with_ids(self, ids: Sequence[Id] | None, count: int) -> tuple[Id, ...] | None:
+        if self.ids is None:
+            require(ids is None, "ids need a shelf whose items have ids", ids=ids)
+            return None
+        added = named_items(ids or ())
+        require(len(added) == count, f"ids must be given for each of the {count} new items", ids=list(added))
+        known = [name for name in added if name in self.numbers]
+        require(not known, "the id of a new item must be new", ids=known)
+        return self.ids + added
 
     def _with_groups(self, group: ArrayLike | None, count: int) -> IntArray | None:
         if self.groups is None:
@@ -114,6 +168,24 @@ class Stock:
         added = np.full(count, -1) if group is None else np.broadcast_to(np.asarray(group), (count,))
         groups, _ = checks.groups(np.concatenate([self.groups, added]), self.limits, len(self) + count)
         return groups
+
+
+def named_items(ids: Iterable[Any]) -> tuple[Id, ...]:
+    """Ids of items: text or whole numbers, all different.
+
+    >>> named_items(["a", "b", "a"])
+    Traceback (most recent call last):
+    ...
+    ValueError: ids of items must be different, got id='a' at 0 and again at 2
+    """
+    require(not isinstance(ids, (str, bytes)), "items must be a list of ids", items=ids)
+    found: dict[Id, int] = {}
+    for place, each in enumerate(ids):
+        name = as_id(f"items[{place}]", each)
+        again = f"got id={name!r} at {found.get(name)} and again at {place}"
+        require(name not in found, f"ids of items must be different, {again}")
+        found[name] = place
+    return tuple(found)
 
 
 def _with(mask: BoolArray, index: int, value: bool) -> BoolArray:

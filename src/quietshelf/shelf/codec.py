@@ -17,6 +17,7 @@ from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
 from quietshelf.release.quiet import Learner, Quiet
 from quietshelf.shelf.state import Slots, State
+from quietshelf.tables import Schema
 
 Arrays = dict[str, Any]
 STOCK = ("catalogue", "revenue", "available", "retired", "groups", "limits")
@@ -30,6 +31,9 @@ def encode(state: State, arrays: Arrays) -> dict[str, Any]:
     _put(arrays, "public", {**declared, "theta": theta, "precision": precision})
     return {
         "settings": state.settings.to_dict(),
+        "ids": state.stock.ids,
+        "group_names": state.stock.group_names,
+        "columns": None if state.public.schema is None else state.public.schema.to_dict(),
         "arrivals": state.arrivals,
         "anonymous": state.anonymous,
         "persons": {name: list(counted) for name, counted in state.persons.counted.items()},
@@ -48,9 +52,13 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
     slots = [_slots_in(record, arrays, f"batch{i}") for i, record in enumerate(header["batches"])]
     settings = Settings(**header["settings"])
     stock: Any = {name: get(f"stock.{name}") for name in STOCK}
+    stock |= {name: tuple(header[name]) for name in ("ids", "group_names") if header.get(name) is not None}
+    columns = header.get("columns")  # not in files of earlier versions, as ids
     return State(
         settings=settings,
-        public=Public(get("public.scale"), get("public.curvature"), prior),
+        public=Public(
+            get("public.scale"), get("public.curvature"), prior, None if columns is None else Schema.from_dict(columns)
+        ),
         stock=Stock(**stock),
         learner=None if header["learner"] is None else _learner_in(header["learner"], arrays, settings.capacity),
         open=slots.pop() if header["open"] else None,

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Any, NoReturn
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.accounting import DELTA, Promise
+from quietshelf.accounting import DELTA, Promise, rho_from
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.outlook import start
@@ -26,10 +27,13 @@ from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.shelf import saved
 from quietshelf.shelf.errors import OpenBatchDropped, ShelfError
+from quietshelf.shelf.names import feature_names
 from quietshelf.shelf.saved import OwnerChanged, ResumeToken
 from quietshelf.shelf.state import State
+from quietshelf.shelf.tabled import Limits, check_schema, grouped, items_of, learns_popularity, with_changes, with_rows
 from quietshelf.shelf.tastes import Tastes
-from quietshelf.types import NOTHING, Offer, finite, html_table, require, whole
+from quietshelf.tables import Schema, infer, read_table
+from quietshelf.types import NOTHING, Id, Offer, html_table, require, whole
 
 
 class Shelf:
@@ -45,17 +49,23 @@ class Shelf:
     0.0
 
     Args:
-        items: N, where each offer brings the features of every item, (N, dim).
-        dim: d, the length of each of those vectors.
+        items: What you call the items, text or whole numbers: alone for a shelf that learns how popular each is, or
+            beside ``catalogue`` or ``dim``. With ``dim`` it may be N: items are then called by their indices.
+        dim: d, where each offer brings the features of every item, (N, dim).
         catalogue: Item features (N, d2), where the shelf knows the items and an offer brings the visitor's features.
-        feature_map: How visitor and item features make x: item, concat, outer or full.
+        feature_map: How visitor and item features make x: item, concat, outer or full. By default full with a
+            catalogue, item where nothing is known of items or of visitors.
         intercept: Whether the map keeps its 1.
         visitor_scale: Declared (not measured) standard deviation of visitor features, one number or one each; None
             declares nothing.
         visitor_dim: Length of visitor features; may be left out if ``visitor_scale`` lists one each, or the map uses
             none.
-        capacity: K, the most items shown.
+        capacity: K, the most items shown. Fewer are where revenues differ and a further item would lower what is
+            expected, for visitors would take it in place of one that earns more.
+        fill: Whether to show as many items as may be all the same.
         rho: The promise to one person for the shelf's lifetime, in zCDP.
+        epsilon: The promise given as (epsilon, delta) instead: the largest rho that keeps it is taken.
+        delta: Together with epsilon.
         policy: "quiet", or "uniform" for random offers.
         groups: Group of each item, -1 for none.
         limits: The most items shown of each group.
@@ -71,20 +81,24 @@ class Shelf:
         conversion: Share of visitors who choose something, as you know it from your shop: 0.03 if three in a hundred
             do; 0.2 is assumed if it is not given. It sizes the first batch. What offers that nobody has tuned would
             sell is meant; today's figure is near enough. A wrong one costs time, never privacy.
+        schema: What the columns behind ``catalogue`` and visitors' attributes mean; `from_table` sees to all of it.
     """
 
     def __init__(
         self,
         *,
-        items: int | None = None,
+        items: int | Iterable[Id] | None = None,
         dim: int | None = None,
         catalogue: ArrayLike | None = None,
-        feature_map: str = "full",
+        feature_map: str | None = None,
         intercept: bool = True,
         visitor_scale: ArrayLike | None = 1.0,
         visitor_dim: int | None = None,
         capacity: int,
-        rho: float,
+        fill: bool = False,
+        rho: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
         policy: str = "quiet",
         groups: ArrayLike | None = None,
         limits: ArrayLike | None = None,
@@ -96,31 +110,84 @@ class Shelf:
         max_batch: int | None = None,
         forgetting: float = 1.0,
         conversion: float | None = None,
+        schema: Schema | None = None,
     ) -> None:
-        dense = catalogue is None
-        require(dense == (items is not None) == (dim is not None), "give either items and dim, or a catalogue")
-        known = None if catalogue is None else np.array(finite("catalogue", catalogue, shape=(None, None)), order="F")
-        count = whole("items", len(known) if known is not None else items or 0)
-        whole("capacity", capacity, high=count, high_name="items")
+        known = items_of(items, dim, catalogue)
+        if feature_map is None:
+            unknown = known.popular if schema is None else not schema.visitors
+            feature_map = "item" if unknown else "full"
+        dense = known.features is None
+        whole("capacity", capacity, high=known.count, high_name="items")
         settings = Settings(
-            rho=rho,
+            rho=rho_from(rho, epsilon, delta),
             visits=visits,
             window=1 + whole("wait_arrivals", wait_arrivals, low=0),
             on_no_answer=on_no_answer,
             capacity=capacity,
+            fill=fill,
             policy=policy,
             feature_map=None if dense else feature_map,
-            intercept=intercept,
+            intercept=intercept and not known.popular,
             dim=dim,
             visitor_dim=0 if dense else declared_dim(feature_map, visitor_dim, visitor_scale),
             max_batch=max_batch,
             forgetting=forgetting,
             conversion=conversion,
         )
-        public = Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=prior)
-        stock = Stock.of(count, known, groups, limits)
+        public = replace(Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=prior), schema=schema)
+        check_schema(schema, known, settings.visitor_dim)
+        stock = replace(Stock.of(known.count, known.features, groups, limits), ids=known.ids)
         start(settings, public, stock, DiscreteGaussian())  # refuse now what the first visitor would stumble over
         self._start(State(settings, public, stock))
+
+    @classmethod
+    def from_table(
+        cls,
+        products: Any,
+        schema: Schema | None = None,
+        *,
+        capacity: int,
+        limits: Limits = None,
+        separator: str | None = None,
+        **options: Any,
+    ) -> Shelf:
+        """A shelf from a product table: items are called by their ids, visitors come with their attributes.
+
+        >>> teas = [{"sku": "assam", "price": 4.0}, {"sku": "sencha", "price": 7.5}, {"sku": "mate", "price": 3.0}]
+        >>> shelf = Shelf.from_table(teas, capacity=2, epsilon=2, delta=1e-6)
+        >>> offer = shelf.offer()
+        >>> shelf.choose(offer.id, offer.items[0])
+        >>> shelf.schema.item_names
+        ('price',)
+
+        Args:
+            products: A data frame, an Arrow table, a path to CSV or Parquet, or a list of dicts. It must be public.
+            schema: What its columns mean, and visitors' attributes; inferred by default, and kept in ``shelf.schema``.
+            capacity: K, the most items shown.
+            limits: The most items shown of each group, by its name, or one number for all of the schema's groups.
+            separator: Of a CSV file; found in its first line if left out.
+            **options: All others that `Shelf` takes; a promise, ``rho`` or ``epsilon`` and ``delta``, is needed.
+        """
+        table = read_table(products, separator=separator)
+        known = infer(table) if schema is None else schema.measured(table)
+        found = known.products(table)
+        groups = grouped(found, limits)
+        if known.visitors:
+            options = {"visitor_scale": known.visitor_scale} | options
+        shelf = cls(
+            items=found.ids,
+            catalogue=found.features if known.item_names else None,
+            capacity=capacity,
+            groups=groups["groups"],
+            limits=groups["limits"],
+            schema=known,
+            **options,
+        )
+        stock = shelf._state.stock
+        shelf._state.stock = replace(
+            stock, revenue=found.revenue, available=found.available, group_names=groups["names"]
+        )
+        return shelf
 
     def _start(self, state: State, source: NoiseSource | None = None, coins: Coins | None = None) -> None:
         self._state = state
@@ -136,7 +203,7 @@ class Shelf:
 
     def offer(
         self,
-        features: ArrayLike | None = None,
+        features: ArrayLike | Mapping[str, Any] | None = None,
         revenue: ArrayLike | None = None,
         candidates: Any = None,
         required: Any = None,
@@ -147,9 +214,11 @@ class Shelf:
         """What to show one visitor. A refused request is not a visitor: it raises and changes nothing.
 
         Args:
-            features: The visitor's features (d1,), or with no catalogue those of every item, (N, d).
+            features: The visitor's attributes by name, under a schema; or features (d1,), or with no catalogue those of
+                every item, (N, d).
             revenue: What each item earns, for this offer only, (N,).
-            candidates: Items that may be shown, as a mask or as indices; all that the shelf has by default.
+            candidates: Items that may be shown, as a mask or by their ids (indices where they have none); all that
+                the shelf has by default.
             required: Items that must be shown, in the same form.
             exclude: Items that must not be shown, in the same form.
             capacity: The most items shown, at most the shelf's own.
@@ -161,6 +230,7 @@ class Shelf:
                 state.settings,
                 state.stock,
                 features=features,
+                schema=state.public.schema,
                 revenue=revenue,
                 candidates=candidates,
                 required=required,
@@ -169,9 +239,10 @@ class Shelf:
             )
             check_person(state.settings, person)
             self._own()
-            return state.offer(context, person, self._source, self._coins)
+            made = state.offer(context, person, self._source, self._coins)
+            return made if state.stock.ids is None else replace(made, items=state.stock.names(made.items))
 
-    def choose(self, offer: str, item: int | None) -> None:
+    def choose(self, offer: str, item: Id | None) -> None:
         """Take the answer to an offer: the item chosen, or None. The same answer again is fine.
 
         Raises:
@@ -181,34 +252,63 @@ class Shelf:
             ValueError: The item was not shown.
         """
         with self._lock:
-            chosen = NOTHING if item is None else whole("item", item, low=0)
+            chosen = NOTHING if item is None else self._index(item)
             if self._state.check(offer, chosen):  # it moves nothing public, so the last save stays as good as it was
                 self._state.choose(offer, chosen)
 
     # What the shop does
 
-    def add(self, features: ArrayLike, *, revenue: ArrayLike = 1.0, group: ArrayLike | None = None) -> list[int]:
-        """Put new items in the catalogue, (n, d2); their indices. The geometry frozen at the first offer stays."""
+    def add(
+        self,
+        features: Any,
+        *,
+        revenue: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        ids: Sequence[Id] | None = None,
+    ) -> list[Id]:
+        """Put new items on the shelf; what they are called. The geometry frozen at the first offer stays.
+
+        Args:
+            features: A product table, or a list of dicts, under a schema; else features, (n, d2).
+            revenue: What each earns, 1 by default; under a schema the table says it.
+            group: The group of each; under a schema the table says it.
+            ids: What each is called, where items have ids; under a schema the table says it.
+        """
         with self._lock:
-            before = len(self._state.stock)
-            self._state.stock = self._state.stock.with_more(features, revenue, group)
-            return list(range(before, len(self._state.stock)))
+            state, before = self._state, len(self._state.stock)
+            if learns_popularity(state.settings, state.stock):
+                raise ValueError("items can be added only where they have features: this shelf learns popularity alone")
+            if state.public.schema is not None:
+                given = {"revenue": revenue, "group": group, "ids": ids}
+                given = {name: value for name, value in given.items() if value is not None}
+                require(not given, "what the columns of the table say must not be given beside it", **given)
+                state.stock = with_rows(state.stock, state.public.schema, features)
+            else:
+                state.stock = state.stock.with_more(features, 1.0 if revenue is None else revenue, group, ids)
+            return list(state.stock.names(range(before, len(state.stock))))
 
     def change(
         self,
-        item: int,
+        item: Id,
         *,
-        features: ArrayLike | None = None,
+        features: ArrayLike | Mapping[str, Any] | None = None,
         revenue: float | None = None,
         available: bool | None = None,
     ) -> None:
-        """Alter an item from the next offer on; offers already made keep the features they used."""
+        """Alter an item from the next offer on; offers already made keep the features they used.
+
+        Under a schema, ``features`` may be the columns that change, by their names.
+        """
         with self._lock:
-            stock = self._state.stock
+            stock, schema = self._state.stock, self._state.public.schema
+            if isinstance(features, Mapping):
+                if schema is None:
+                    raise ValueError(f"columns need a shelf with a schema, got features={dict(features)!r}")
+                stock, features = with_changes(stock, schema, item, features), None
             self._state.stock = stock.changed(item, features=features, revenue=revenue, available=available)
 
-    def retire(self, item: int) -> None:
-        """Never show an item again; its index is not given to another."""
+    def retire(self, item: Id) -> None:
+        """Never show an item again; its id, or its index, is not given to another."""
         with self._lock:
             self._state.stock = self._state.stock.without(item)
 
@@ -228,7 +328,12 @@ class Shelf:
                 first = settings.learning().batch_size(check_size(settings, self._state.stock), None)
                 rule = "there is nothing to estimate before the first offer"
                 raise ShelfError(f"{rule}; the first release will come after {first:,} visitors")
-            return Tastes.of(learner)
+            return Tastes.of(learner, feature_names(self._state.settings, self._state.public, self._state.stock))
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns of the product table and visitors' attributes mean; None where it was not made from one."""
+        return self._state.public.schema
 
     @property
     def arrivals(self) -> int:
@@ -300,6 +405,11 @@ class Shelf:
         elif left_out:
             shelf._drop("the version that saved them bounded what a visitor contributes in another way", left_out)
         return shelf
+
+    def _index(self, item: Id) -> int:
+        """Of an item that was chosen; one that is not there was not shown."""
+        stock = self._state.stock
+        return whole("item", item, low=0) if stock.ids is None else stock.index(item)  # type: ignore[arg-type]  # or refused
 
     def _still_own(self) -> None:
         if not self._own():

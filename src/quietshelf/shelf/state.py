@@ -175,7 +175,9 @@ class State:
         mine = self._slots_of(offer)
         items = mine.shown[offer]
         shown = item == NOTHING or item in items
-        require(shown, f"item must be None or one of the items shown, {list(items)}", item=item)
+        if not shown:
+            (given,), listed = self.stock.names([item]), list(self.stock.names(items))
+            require(False, f"item must be None or one of the items shown, {listed}", item=given)
         place, received = _place(items, item), self.arrivals - 1
         verdict = answer(mine.kept[offer].answer, place, received=received, expires=mine.batch.due_at)
         if verdict is Verdict.CONFLICT:

@@ -11,11 +11,11 @@ from quietshelf.logs.files import pandas
 from quietshelf.release.quiet import Learner
 from quietshelf.types import FloatArray, html_table
 
-SHOWN = 20
-"""Features that a notebook or a prompt shows at most."""
+PRINTED = 20
+"""Features that are printed; all of them are in ``theta``."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tastes:
     """What the releases say about visitors' tastes.
 
@@ -26,6 +26,7 @@ class Tastes:
         precision: Information matrix, (d, d).
         releases: How many releases it rests on.
         health: One line on whether the releases stand above their noise.
+        names: What each coordinate is called, (d,); "age:price" is how price matters more with age.
     """
 
     theta: FloatArray
@@ -33,24 +34,31 @@ class Tastes:
     precision: FloatArray
     releases: int
     health: str
+    names: tuple[str, ...]
 
     @classmethod
-    def of(cls, learner: Learner) -> Tastes:
+    def of(cls, learner: Learner, names: tuple[str, ...]) -> Tastes:
         """From releases alone."""
         release = learner.release
         errors = np.sqrt(np.diagonal(release.covariance))
-        return cls(release.theta, errors, release.precision, len(learner.records), learner.health)
+        return cls(release.theta, errors, release.precision, len(learner.records), learner.health, names)
 
-    @property
-    def labels(self) -> list[str]:
-        """Of each coordinate: its name where the shelf knows one."""
-        names = getattr(self, "names", None)
-        return [f"theta[{place}]" for place in range(self.theta.size)] if names is None else list(names)
+    def __repr__(self) -> str:
+        """A line per feature."""
+        shown = self.names[:PRINTED]
+        wide = max(map(len, shown), default=0)
+        lines = [
+            f"  {name:{wide}}  {value:+9.3f} ± {error:.3f}"
+            for name, value, error in zip(shown, self.theta, self.standard_errors, strict=False)
+        ]
+        more = len(self.names) - len(shown)
+        rest = [f"  … and {more:,} more"] if more else []
+        return "\n".join([self._after, *lines, *rest, self.health])
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row per feature: estimate and standard_error. Needs the extra ``data``."""
         columns = {"estimate": self.theta, "standard_error": self.standard_errors}
-        return pandas().DataFrame(columns, index=pandas().Index(self.labels, name="feature"))
+        return pandas().DataFrame(columns, index=pandas().Index(self.names, name="feature"))
 
     def plot(self, ax: Any = None, *, most: int = 30) -> Any:
         """Draw estimates ± 2 standard errors; the matplotlib axes. Needs the extra ``report``.
@@ -61,27 +69,15 @@ class Tastes:
         """
         from quietshelf.report.interactive import plot_tastes
 
-        return plot_tastes(self.labels, self.theta, self.standard_errors, ax, most=most)
-
-    def __repr__(self) -> str:
-        rows = self._rows()
-        width = max(len(label) for label, *_ in rows)
-        lines = [f"  {label:{width}}  {estimate:>8} ± {error}" for label, estimate, error in rows]
-        return "\n".join([f"<Tastes: {self._size}", *lines, *self._rest()]) + ">"
+        return plot_tastes(self.names, self.theta, self.standard_errors, ax, most=most)
 
     def _repr_html_(self) -> str:
-        note = " ".join([*self._rest(), self.health])
-        return html_table(self._size, ("feature", "estimate", "± s.e."), self._rows(), note)
+        figures = zip(self.names[:PRINTED], self.theta, self.standard_errors, strict=False)
+        rows = [(name, f"{value:+.3f}", f"{error:.3f}") for name, value, error in figures]
+        more = len(self.names) - len(rows)
+        note = f"… and {more:,} more; {self.health}" if more else self.health
+        return html_table(self._after, ("feature", "estimate", "± s.e."), rows, note)
 
     @property
-    def _size(self) -> str:
-        releases = f"{self.releases} release{'' if self.releases == 1 else 's'}"
-        return f"{self.theta.size} features, from {releases}"
-
-    def _rows(self) -> list[tuple[str, str, str]]:
-        figures = list(zip(self.labels, self.theta, self.standard_errors, strict=True))[:SHOWN]
-        return [(label, f"{estimate:.3g}", f"{error:.2g}") for label, estimate, error in figures]
-
-    def _rest(self) -> list[str]:
-        left = self.theta.size - SHOWN
-        return [f"... and {left} more"] if left > 0 else []
+    def _after(self) -> str:
+        return f"tastes after {self.releases} release{'' if self.releases == 1 else 's'}"

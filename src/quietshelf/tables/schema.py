@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.tables.cells import Id, as_flag, as_id, as_level, as_number
-from quietshelf.tables.columns import KINDS, Column, column_from, ignore, number
+from quietshelf.tables.cells import as_flag, as_id, as_level, as_number
+from quietshelf.tables.columns import Column, ignore, number
+from quietshelf.tables.kinds import KINDS, column_from
 from quietshelf.tables.reading import Table, read_table
-from quietshelf.types import BoolArray, FloatArray, require
+from quietshelf.types import BoolArray, FloatArray, Id, require
 
 VERSION = 1
 SPECIAL = ("id", "revenue", "available", "group")
@@ -106,6 +107,20 @@ class Schema:
     def visitor_scale(self) -> FloatArray:
         """Declared standard deviation of each visitor feature, (d1,)."""
         return np.array([scale for column in self.visitors.values() for scale in column.scales], dtype=np.float64)
+
+    @cached_property
+    def places(self) -> dict[str, slice]:
+        """Where the features of each item column are."""
+        ends = np.cumsum([0, *(len(column.names(name)) for name, column in self.items.items())]).tolist()
+        return {name: slice(*ends[place : place + 2]) for place, name in enumerate(self.items)}
+
+    def earned(self, row: Mapping[str, Any]) -> float:
+        """What the product of one row earns; 1 where no column says so."""
+        return 1.0 if self.revenue is None else _revenue(self.revenue, row.get(self.revenue))
+
+    def may_be_shown(self, row: Mapping[str, Any]) -> bool:
+        """Whether the product of one row may be shown; yes where no column says so."""
+        return self.available is None or _available(self.available, row.get(self.available))
 
     def visitor(self, attributes: Mapping[str, Any]) -> FloatArray:
         """The features of one visitor, (d1,). What is not given is missing; what is not declared is refused."""

@@ -1,7 +1,7 @@
 """The nouns of the arrow, the three parties of the loop, and the one way to refuse bad input."""
 
 from quietshelf.types.notebook import html_table
-from quietshelf.types.nouns import NOTHING, Context, Features, Offer, Release, Round
+from quietshelf.types.nouns import NOTHING, Context, Features, Id, Offer, Release, Round
 from quietshelf.types.protocols import Curator, Environment, Policy
 from quietshelf.types.streams import PUBLIC_SEED, Common, Random, SelectiveRandom, Streams, balanced_normal, child
 from quietshelf.types.validation import (
@@ -28,6 +28,7 @@ __all__ = [
     "Environment",
     "Features",
     "FloatArray",
+    "Id",
     "IntArray",
     "Offer",
     "Policy",

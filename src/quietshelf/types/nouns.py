@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from quietshelf.types.inverse import symmetric_inverse
 from quietshelf.types.validation import BoolArray, FloatArray, IntArray
 
+Id = str | int
+"""What a shop calls an item; its index where it gave no ids."""
 NOTHING = -1
 """An empty place in an assortment, and the choice of no item."""
 
@@ -55,6 +57,7 @@ class Context:
         required: Items that must be shown, (..., N); None means none.
         groups: Group number of each item, (N,), -1 for items in no group; None means no groups.
         limits: The most items shown of each group, (G,).
+        fill: Whether as many items are shown as may be, also those that lower expected revenue.
     """
 
     features: Features
@@ -64,6 +67,7 @@ class Context:
     required: BoolArray | None = None
     groups: IntArray | None = None
     limits: IntArray | None = None
+    fill: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,10 +135,10 @@ class Offer:
 
     Attributes:
         id: Names the offer when the answer comes.
-        items: Item indices, without empty places.
+        items: Ids of the items shown, or their indices where the shop gave none, without empty places.
         release: The number of the release it was made from.
     """
 
     id: str
-    items: tuple[int, ...]
+    items: tuple[Any, ...]
     release: int
