@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+from scripts.docs.api import api_page
 from scripts.docs.commands import commands_page
 from scripts.docs.routes import routes_page
 from scripts.docs.settings import settings_page
@@ -29,6 +30,7 @@ def generated() -> dict[str, str]:
         "examples.md": examples_page(ROOT / "examples"),
         "reference/cli.md": commands_page(),
         "reference/http.md": routes_page(),
+        "reference/python.md": api_page(),
         "reference/settings.md": settings_page(),
     }
 

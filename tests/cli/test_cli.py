@@ -10,6 +10,7 @@ from scripts.docs.commands import commands
 from tests.cli.command import TINY, command
 
 from quietshelf import __version__
+from quietshelf.accounting import DELTA
 
 
 def test_the_version_is_printed() -> None:
@@ -44,7 +45,7 @@ def test_simulate_json_is_strict_and_repeatable() -> None:
     assert [row["policy"] for row in first["policies"]] == ["quiet rho=0.5", "quiet rho=2", "greedy"]
     assert first["policies"][2]["rho"] == "infinity"
     assert first["policies"][0]["rho"] == pytest.approx(0.5)
-    assert first["policies"][0]["delta"] == pytest.approx(1 / 60**2)
+    assert first["policies"][0]["delta"] == DELTA
     assert {"regret", "standard_error", "ratio_to_floor", "epsilon", "rounds_per_second"} <= set(first["policies"][0])
     for one, other in zip(first["policies"], second["policies"], strict=True):
         assert one["regret"] == other["regret"]
@@ -65,6 +66,7 @@ def test_simulate_json_is_strict_and_repeatable() -> None:
         ),
         (["--policy", "greedy", "--geometry", "odd"], "geometry must be one of declared, unknown, got geometry='odd'"),
         (["--policy", "greedy", "--calibration", "odd"], "calibration must be one of sound, "),
+        (["--delta", "1"], "delta must be in (0, 1), got delta=1.0"),
         (["--workers", "-3"], "workers must be a whole number from 0 on, got workers=-3"),
     ],
 )

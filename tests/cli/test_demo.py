@@ -99,4 +99,4 @@ def test_audit_of_the_demo_would_notice_a_broken_promise() -> None:
     subject = demo.subjects()[1]
     found = audit(subject, runs=4000, rng=np.random.default_rng(1))
     assert not found.refuted
-    assert replace(found, claim=Claim(rho=0.005, gaussian=True, delta=demo.DELTA)).refuted
+    assert replace(found, claim=Claim(rho=0.005, gaussian=True)).refuted

@@ -52,10 +52,14 @@ def test_reproduce_writes_everything_and_does_nothing_twice(tmp_path: Path) -> N
     assert {"manifest.json", "plotted.csv", "report.html", *figures} <= found
     (claims,) = [each["claims"] for each in json.loads(first.stdout)]
     assert claims[0]["verdict"] in ("holds", "fails", "undecided")
+    assert "ε at δ = 1e-06" in (folder / "report.html").read_text(encoding="utf-8")
     (part,) = (folder / "rows").iterdir()
     written = part.stat().st_mtime_ns
     assert command(*arguments).stdout == first.stdout
     assert part.stat().st_mtime_ns == written
+    command(*arguments, "--delta", "1e-9")
+    assert part.stat().st_mtime_ns == written
+    assert "ε at δ = 1e-09" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_reproduce_of_another_size_has_another_folder(tmp_path: Path) -> None:

@@ -8,13 +8,16 @@ import subprocess
 import sys
 from dataclasses import fields
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from scripts.docs.api import PUBLIC
 from scripts.docs.commands import commands
 from scripts.docs.routes import openapi
 from tests.docs.snippets import PAGES, ROOT
 
+import quietshelf
 from quietshelf.service.settings import Settings
 
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href", "use": "href"}
@@ -63,7 +66,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 
 
 def test_references_hold_all_that_the_code_has(site: Path) -> None:
-    """Every command and option, every route and body, every setting, every example."""
+    """Every command and option, every route and body, every public name, every setting, every example."""
     cli = (site / "reference" / "cli.html").read_text(encoding="utf-8")
     for name, command in commands():
         assert f"{name.removeprefix('quietshelf ')}<" in cli
@@ -73,10 +76,22 @@ def test_references_hold_all_that_the_code_has(site: Path) -> None:
     for path, methods in document["paths"].items():
         assert all(f"{method.upper()} {path}</code>" in http for method in methods)
     assert all(f'id="{name.lower()}"' in http for name in document["components"]["schemas"])
+    python = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    assert all(f'id="{name}"' in python for names in PUBLIC.values() for name in names)
+    assert "<blockquote>" not in python  # examples are code
     settings = (site / "reference" / "settings.html").read_text(encoding="utf-8")
     assert all(f"<code>{each.name}</code>" in settings for each in fields(Settings))
     examples = (site / "examples.html").read_text(encoding="utf-8")
     assert all(f"examples/{path.name}" in examples for path in (ROOT / "examples").glob("*.py"))
+
+
+def test_the_python_reference_has_what_the_package_exports() -> None:
+    """And says of each name where to import it from."""
+    told = {name for names in PUBLIC.values() for name in names}
+    assert {f"quietshelf.{name}" for name in quietshelf.__all__ if name != "__version__"} <= told
+    for name in told:
+        module, _, last = name.rpartition(".")
+        assert hasattr(import_module(module), last), name
 
 
 def test_drawings_are_part_of_their_page(site: Path) -> None:

@@ -98,6 +98,17 @@ def test_private_coefficients_come_near_the_truth() -> None:
     assert "promised rho = 2 at most" in said
 
 
+def test_drifting_tastes_are_followed_by_those_who_forget() -> None:
+    """A line per setting, mean and 90 % quantile of each shop; all learn, none is worse than half of random."""
+    said = run("drifting_tastes", 200)
+    lines = re.findall(r"(?m)^(max_batch=\S+ forgetting=\S+|ucb-mnl) +(.*)$", said)
+    assert len(lines) == 7
+    for _, cells in lines:
+        shares = re.findall(r"([\d.]+) % \(([\d.]+) %\)", cells)
+        assert len(shares) == 3
+        assert all(0 < float(mean) < 50 for mean, _ in shares)
+
+
 def test_every_example_is_tested() -> None:
     """A new example must have a test here."""
     here = Path(__file__).read_text(encoding="utf-8")

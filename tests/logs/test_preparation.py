@@ -147,7 +147,7 @@ def moved(before: Searches, after: Searches) -> float:
         theta: FloatArray = np.linspace(-0.3, 0.3, dim)
         shown = Shown(rounds.features, rounds.available, rounds.choice)
         sums.append(_total(shown, theta, np.eye(dim) / np.sqrt(dim), 2.0**-40)[0])
-    score, information = (np.linalg.norm(a - b) for a, b in zip(*sums, strict=True))
+    score, information = (np.linalg.norm(a - b) for a, b in zip(*(each[:2] for each in sums), strict=True))
     return float(np.hypot(score / 2**0.5, information / BOUND))
 
 

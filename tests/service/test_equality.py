@@ -37,17 +37,24 @@ def served(client: httpx.Client, **options: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("on_no_answer", "visits", "policy"), [("no-choice", 1, "quiet"), ("zero", 2, "quiet"), ("no-choice", 1, "uniform")]
+    ("on_no_answer", "visits", "policy", "drift"),
+    [
+        ("no-choice", 1, "quiet", {}),
+        ("zero", 2, "quiet", {}),
+        ("no-choice", 1, "uniform", {}),
+        ("no-choice", 1, "quiet", {"max_batch": 20, "forgetting": 0.7}),
+    ],
 )
 def test_the_same_visitors_give_the_same_offers_estimates_and_ledger(
-    database: str, tmp_path: Path, on_no_answer: str, visits: int, policy: str
+    database: str, tmp_path: Path, on_no_answer: str, visits: int, policy: str, drift: dict[str, Any]
 ) -> None:
     """Sequential visitors, some silent, some returning, with injected noise and ties: equal bit for bit."""
     rng, clock = np.random.default_rng(9), FakeClock()
-    shelf = twin(Simulated(np.random.default_rng(1)), on_no_answer=on_no_answer, visits=visits, policy=policy)
+    options = {"on_no_answer": on_no_answer, "visits": visits, "policy": policy, **drift}
+    shelf = twin(Simulated(np.random.default_rng(1)), **options)
     source = Simulated(np.random.default_rng(1))
     with inline(database, tmp_path, source=source, coins=lambda _: COINS, clock=clock) as client:
-        served(client, on_no_answer=on_no_answer, visits=visits, policy=policy, private=policy == "quiet")
+        served(client, **options, private=policy == "quiet")
         for visitor in range(VISITORS):
             clock.time += WINDOW  # a full batch is due at the next arrival, as with wait_arrivals=0
             features = rng.normal(size=2).tolist()
@@ -70,6 +77,8 @@ def test_the_same_visitors_give_the_same_offers_estimates_and_ledger(
         latest = client.get("/v1/shelves/teas/releases").json()["releases"][-1]
         np.testing.assert_array_equal(latest["theta"], shelf.estimate().theta)
         np.testing.assert_array_equal(latest["precision"], shelf.estimate().precision)
+        sizes = [record.size for record in shelf.learner.records] if shelf.learner else []
+        assert max(sizes) == drift.get("max_batch", max(sizes))
         with client.service.store.read() as connection:  # type: ignore[attr-defined]
             assert verify.verify(connection, shelf_row(connection, "teas")) == []
 

@@ -1,6 +1,7 @@
 """Events -> ledger -> rho, (epsilon, delta) and a promise in words; refuses what exceeds the budget."""
 
 from quietshelf.accounting.conversions import (
+    DELTA,
     epsilon_classic,
     epsilon_of,
     epsilon_of_gaussian,
@@ -15,6 +16,7 @@ from quietshelf.accounting.ledger import BudgetExceeded, Ledger, together
 from quietshelf.accounting.promise import Promise
 
 __all__ = [
+    "DELTA",
     "HISTORY",
     "LOG",
     "Assumption",

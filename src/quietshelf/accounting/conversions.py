@@ -22,6 +22,8 @@ from numpy.typing import ArrayLike
 from quietshelf.accounting.figures import at_least_zero
 from quietshelf.types import as_float, check_shape, positive, require
 
+DELTA = 1e-6
+"""At which epsilon is stated, everywhere, unless somebody asks for another; the promise itself is rho."""
 _HALVINGS = 80
 _ROUNDING = 2.0**-50
 """Relative error, generously, of a sum of three terms of a few float operations each."""

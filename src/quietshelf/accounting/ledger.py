@@ -21,7 +21,7 @@ from functools import cached_property
 from heapq import nlargest
 from typing import Any, Literal, NoReturn
 
-from quietshelf.accounting.conversions import epsilon_of
+from quietshelf.accounting.conversions import DELTA, epsilon_of
 from quietshelf.accounting.events import HISTORY, LOG, BatchOrHistory, Event
 from quietshelf.accounting.figures import TOLERANCE, added_up, round_up
 from quietshelf.accounting.promise import Promise
@@ -85,7 +85,7 @@ class Ledger:
         """The rho this ledger would stand at after these events, whatever the budget."""
         return replace(self, budget=None).spend(*events).rho
 
-    def promise(self, *, delta: float) -> Promise:
+    def promise(self, *, delta: float = DELTA) -> Promise:
         """What is promised at this moment, in figures and in words."""
         return Promise(
             rho=self.rho,

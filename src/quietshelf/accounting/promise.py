@@ -10,6 +10,7 @@ from typing import Any
 from quietshelf.accounting.conversions import epsilon_of
 from quietshelf.accounting.events import Assumption, Event
 from quietshelf.accounting.figures import TOLERANCE, shown
+from quietshelf.types import html_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,21 @@ class Promise:
 
     def __str__(self) -> str:
         return self.words
+
+    def __repr__(self) -> str:
+        cost = f"rho = {shown(self.rho)}, epsilon = {shown(self.epsilon)} at delta = {self.delta!r}"
+        events = f"{len(self.events)} event{'' if len(self.events) == 1 else 's'}"
+        return f"<Promise: {cost}, to {_whom(self)}, {events}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("rho (zCDP)", shown(self.rho)),
+            (f"epsilon at delta = {self.delta!r}", shown(self.epsilon)),
+            ("never more than rho", "no limit" if self.budget is None else shown(self.budget)),
+            ("promised to", _whom(self)),
+            ("events in the ledger", f"{len(self.events):,}"),
+        ]
+        return html_table("What is promised", ("", ""), rows, self.words)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that strict JSON can hold, for ``--json`` and the service."""

@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.accounting import epsilon_of, epsilon_of_gaussian
+from quietshelf.accounting import DELTA, epsilon_of, epsilon_of_gaussian
 from quietshelf.types import FloatArray, require
 
-DELTA = 1e-6
-"""At which epsilon is stated, unless a claim has its own."""
 Run = Callable[[bool, int, np.random.Generator], FloatArray]
 """(whether the target is the first neighbour, how many runs, chance) -> all that leaves, (runs, features)."""
 
@@ -25,7 +23,7 @@ class Claim:
     Attributes:
         rho: In zCDP; infinite where nothing is promised.
         gaussian: Whether it is also promised that no test does better than against one Gaussian release of that rho.
-        delta: At which epsilon is stated.
+        delta: At which epsilon is stated; the one of all statements, unless the mechanism is calibrated at its own.
         epsilon: Claimed at that delta; follows from rho unless given.
     """
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from quietshelf.accounting import epsilon_classic
+from quietshelf.accounting import DELTA, epsilon_classic
 from quietshelf.auditing import releases
-from quietshelf.auditing.auditable import DELTA, Auditable, Claim, Exact
+from quietshelf.auditing.auditable import Auditable, Claim, Exact
 from quietshelf.auditing.linear import Mechanism, exact_rho, sampled
 from quietshelf.auditing.neighbours import (
     Neighbours,

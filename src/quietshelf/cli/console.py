@@ -18,9 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from quietshelf.accounting.figures import shown
 from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
-from quietshelf.types import whole
+from quietshelf.types import require, whole
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Delta = Annotated[
+    float, typer.Option(callback=lambda given: _delta(given), help="The delta that epsilon is stated for.")
+]
 Workers = Annotated[int, typer.Option(help="Processes; 0 for one a core.")]
 
 talk = Console(stderr=True)
@@ -56,6 +59,11 @@ def progress(title: str, *, unit: str, kept: str = NOTHING_KEPT) -> Iterator[Mov
             bar.update(task, completed=done, total=total, note=note)
 
         yield move
+
+
+def _delta(given: float) -> float:
+    require(0 < given < 1, "delta must be in (0, 1)", delta=given)
+    return given
 
 
 def processes(workers: int) -> int:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from quietshelf.accounting import DELTA
 from quietshelf.cli.console import Json, Workers, out, processes, progress, promised, say, strict_json, writable
 from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
 from quietshelf.environments import Shop, Synthetic
@@ -99,7 +100,7 @@ def _print(found: Demonstration) -> None:
     world, share = shop.WORLD, f"{100 * shop.WORLD.conversion_rate:.3g} % buy from random offers"
     drawn = Table(title=f"{world.items} products, {world.capacity} shown, {found.result.horizon:,} visitors, {share}")
     drawn.add_column("policy", no_wrap=True)
-    for heading in ("revenue lost", "± 95 %", "of the best", "proven ρ", f"ε at δ = {shop.DELTA:g}"):
+    for heading in ("revenue lost", "± 95 %", "of the best", "proven ρ", f"ε at δ = {DELTA:g}"):
         drawn.add_column(heading, justify="right", no_wrap=True)
     for line in found.lines:
         lost = f"{100 * line.lost.mean:.2f} %"

@@ -167,7 +167,7 @@ def _release() -> str:
     while shelf.arrivals < 2 or shelf.estimate().releases == 0:
         offer = shelf.offer(np.array([[0.0], [0.5], [1.0]]))
         shelf.choose(offer.id, offer.items[0])
-    promise = shelf.privacy(delta=1e-6)
+    promise = shelf.privacy()
     if not abs(promise.rho - 1.0) < 1e-9 or not np.isfinite(shelf.estimate().theta).all():
         raise ValueError(f"a release of rho = 1 was asked for, got rho={promise.rho}")
     return f"after {shelf.arrivals - 1} visitors, ρ = {promise.rho:g} in the ledger"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import Json, out, say, strict_json, writable
+from quietshelf.accounting import DELTA
+from quietshelf.cli.console import Delta, Json, out, say, strict_json, writable
 from quietshelf.cli.log_options import (
     Columns,
     Declared,
@@ -56,7 +57,7 @@ def fit(
     scales: Scales = "",
     schema: SchemaFile = None,
     capacity: Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")] = 10,
-    delta: Annotated[float, typer.Option(help="For the statement in epsilon and delta.")] = 1e-6,
+    delta: Delta = DELTA,
     ridge: Annotated[float, typer.Option(help="Pull towards zero; fits without privacy only.")] = 0.0,
     prior: Annotated[
         Path | None, typer.Option(help="Write what was learned here, for a shelf to start from; needs --rho.")
@@ -79,7 +80,6 @@ def fit(
     from quietshelf.choice.maps import feature_map as named
     from quietshelf.logs.encoded import data_dependent
 
-    require(0 < delta < 1, "delta must be in (0, 1)", delta=delta)
     require(rho is None or ridge == 0, "ridge is for fits without privacy: leave it out, or rho", ridge=ridge, rho=rho)
     require(prior is None or rho is not None, "a prior must come from a private fit: give rho as well", rho=rho)
     if prior is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from quietshelf.accounting import LOG
+from quietshelf.accounting import DELTA, LOG
 from quietshelf.accounting.figures import shown, shown_below
-from quietshelf.cli.console import Json, counted, strict_json
+from quietshelf.cli.console import Delta, Json, counted, strict_json
 from quietshelf.cli.opening import Config, Database, Secrets, existing
 
 
@@ -16,7 +16,7 @@ def ledger(
     config: Config = None,
     database: Database = None,
     secrets: Secrets = None,
-    delta: Annotated[float, typer.Option(help="The delta that epsilon is stated for.")] = 1e-6,
+    delta: Delta = DELTA,
     as_json: Json = False,
 ) -> None:
     """Say what was promised to whom, and verify it against the stored releases; status 1 if anything differs.

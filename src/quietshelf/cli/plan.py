@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from quietshelf.accounting import rho_of
+from quietshelf.accounting import DELTA, rho_of
 from quietshelf.accounting.figures import shown
-from quietshelf.cli.console import Json, Workers, out, processes, progress, say, strict_json, writable
+from quietshelf.cli.console import Delta, Json, Workers, out, processes, progress, say, strict_json, writable
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.experiments.plan_report import PlanTable, advice, plain, price_curves, tables
 from quietshelf.experiments.planning import Planned, Wish
@@ -34,7 +34,7 @@ def plan(
     visitors: Annotated[int, typer.Option(help="Expected over the shelf's life.")] = 10_000,
     epsilon: Annotated[float | None, typer.Option(help="The promise to one person, at --delta.")] = None,
     rho: Annotated[float | None, typer.Option(help="The promise in zCDP instead.", show_default="1")] = None,
-    delta: Annotated[float, typer.Option(help="Of the promise in epsilon.")] = 1e-6,
+    delta: Delta = DELTA,
     returns: Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")] = 1.0,
     shelves: Annotated[int, typer.Option(help="Shelves that the same persons meet: their promises add up.")] = 1,
     prior: Annotated[

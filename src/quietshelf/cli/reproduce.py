@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from quietshelf.cli.console import Json, Workers, out, processes, progress, say, strict_json
+from quietshelf.accounting import DELTA
+from quietshelf.cli.console import Delta, Json, Workers, out, processes, progress, say, strict_json
 from quietshelf.experiments import PAPER, Reproduced, names, study_named, write_all
 from quietshelf.experiments import reproduce as run
 from quietshelf.experiments.engine import Cluster, Local
@@ -42,6 +43,7 @@ def reproduce(
         bool,
         typer.Option("--quick", help="A small version, for a look: 4 replicates of 1,000 visitors, or in proportion."),
     ] = False,
+    delta: Delta = DELTA,
     workers: Workers = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://HOST:PORT.")] = None,
     as_json: Json = False,
@@ -68,7 +70,7 @@ def reproduce(
         where = folder / _folder(study.name, {**given, "without": len(missing) or None})
         kept = f"What is finished is kept in {where}: the same command goes on from there."
         with progress(study.name, unit="rounds", kept=kept) as moved:
-            results.append(run(study, where, runner=runner, progress=moved, command=again))
+            results.append(run(study, where, runner=runner, progress=moved, command=again, delta=delta))
     _print(results, as_json=as_json)
     pages = [result.page for result in results]
     if name == "all":

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.accounting import epsilon_of
+from quietshelf.accounting import DELTA, epsilon_of
 from quietshelf.cli.console import (
+    Delta,
     Json,
     Workers,
     listed,
@@ -69,6 +70,7 @@ def simulate(
     horizon: Annotated[int, typer.Option(help="Visitors in each replicate, T.")] = 2000,
     replicates: Annotated[int, typer.Option(help="Independent worlds.")] = 20,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")] = 0,
+    delta: Delta = DELTA,
     workers: Workers = 0,
     curve: Annotated[Path | None, typer.Option(help="Draw regret over time to this file (png, svg or pdf).")] = None,
     as_json: Json = False,
@@ -105,22 +107,21 @@ def simulate(
             workers=processes(workers),
             progress=moved,
         )
-    rows = lines(result, names)
+    rows = lines(result, names, delta)
     if as_json:
         settings = {"horizon": horizon, "replicates": replicates, "seed": seed}
         typer.echo(strict_json({**settings, "visitors": result.times, "policies": with_curves(rows, result)}))
     else:
-        out.print(table(rows, horizon=horizon))
+        out.print(table(rows, horizon=horizon, delta=delta))
     if curve is not None:
         kind_of = f"{contexts} contexts" if conversion is None else f"{100 * conversion:.3g} % buy"
         title = f"{items} items, {capacity} shown, {kind_of}"
         say(f"drawn: {regret_curves(result, curve, title=title)}")
 
 
-def lines(result: Result, names: dict[str, str]) -> list[dict[str, Any]]:
+def lines(result: Result, names: dict[str, str], delta: float) -> list[dict[str, Any]]:
     """One line a contestant: regret with its error, ratio to the floor, proven rho and epsilon, speed."""
     lowest = min((s.mean for s in summary(result) if names[s.label] in FLOOR), default=math.nan)
-    delta = 1.0 / max(result.horizon, 2) ** 2
     found = []
     for line in summary(result):
         spent = result.proven_rho(line.label)
@@ -139,11 +140,11 @@ def lines(result: Result, names: dict[str, str]) -> list[dict[str, Any]]:
     return found
 
 
-def table(rows: list[dict[str, Any]], *, horizon: int) -> Table:
+def table(rows: list[dict[str, Any]], *, horizon: int, delta: float) -> Table:
     """The lines as a person reads them."""
     drawn = Table(
         title=f"revenue lost after {horizon:,} visitors (regret; less is better)",
-        caption=f"floor: the best of {', '.join(FLOOR)} here; proven ρ: of the releases made; ε at δ = 1/T²",
+        caption=f"floor: the best of {', '.join(FLOOR)} here; proven ρ: of the releases made; ε at δ = {delta:g}",
     )
     drawn.add_column("policy", no_wrap=True)
     for heading in ("regret", "± s.e.", "× floor", "proven ρ", "ε", "visitors/s"):

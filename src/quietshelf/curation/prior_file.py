@@ -30,8 +30,6 @@ FIELDS = (
     "kind", "version", "private", "cost", "feature_map", "intercept", "visitor_names", "item_names", "names", "scales",
     "schema", "theta", "precision",
 )  # fmt: skip
-DELTA = 1e-6
-"""At which a statement quotes epsilon."""
 NOT_PRIVATE = (
     "this prior is not private: its log was prepared by looking at visitors' data, so nothing is promised to those in "
     "it. Fit a log that was prepared publicly, or say that you accept it ({how})"
@@ -100,7 +98,7 @@ class PriorFile:
             intercept=made_by.intercept,
             rho=ledger.rho,
             unit=ledger.unit,
-            statement=replace(ledger, budget=None).promise(delta=DELTA).words if statement is None else statement,
+            statement=replace(ledger, budget=None).promise().words if statement is None else statement,
             **named,
         )
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from quietshelf.__about__ import __version__
-from quietshelf.accounting import epsilon_of
+from quietshelf.accounting import DELTA, epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.auditing import Finding
 from quietshelf.auditing.words import near, sentence, verdict
-from quietshelf.experiments.demo import DELTA, LABELS, RHO, SEED, WORLD, Served
+from quietshelf.experiments.demo import LABELS, RHO, SEED, WORLD, Served
 from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
 from quietshelf.loop import Result
 from quietshelf.report.charts import Curve
@@ -95,7 +95,7 @@ def _kept(result: Result, worth: FloatArray) -> Estimate:
 
 def plain(found: Demonstration) -> dict[str, Any]:
     """Figures for machines."""
-    promise = found.served.shelf.privacy(delta=DELTA)
+    promise = found.served.shelf.privacy()
     curves = {curve.label: curve for curve in _curves(found.result)}
     return {
         "settings": settings(found),
@@ -169,7 +169,7 @@ def story(found: Demonstration) -> DemoStory:
             ["before the first" if release == 0 else str(release), f"{visitors:,}", _percent(share)]
             for release, visitors, share in found.served.releases
         ],
-        promise=found.served.shelf.privacy(delta=DELTA).words,
+        promise=found.served.shelf.privacy().words,
         printed=_printed(lines),
         attacks=[_attack(finding) for finding in found.findings],
         audited=_audited(found.findings),

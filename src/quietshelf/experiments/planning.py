@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from quietshelf.accounting import Ledger, epsilon_of
+from quietshelf.accounting import DELTA, Ledger, epsilon_of
 from quietshelf.accounting.figures import added_up
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.environments import Shop
@@ -60,7 +60,7 @@ class Wish:
     conversion: float = 0.03
     visitors: int = 10_000
     rho: float = 1.0
-    delta: float = 1e-6
+    delta: float = DELTA
     returns: float = 1.0
     shelves: int = 1
     seed: int = 0

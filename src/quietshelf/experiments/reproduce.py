@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quietshelf.accounting import DELTA
 from quietshelf.experiments.checking import check
 from quietshelf.experiments.claims import Outcome, judge
 from quietshelf.experiments.engine import Local, Runner, run_study
@@ -17,7 +18,7 @@ from quietshelf.experiments.gauntlet import KIND as MERITS
 from quietshelf.experiments.gauntlet import WorldMerits, glance, merit_table, world_merits
 from quietshelf.experiments.store import Store, column
 from quietshelf.experiments.study import Study, read_study
-from quietshelf.experiments.summary import section
+from quietshelf.experiments.summary import regret_table, section, told
 from quietshelf.loop.pool import Progress
 from quietshelf.report import (
     Section,
@@ -78,7 +79,13 @@ def study_named(name: str) -> Study:
 
 
 def reproduce(
-    study: Study, folder: Path, *, runner: Runner | None = None, progress: Progress | None = None, command: str = ""
+    study: Study,
+    folder: Path,
+    *,
+    runner: Runner | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+    delta: float = DELTA,
 ) -> Reproduced:
     """Run what is not there yet, then judge, draw and write the page.
 
@@ -88,6 +95,7 @@ def reproduce(
         runner: `Local` or `Cluster`.
         progress: Called with rounds done and rounds to do, over all contestants.
         command: How to run it again, for the page.
+        delta: At which the page states epsilon.
     """
     store = Store(folder, check(study))
     run_study(store, runner or Local(), progress)
@@ -96,7 +104,8 @@ def reproduce(
     merits = {each["name"]: world_merits(study, series, each) for each in study.figures if each.get("kind") == MERITS}
     tables = [merit_table(merits[each["name"]], each) for each in study.figures if each["name"] in merits]
     drawn = _draw(study.figures, series, merits, folder)
-    made = section(study, series, outcomes, drawn, tables=tables, manifest=store.manifest, command=command)
+    tables.append(regret_table(series, study.horizon, told=told(study), delta=delta))
+    made = section(study, outcomes, drawn, tables=tables, manifest=store.manifest, command=command)
     result = Reproduced(study, folder, outcomes, made, tuple(world for worlds in merits.values() for world in worlds))
     write_page(result.page, f"Quietshelf: {study.title}", [made])
     return result

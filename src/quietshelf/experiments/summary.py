@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from quietshelf.accounting import epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.experiments.claims import Comparison, Outcome
 from quietshelf.experiments.study import Study
@@ -22,11 +23,10 @@ METHOD = (
 
 def section(
     study: Study,
-    series: Sequence[Series],
     outcomes: Sequence[Outcome],
     figures: Sequence[tuple[Path, str]],
     *,
-    tables: Sequence[Table] = (),
+    tables: Sequence[Table],
     manifest: Mapping[str, Any],
     command: str,
 ) -> Section:
@@ -37,7 +37,7 @@ def section(
     return Section(
         title=study.title,
         text=[study.summary, size, *([METHOD] if outcomes else [])],
-        tables=[*claims, *tables, regret_table(series, study.horizon, told=_told(study))],
+        tables=[*claims, *tables],
         figures=figures,
         rerun=command or f"quietshelf reproduce {study.name}",
         facts=_facts(manifest),
@@ -54,13 +54,14 @@ def claims_table(outcomes: Sequence[Outcome]) -> Table:
     return Table("Claims", ("claim", "made by", "where", "verdict", "comparisons that hold"), rows, notes)
 
 
-def regret_table(series: Sequence[Series], horizon: int, told: Collection[str] = ()) -> Table:
-    """Mean regret at the end, with its confidence interval and the rho that the ledger proves.
+def regret_table(series: Sequence[Series], horizon: int, *, told: Collection[str], delta: float) -> Table:
+    """Mean regret at the end, with its confidence interval and what the ledger proves.
 
     Args:
         series: Everybody.
         horizon: Visitors, unless a world has a horizon of its own.
         told: Settings that need not be said, because others tell them.
+        delta: At which epsilon is stated.
     """
     every = dict.fromkeys(key for one in series for key in one.settings if key not in told)
     keys = [key for key in every if len(set(values_of(series, key)) - {None}) > 1]
@@ -68,12 +69,14 @@ def regret_table(series: Sequence[Series], horizon: int, told: Collection[str] =
     for one in series:
         mean, half = band(one.final)
         regret = f"{number(float(mean))} ± {number(float(half))}"
-        rows.append((described(one, keys) or one["policy"], regret, shown(one.proven)))
+        rows.append(
+            (described(one, keys) or one["policy"], regret, shown(one.proven), shown(epsilon_of(one.proven, delta)))
+        )
     caption = f"Regret of everybody at the end (T = {horizon:,} unless said otherwise)"
-    return Table(caption, ("who and where", "mean ± 95 %", "ρ proven"), rows, folded=True)
+    return Table(caption, ("who and where", "mean ± 95 %", "ρ proven", f"ε at δ = {delta:g}"), rows, folded=True)
 
 
-def _told(study: Study) -> set[str]:
+def told(study: Study) -> set[str]:
     """Settings of worlds that their names tell, if each has a name of its own."""
     names = [world.get("name") for world in study.worlds]
     if None in names or len(set(names)) < len(names):

@@ -24,7 +24,7 @@ def pandas() -> Any:
     try:
         import pandas as pd
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"tables are read with pandas: {EXTRA}") from None
+        raise ModuleNotFoundError(f"tables need pandas: {EXTRA}") from None
     return pd
 
 

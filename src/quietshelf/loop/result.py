@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from quietshelf.accounting import Ledger
-from quietshelf.types import FloatArray
+from quietshelf.accounting import DELTA, Ledger, epsilon_of
+from quietshelf.accounting.figures import shown
+from quietshelf.logs.files import pandas
+from quietshelf.types import FloatArray, html_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,52 @@ class Result:
 
     def __len__(self) -> int:
         return len(self.regret) * self.replicates * len(self.times)
+
+    def to_pandas(self) -> Any:
+        """The rows as a DataFrame: label, replicate, t, regret. Needs the extra ``data``.
+
+        `pandas.DataFrame(summary(result))` has one line per contestant instead.
+        """
+        each = self.replicates * len(self.times)
+        return pandas().DataFrame(
+            {
+                "label": np.repeat(np.array(self.labels, dtype=object), each),
+                "replicate": np.tile(np.repeat(np.arange(self.replicates), len(self.times)), len(self.labels)),
+                "t": np.tile(self.times, len(self.labels) * self.replicates),
+                "regret": np.concatenate([np.ravel(regret) for regret in self.regret.values()]),
+            }
+        )
+
+    def plot(self, ax: Any = None, *, title: str = "") -> Any:
+        """Draw regret over visitors, mean ± 2 standard errors; the matplotlib axes. Needs the extra ``report``.
+
+        Args:
+            ax: Axes to draw on; a new figure by default.
+            title: Above it.
+        """
+        from quietshelf.report.interactive import plot_regret
+
+        return plot_regret(self, ax, title=title)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.labels))
+        lines = [f"  {label:{width}}  {regret}" for label, regret, *_ in self._lines()]
+        return "\n".join([f"<Result: {self._size}; regret, mean ± s.e.", *lines]) + ">"
+
+    def _repr_html_(self) -> str:
+        head = ("contestant", "regret, mean ± s.e.", "proven rho", f"epsilon at delta = {DELTA:g}")
+        return html_table(self._size, head, self._lines())
+
+    @property
+    def _size(self) -> str:
+        worlds = f"{self.replicates} replicate{'s' if self.replicates > 1 else ''}"
+        return f"{len(self.labels)} contestants, {worlds} of {self.horizon:,} visitors"
+
+    def _lines(self) -> Iterator[tuple[str, str, str, str]]:
+        for line in summary(self):
+            spent = self.proven_rho(line.label)
+            regret = f"{line.mean:.4g} ± {line.standard_error:.2g}"
+            yield line.label, regret, shown(spent), shown(epsilon_of(spent, DELTA))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,24 +13,33 @@ from quietshelf.loop.result import standard_error
 from quietshelf.report.series import from_the_start
 from quietshelf.report.style import curve, figure, look
 
+BANDS = "mean ± 2 s.e."
+OUTSIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "title": BANDS}
+"""A legend that hides no curve."""
+
 
 def regret_curves(result: Result, path: Path, *, title: str = "") -> Path:
     """Draw cumulative regret; bands are two standard errors of the mean over replicates."""
     with figure(path) as axes:
-        times = [0, *result.times]
-        for index, (label, regret) in enumerate(result.regret.items()):
-            lost = from_the_start(regret)
-            curve(axes, times, lost.mean(axis=0), 2 * np.nan_to_num(standard_error(lost)), label=label, **look(index))
-        axes.set_yscale("symlog", linthresh=1.0)
-        axes.set_ylim(bottom=0)
-        ticks = ticks_up_to(axes.get_ylim()[1])
-        axes.set_yticks(ticks, [f"{tick:,g}" if tick < 1 else f"{tick:,.0f}" for tick in ticks])
-        axes.set_xlim(left=0, right=result.horizon)
-        axes.set_xlabel("visitors")
-        axes.set_ylabel("revenue lost so far (regret, log scale above 1)")
+        draw_regret(axes, result)
         axes.set_title(title)
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title="mean ± 2 s.e.")
+        axes.legend(**OUTSIDE)
     return path
+
+
+def draw_regret(axes: Any, result: Result) -> None:
+    """Curves and axes, without title and legend."""
+    times = [0, *result.times]
+    for index, (label, regret) in enumerate(result.regret.items()):
+        lost = from_the_start(regret)
+        curve(axes, times, lost.mean(axis=0), 2 * np.nan_to_num(standard_error(lost)), label=label, **look(index))
+    axes.set_yscale("symlog", linthresh=1.0)
+    axes.set_ylim(bottom=0)
+    ticks = ticks_up_to(axes.get_ylim()[1])
+    axes.set_yticks(ticks, [f"{tick:,g}" if tick < 1 else f"{tick:,.0f}" for tick in ticks])
+    axes.set_xlim(left=0, right=result.horizon)
+    axes.set_xlabel("visitors")
+    axes.set_ylabel("revenue lost so far (regret, log scale above 1)")
 
 
 def ticks_up_to(top: float) -> list[float]:

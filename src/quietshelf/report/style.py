@@ -45,17 +45,35 @@ def figures(
     paths: Sequence[Path], *, size: tuple[float, float], shape: tuple[int, int] = (1, 1)
 ) -> Iterator[tuple[Any, Any]]:
     """A canvas and its grid of axes (rows x columns); written to every path, in the format that its suffix names."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("figures need matplotlib: pip install 'quietshelf[report]'") from error
+    mpl = _matplotlib()
+    from matplotlib.figure import Figure
+
     with mpl.rc_context({**_RC, "svg.hashsalt": paths[0].stem if paths else "none"}):
         canvas = Figure(figsize=size, layout="constrained")
         yield canvas, canvas.subplots(*shape, squeeze=False)
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
             canvas.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+@contextmanager
+def on_axes(ax: Any = None, *, width: float = 7.0, height: float = 4.2) -> Iterator[Any]:
+    """The axes given, or those of a new figure that pyplot keeps, so that a notebook shows it; in the same look."""
+    mpl = _matplotlib()
+    with mpl.rc_context(_RC):
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+        yield ax
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib as mpl
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("figures need matplotlib: pip install 'quietshelf[report]'") from error
+    return mpl
 
 
 def curve(axes: Any, x: ArrayLike, mean: FloatArray, half: FloatArray, **style: Any) -> None:

@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.security import HTTPBearer
 
 from quietshelf.__about__ import __version__
+from quietshelf.accounting import DELTA
 from quietshelf.release.noise import DiscreteGaussian
 from quietshelf.service import logs, models, queries, settings
 from quietshelf.service.fast_path import LONGEST_RETRY, FastPath
@@ -142,7 +143,7 @@ async def erase_person(shelf: Shelf, body: models.ErasureBody, service: Serving,
 
 
 @routes.get("/shelves/{shelf}/privacy", dependencies=[Depends(may("read"))], tags=["read"])
-def get_privacy(shelf: Shelf, service: Serving, delta: Delta = 1e-6) -> models.Plain:
+def get_privacy(shelf: Shelf, service: Serving, delta: Delta = DELTA) -> models.Plain:
     """The promise in words and numbers, and the ledger; a deleted shelf's remains."""
     with service.store.read() as connection:
         return queries.promise(connection, queries.latest_row(connection, shelf), delta)
@@ -163,7 +164,7 @@ def get_comparison(shelf: Shelf, service: Serving) -> models.Plain:
 
 
 @routes.get("/privacy", dependencies=[Depends(may("read"))], tags=["read"])
-def get_everything(service: Serving, delta: Delta = 1e-6) -> models.Plain:
+def get_everything(service: Serving, delta: Delta = DELTA) -> models.Plain:
     """All promises, those of deleted shelves included, and what they add up to."""
     with service.store.read() as connection:
         return queries.everything(connection, delta)

@@ -27,7 +27,6 @@ from quietshelf.service.store import Store, made
 from quietshelf.service.vault import EPOCH, Vault
 from quietshelf.types import require
 
-DELTA = 1e-6
 NOTHING = (
     "there is nothing to restore: the database has every batch and every release that its epoch file knows of "
     "(start the service, which goes on from here)"
@@ -188,7 +187,7 @@ def _known(connection: Connection, store: Store) -> dict[str, Any]:
 def _promises(connection: Connection) -> tuple[dict[int, Promised], float]:
     """What each shelf promises by its ledger, and what all of them do together."""
     ledgers = {row["shelf"]: queries.ledger_of(connection, row) for row in queries.shelf_rows(connection)}
-    made_of = {shelf: ledger.promise(delta=DELTA) for shelf, ledger in ledgers.items()}
+    made_of = {shelf: ledger.promise() for shelf, ledger in ledgers.items()}
     found = {shelf: Promised(unit=each.unit, rho=each.rho, words=each.words) for shelf, each in made_of.items()}
     return found, together(*ledgers.values())
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, NoReturn
 
 from numpy.typing import ArrayLike
 
-from quietshelf.accounting import Promise, rho_from
+from quietshelf.accounting import DELTA, Promise, rho_from
 from quietshelf.curation import arms
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
@@ -36,7 +36,7 @@ from quietshelf.shelf.state import State
 from quietshelf.shelf.tabled import Limits, check_schema, grouped, items_of, learns_popularity, with_changes, with_rows
 from quietshelf.shelf.tastes import Tastes
 from quietshelf.tables import Schema, infer, read_table
-from quietshelf.types import NOTHING, Id, Offer, require, whole
+from quietshelf.types import NOTHING, Id, Offer, html_table, require, whole
 
 
 class Shelf:
@@ -361,7 +361,7 @@ class Shelf:
         with self._lock:
             return arms.comparison(self._state.settings, self._state.learner)
 
-    def privacy(self, delta: float = 1e-6) -> Promise:
+    def privacy(self, delta: float = DELTA) -> Promise:
         """What is promised, in figures and in words; to each person if every visitor so far came with a person id."""
         with self._lock:
             return self._state.ledger(self._source).promise(delta=delta)
@@ -429,6 +429,17 @@ class Shelf:
     def __repr__(self) -> str:
         settings, count = self._state.settings, len(self._state.stock)
         return f"<Shelf: {settings.capacity} of {count} items, rho = {settings.rho:g}, {self.arrivals} visitors so far>"
+
+    def _repr_html_(self) -> str:
+        settings, learner, count = self._state.settings, self._state.learner, len(self._state.stock)
+        rows = [
+            ("items", f"{count:,}"),
+            ("shown at most", f"{settings.capacity}"),
+            ("rho, for its lifetime", f"{settings.rho:g}"),
+            ("visitors so far", f"{self.arrivals:,}"),
+            ("releases so far", f"{len(learner.records) if learner else 0}"),
+        ]
+        return html_table("Shelf", ("", ""), rows)
 
     @classmethod
     def _loaded(cls, path: str | os.PathLike[str], source: NoiseSource | None = None) -> Shelf:

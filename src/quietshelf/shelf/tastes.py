@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from quietshelf.logs.files import pandas
 from quietshelf.release.quiet import Learner
-from quietshelf.types import FloatArray
+from quietshelf.types import FloatArray, html_table
 
 PRINTED = 20
 """Features that are printed; all of them are in ``theta``."""
@@ -51,5 +53,31 @@ class Tastes:
         ]
         more = len(self.names) - len(shown)
         rest = [f"  … and {more:,} more"] if more else []
-        count = f"{self.releases} release{'' if self.releases == 1 else 's'}"
-        return "\n".join([f"tastes after {count}", *lines, *rest, self.health])
+        return "\n".join([self._after, *lines, *rest, self.health])
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row per feature: estimate and standard_error. Needs the extra ``data``."""
+        columns = {"estimate": self.theta, "standard_error": self.standard_errors}
+        return pandas().DataFrame(columns, index=pandas().Index(self.names, name="feature"))
+
+    def plot(self, ax: Any = None, *, most: int = 30) -> Any:
+        """Draw estimates ± 2 standard errors; the matplotlib axes. Needs the extra ``report``.
+
+        Args:
+            ax: Axes to draw on; a new figure by default.
+            most: Features drawn: those with the largest estimates, in their own order.
+        """
+        from quietshelf.report.interactive import plot_tastes
+
+        return plot_tastes(self.names, self.theta, self.standard_errors, ax, most=most)
+
+    def _repr_html_(self) -> str:
+        figures = zip(self.names[:PRINTED], self.theta, self.standard_errors, strict=False)
+        rows = [(name, f"{value:+.3f}", f"{error:.3f}") for name, value, error in figures]
+        more = len(self.names) - len(rows)
+        note = f"… and {more:,} more; {self.health}" if more else self.health
+        return html_table(self._after, ("feature", "estimate", "± s.e."), rows, note)
+
+    @property
+    def _after(self) -> str:
+        return f"tastes after {self.releases} release{'' if self.releases == 1 else 's'}"

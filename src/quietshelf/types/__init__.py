@@ -1,5 +1,6 @@
 """The nouns of the arrow, the three parties of the loop, and the one way to refuse bad input."""
 
+from quietshelf.types.notebook import html_table
 from quietshelf.types.nouns import NOTHING, Context, Features, Id, Offer, Release, Round
 from quietshelf.types.protocols import Curator, Environment, Policy
 from quietshelf.types.streams import PUBLIC_SEED, Common, Random, SelectiveRandom, Streams, balanced_normal, child
@@ -42,6 +43,7 @@ __all__ = [
     "check_shape",
     "child",
     "finite",
+    "html_table",
     "one_of",
     "positive",
     "require",

@@ -11,13 +11,13 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.accounting import Assumption, Event, Ledger, epsilon_of
+from quietshelf.accounting import DELTA, Assumption, Event, Ledger, epsilon_of
 from quietshelf.accounting.figures import TOLERANCE
 from quietshelf.service import queries, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.queries import figure
 
-DELTA, DELTAS, FALSE_ALARMS = 1e-6, (1e-5, 1e-6, 1e-9), 0.01
+DELTAS, FALSE_ALARMS = (1e-5, DELTA, 1e-9), 0.01
 
 
 class Promises:
@@ -39,7 +39,7 @@ class Promises:
 
 def promise(ledger: Ledger, settings: dict[str, Any]) -> dict[str, Any]:
     """Of one ledger."""
-    made = ledger.promise(delta=DELTA)
+    made = ledger.promise()
     limit = float(settings["rho"]) if ledger.budget is None else ledger.budget  # with a log behind the prior, both
     return {
         "limit": limit,
