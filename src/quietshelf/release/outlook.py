@@ -11,6 +11,8 @@ Everything has leading batch axes ``...`` (parallel worlds); made-up visitors ar
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -31,6 +33,8 @@ BOUNDS = 1e-4, 2.0
 """No bound is smaller or larger."""
 UNBOUNDED = 1e6
 LEAST_SPREAD = 0.05
+NUMBERS = 2**24
+"""How many numbers of informations are held at once: in many dimensions made-up visitors are taken in steps."""
 
 
 class Moments(NamedTuple):
@@ -94,13 +98,35 @@ def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: Float
     share = shares(utilities(seen.rows, theta), seen.offered)
     frame = _coordinates(seen, share)
     own = frame[..., None, :, :]
-    size = np.linalg.norm(contribution(seen, theta, own, UNBOUNDED).information, axis=(-2, -1))
-    bound = np.clip(ROOM * size.mean(axis=-1), *BOUNDS)
+    size = [
+        np.linalg.norm(contribution(each, theta, own, UNBOUNDED).information, axis=(-2, -1)) for each in _steps(seen)
+    ]
+    bound = np.clip(ROOM * np.concatenate(size, axis=-1).mean(axis=-1), *BOUNDS)
     sample = [seen if np.array_equal(each, factor) else outlook.shown(release, each) for each in tried]
-    expected = [contribution(each, theta, own, bound[..., None]).information.mean(axis=-3) for each in sample]
-    square, trace = (each.mean(axis=-1) for each in expected_squares(seen, theta, own, bound[..., None]))
+    expected = [_mean_information(each, theta, own, bound[..., None]) for each in sample]
+    parts = [expected_squares(each, theta, own, bound[..., None]) for each in _steps(seen)]
+    square, trace = (np.concatenate(each, axis=-1).mean(axis=-1) for each in zip(*parts, strict=True))
     spread = np.where(trace > 0, square / np.where(trace > 0, trace, 1.0), 1.0)  # below 1: clipped scores vary less
     return View(frame, bound, np.stack(expected), np.clip(spread, LEAST_SPREAD, 1.0))
+
+
+def _steps(seen: Shown) -> Iterator[Shown]:
+    """The visitors, all of them or some at a time."""
+    *lead, visitors, _, dim = seen.rows.shape
+    step = max(1, NUMBERS // max(1, math.prod(lead) * dim * dim))
+    for start in range(0, visitors, step):
+        some = slice(start, start + step)
+        yield Shown(seen.rows[..., some, :, :], seen.offered[..., some, :], seen.position[..., some])
+
+
+def _mean_information(seen: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> FloatArray:
+    """Of all visitors, (..., d, d): added one after the other, so that steps make no difference."""
+    found = (contribution(each, theta, coordinates, bound).information for each in _steps(seen))
+    total = next(found).sum(axis=-3)
+    for part in found:
+        for place in range(part.shape[-3]):
+            total += part[..., place, :, :]
+    return np.asarray(total / seen.position.shape[-1])
 
 
 def _coordinates(seen: Shown, share: Shares) -> FloatArray:

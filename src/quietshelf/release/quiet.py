@@ -20,7 +20,7 @@ from quietshelf.accounting import Ledger
 from quietshelf.release import batch_pair, records
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments, Outlook, view
-from quietshelf.release.prior import LARGEST, SMALLEST, UNDECLARED, Prior, prior_of
+from quietshelf.release.prior import EFFECT_SPREAD, LARGEST, SMALLEST, UNDECLARED, Prior, prior_of
 from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Total
 from quietshelf.types import FloatArray, IntArray, Release, finite, positive, require, whole
@@ -45,6 +45,8 @@ class Quiet:
         max_batch: No batch is larger; for tastes that drift.
         forgetting: Each older record counts so many times less at every release; 1 forgets nothing.
         optimism: Standard deviations added to utilities, and of tastes drawn for a visitor where all see the same.
+        item_effects: How many of the last places of x are item effects.
+        effect_spread: Their standard deviation, over that of utilities that features explain.
     """
 
     rho: float
@@ -57,6 +59,8 @@ class Quiet:
     max_batch: int | None = None
     forgetting: float = 1.0
     optimism: float = 0.45
+    item_effects: int = 0
+    effect_spread: float = EFFECT_SPREAD
 
     def __post_init__(self) -> None:
         positive("rho", self.rho)
@@ -71,6 +75,8 @@ class Quiet:
         require(1 <= self.growth < math.inf, "growth must be at least 1 and finite", growth=self.growth)
         require(0 < self.forgetting <= 1, "forgetting must be in (0, 1]", forgetting=self.forgetting)
         positive("optimism", self.optimism, zero=True)
+        whole("item_effects", self.item_effects, low=0)
+        positive("effect_spread", self.effect_spread)
         if self.max_batch is not None:
             whole("max_batch", self.max_batch)
 
@@ -204,7 +210,14 @@ class Learner:
         if self.given is not None:
             return Prior(self.given.theta, self.given.precision, np.zeros_like(self.given.precision))
         mean, second = self._believed(self.moments.mean), self._believed(self.moments.second)
-        return prior_of(mean, second, conversion=self.config.conversion, capacity=self.capacity)
+        return prior_of(
+            mean,
+            second,
+            conversion=self.config.conversion,
+            capacity=self.capacity,
+            effects=self.config.item_effects,
+            spread=self.config.effect_spread,
+        )
 
     def _believed(self, by_factor: FloatArray) -> FloatArray:
         place = self.place.reshape(1, *self.place.shape, *(1,) * (by_factor.ndim - 1 - self.place.ndim))

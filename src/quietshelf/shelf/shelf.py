@@ -20,7 +20,7 @@ from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.outlook import start
 from quietshelf.curation.requests import check_person, visitor_context
-from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_size, declared_dim
+from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_size, declared_dim, reserved_effects
 from quietshelf.curation.stock import Stock
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner
@@ -54,6 +54,8 @@ class Shelf:
             declares nothing.
         visitor_dim: Length of visitor features; may be left out if ``visitor_scale`` lists one each, or the map uses
             none.
+        item_effects: Whether each item has a utility of its own beside what its features say. It starts at 0, where
+            features put the item, and is learned; a number reserves places for items that come later (True: none).
         capacity: K, the most items shown.
         rho: The promise to one person for the shelf's lifetime, in zCDP.
         policy: "quiet", or "uniform" for random offers.
@@ -83,6 +85,7 @@ class Shelf:
         intercept: bool = True,
         visitor_scale: ArrayLike | None = 1.0,
         visitor_dim: int | None = None,
+        item_effects: int | bool = False,
         capacity: int,
         rho: float,
         policy: str = "quiet",
@@ -112,6 +115,7 @@ class Shelf:
             feature_map=None if dense else feature_map,
             intercept=intercept,
             dim=dim,
+            item_effects=reserved_effects(item_effects, count),
             visitor_dim=0 if dense else declared_dim(feature_map, visitor_dim, visitor_scale),
             max_batch=max_batch,
             forgetting=forgetting,
