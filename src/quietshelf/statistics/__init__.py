@@ -1,13 +1,12 @@
 """Rounds -> bounded contributions, one a visitor, and their sums: the only sums of raw data."""
 
+from quietshelf.statistics.expected import expected_pair, expected_squares
 from quietshelf.statistics.gram import clip, gram, gram_sensitivity
 from quietshelf.statistics.pair import (
     SCORE_BOUND,
     Pair,
     Total,
     contribution,
-    expected_pair,
-    expected_squares,
     nothing,
     on_grid,
     pair_sensitivity,
