@@ -322,3 +322,18 @@ def test_what_is_not_available_is_never_shown() -> None:
     gone = np.argmin(stocks[-1], axis=-1)[:, None]
     with pytest.raises(ValueError, match="only available items"):
         environment.choose(context, gone)
+
+
+def test_bestsellers_sell_beyond_their_features_and_new_items_come_later() -> None:
+    """A tenth of the items, in every replicate; the last fifth is shown to nobody before it is there."""
+    shop = SHOPS["bestsellers"]
+    environment = shop.open(SeedSequence(5).spawn(4))
+    effects = environment.theta[:, 4:]
+    assert (np.count_nonzero(effects, axis=1) == 3).all()
+    assert (effects.max(axis=1) > 0.5 * shop.taste).all()
+    came = []
+    for t in range(320):
+        available = environment.context(t).available
+        assert available is not None
+        came.append(available.sum(axis=-1).tolist())
+    assert came[::50] == [[24 + number] * 4 for number in (0, 1, 2, 3, 4, 5, 6)]
