@@ -43,7 +43,8 @@ def test_a_visitor_has_the_same_utilities_and_norms_alone(
     else:
         catalogue = rng.normal(size=(items, d2))
         catalogue = np.asfortranarray(catalogue) if seed % 2 else catalogue
-        features = Catalogued(size * rng.normal(size=(visitors, d1)), catalogue, feature_map(name))
+        named = feature_map(name, effects=int(rng.choice([0, 1, items])))
+        features = Catalogued(size * rng.normal(size=(visitors, d1)), catalogue, named)
     theta = rng.normal(size=(visitors, features.dim))
     root = rng.normal(size=(visitors, features.dim, features.dim))
     metric = root @ np.swapaxes(root, -1, -2)

@@ -202,3 +202,43 @@ def test_rows_refuse_an_item_beyond_the_last() -> None:
     for features in (Dense(np.ones((4, 3))), Catalogued(np.ones(2), np.ones((4, 3)), feature_map("full"))):
         with pytest.raises(IndexError):
             features.rows(np.array([0, 4]))
+
+
+@settings(deadline=None)
+@given(
+    name=st.sampled_from(list(MAPS)),
+    intercept=st.booleans(),
+    batch=st.lists(st.integers(1, 3), max_size=2).map(tuple),
+    effects=st.integers(1, 6),
+    item_dim=st.integers(0, 3),
+    numbered=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_effects_are_looked_up_as_if_they_were_features(
+    name: str, intercept: bool, batch: tuple[int, ...], effects: int, item_dim: int, numbered: bool, seed: int
+) -> None:
+    """Utility, norm and rows equal those of the vectors x; some items have an effect and some have none."""
+    rng = np.random.default_rng(seed)
+    visitor, catalogue = rng.normal(size=(*batch, 2)), rng.normal(size=(4, item_dim))
+    numbers = rng.permutation(8)[:4] if numbered else None
+    made = feature_map(name, intercept=intercept, effects=effects)
+    features = Catalogued(visitor, catalogue, made, numbers)
+    dense = Dense(made.dense(visitor, catalogue, numbers))
+    theta, metric = rng.normal(size=(*batch, features.dim)), positive_definite(rng, batch, features.dim)
+    alike(features.utility(theta), dense.utility(theta))
+    alike(features.norm(metric), dense.norm(metric))
+    shown = rng.integers(-1, 4, size=(*batch, 3))
+    np.testing.assert_array_equal(features.rows(shown), dense.rows(shown))
+
+
+def test_many_effects_cost_a_look_each() -> None:
+    """A norm of 1,000 ids takes no matrix beside the metric: less than a tenth of one."""
+    count = 1000
+    features = Catalogued(np.empty(0), np.empty((count, 0)), feature_map("item", intercept=False, effects=count))
+    metric = np.diag(np.arange(1.0, count + 1))
+    tracemalloc.start()
+    norm = features.norm(metric)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(norm**2, np.arange(1.0, count + 1))
+    assert peak < metric.nbytes / 10

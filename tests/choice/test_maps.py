@@ -107,3 +107,15 @@ def test_feature_maps_are_values() -> None:
     assert feature_map("outer") == feature_map("outer", intercept=False)
     assert feature_map("full") != feature_map("full", intercept=False)
     assert {feature_map("item"): 1}[FeatureMap("item", MAPS["item"])] == 1
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_effects_follow_and_meet_nobody(name: str) -> None:
+    """One place for each of the first items, whoever visits; x is else what it is without them."""
+    plain, made = feature_map(name), feature_map(name, effects=3)
+    x = made.dense(u, v, np.array([2, 5]))
+    np.testing.assert_array_equal(x[:, :-3], plain.dense(u, v))
+    np.testing.assert_array_equal(x[:, -3:], [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(made.dense(u, v)[:, -3:], np.eye(2, 3))
+    assert made.dim(2, 3) == plain.dim(2, 3) + 3 == len(made.names(["a", "b"], ["c", "d", "e"]))
+    np.testing.assert_array_equal(made.in_product(2, 3), plain.in_product(2, 3))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quietshelf.choice.maps import MAPS
+from quietshelf.choice.maps import MAPS, feature_map
 from quietshelf.curation.outlook import ITEMS, VISITORS, MadeUp, normal_outlook, outlook_of, start
 from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
@@ -143,3 +143,33 @@ def test_a_shop_with_nothing_to_offer_yet_opens(name: str | None) -> None:
     batch = learner.open(0, 10, Noiseless(), outlook_of(settings, declared(), stock))
     assert np.isfinite(batch.coordinates).all()
     assert np.isfinite(learner.estimate.precision).all()
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_moments_of_effects_are_those_of_all_items(name: str) -> None:
+    """With an effect of each item the moments are those of every item's x, though visitors are shown a part."""
+    count = ITEMS + 40
+    catalogue = np.random.default_rng(3).normal(size=(count, 2))
+    settings = Settings(**TERMS, feature_map=name, visitor_dim=2, item_effects=count)
+    moments = begun(settings, declared(1.0), Stock.of(count, catalogue, None, None)).moments
+    place = list(moments.factors).index(1.0)
+    own = feature_map(name, effects=count).dense(np.zeros(2), catalogue)
+    dim = own.shape[1] - count
+    np.testing.assert_allclose(moments.mean[place][dim:], own.mean(axis=0)[dim:])
+    np.testing.assert_allclose(moments.second[place][:, dim:], (own.T @ own / count)[:, dim:], atol=1e-12)
+    plain = Settings(**TERMS, feature_map=name, visitor_dim=2)
+    known = begun(plain, declared(1.0), Stock.of(count, catalogue, None, None)).moments
+    np.testing.assert_allclose(moments.mean[..., :dim], known.mean, atol=1e-12)
+    assert float(moments.alike) > float(known.alike) - 1e-12
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-310, 1e150, 1e307])
+@pytest.mark.parametrize("name", MAPS)
+def test_effects_of_catalogues_of_any_size_open_a_shop(name: str, size: float) -> None:
+    """With places to spare."""
+    settings = Settings(**TERMS, feature_map=name, visitor_dim=2, item_effects=7)
+    stock, source = Stock.of(5, size * CATALOGUE, None, None), Noiseless()
+    learner = begun(settings, declared(1.0), stock)
+    batch = learner.open(0, 10, source, outlook_of(settings, declared(1.0), stock))
+    assert all(np.isfinite(part).all() for part in (*learner.estimate, batch.coordinates, batch.expected, batch.spread))
+    assert (np.linalg.eigvalsh(learner.estimate.precision) > 0).all()

@@ -25,13 +25,14 @@ SHOPS = {
     "crossed": replace(PLAIN, visitor_dim=2, conversion_rate=0.1, taste=1.5),
     "categories": replace(PLAIN, features="categories", categories=2, levels=4, conversion_rate=0.03),
     "ids": replace(PLAIN, features="ids", conversion_rate=0.3, taste=0.3),
+    "bestsellers": replace(PLAIN, features="bestsellers", conversion_rate=0.3, new_every=50),
     "mixed": replace(PLAIN, per_visitor=True, mixing=1.0),
     "sold out": replace(PLAIN, availability=0.5),
 }
 SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     "none buy": ({"conversion_rate": 0.0}, "conversion_rate must be between 0 and 1, got conversion_rate=0.0"),
     "capacity": ({"capacity": 31}, "capacity must be between 1 and items=30, got capacity=31"),
-    "features": ({"features": "colours"}, "features must be one of normal, categories, ids"),
+    "features": ({"features": "colours"}, "features must be one of normal, bestsellers, categories, ids"),
     "item_dim": ({"item_dim": 0}, "item_dim must be a whole number from 1 on"),
     "levels": ({"features": "categories", "levels": 1}, "levels must be a whole number from 2 on"),
     "per_visitor": ({"per_visitor": 1}, "per_visitor must be True or False"),
@@ -43,6 +44,9 @@ SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     "mixing": ({"mixing": -1.0}, "mixing must be at least zero"),
     "half_life": ({"half_life": -5}, "half_life must be a whole number from 0 on"),
     "declared": ({"declared": "hundredfold"}, "declared must be one of right, ten times, a tenth, nothing"),
+    "new_every": ({"new_every": -1}, "new_every must be a whole number from 0 on"),
+    "first items": ({"new_every": 5, "capacity": 25}, "the items that are there at once must be at least capacity"),
+    "visitors' effects": ({"features": "bestsellers", "visitor_dim": 1}, "an effect of an item is the same for all"),
     "fresh ids": ({"features": "ids", "per_visitor": True}, "ids are the same for all visitors"),
     "drifting prices": ({"features": "categories", "half_life": 10}, "a price is always disliked"),
 }
@@ -74,7 +78,7 @@ def test_the_share_that_buys_is_the_one_asked_for(name: str) -> None:
         assert (away < error + 0.06 * shop.conversion_rate) == (wrong == 1.0)
 
 
-@pytest.mark.parametrize("name", ["normal", "search", "crossed", "categories", "ids"])
+@pytest.mark.parametrize("name", ["normal", "search", "crossed", "categories", "ids", "bestsellers"])
 def test_laws_of_items_know_their_moments(name: str) -> None:
     """Means and covariances over 400 replicates or visitors, within 5 standard errors of every entry."""
     shop = SHOPS[name]
@@ -318,3 +322,18 @@ def test_what_is_not_available_is_never_shown() -> None:
     gone = np.argmin(stocks[-1], axis=-1)[:, None]
     with pytest.raises(ValueError, match="only available items"):
         environment.choose(context, gone)
+
+
+def test_bestsellers_sell_beyond_their_features_and_new_items_come_later() -> None:
+    """A tenth of the items, in every replicate; the last fifth is shown to nobody before it is there."""
+    shop = SHOPS["bestsellers"]
+    environment = shop.open(SeedSequence(5).spawn(4))
+    effects = environment.theta[:, 4:]
+    assert (np.count_nonzero(effects, axis=1) == 3).all()
+    assert (effects.max(axis=1) > 0.5 * shop.taste).all()
+    came = []
+    for t in range(320):
+        available = environment.context(t).available
+        assert available is not None
+        came.append(available.sum(axis=-1).tolist())
+    assert came[::50] == [[24 + number] * 4 for number in (0, 1, 2, 3, 4, 5, 6)]

@@ -59,6 +59,18 @@ def test_everybody_is_judged_beside_random_and_one_policy_without_privacy(study:
         assert (len(policies), policies.count("quiet"), policies.count("uniform")) == (6, 4, 1)
 
 
+def test_shops_of_ids_are_judged_alike() -> None:
+    """40 and 200 ids, and features with an effect of each product, some of which come later."""
+    study = study_named("ids")
+    check(study)
+    every = shops(study)
+    assert [(shop.dim, shop.item_effects) for shop in every] == [(40, 40), (200, 200), (105, 100)]
+    assert [shop.first_items for shop in every] == [40, 200, 80]
+    for cell in study.cells:
+        policies = [entry.policy["policy"] for entry in cell.entries]
+        assert (len(policies), policies.count("quiet"), policies.count("uniform")) == (5, 3, 1)
+
+
 def test_hotels_are_left_out_where_their_file_is_not() -> None:
     """By name, with the policies that served them alone; they stay where there is a file."""
     whole = study_named("gauntlet").with_data(Path("nowhere.npz"))

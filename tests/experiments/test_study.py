@@ -25,7 +25,7 @@ def test_package_has_its_studies() -> None:
     """The paper's four figures come first; its hotels, its theory and ours follow."""
     assert PAPER == ("privacy-level", "dimension", "assortment-size", "benchmark")
     hotels = {"expedia", "expedia-full", "expedia-once", "hotels"}
-    assert set(names()) == {*PAPER, *hotels, "theory", "price-of-privacy", "gauntlet"}
+    assert set(names()) == {*PAPER, *hotels, "theory", "price-of-privacy", "gauntlet", "ids"}
 
 
 @pytest.mark.parametrize("name", PAPER)

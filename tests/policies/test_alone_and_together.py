@@ -85,7 +85,8 @@ def some_features(rng: np.random.Generator, kind: tuple[str, bool], visitors: in
         return Dense(tied(rng, (visitors, items, d1 * d2)) * size[..., None])
     catalogue = tied(rng, (items, d2))
     order = np.asfortranarray if rng.random() < 0.5 else np.ascontiguousarray
-    return Catalogued(size * rng.normal(size=(visitors, d1)), order(catalogue), feature_map(name, intercept=intercept))
+    named = feature_map(name, intercept=intercept, effects=max(0, int(rng.integers(-items, items + 2))))
+    return Catalogued(size * rng.normal(size=(visitors, d1)), order(catalogue), named)
 
 
 def some_context(rng: np.random.Generator, kind: tuple[str, bool], visitors: int, items: int) -> Context:

@@ -106,3 +106,33 @@ def test_each_world_has_the_prior_it_would_have_alone() -> None:
             np.testing.assert_array_equal(mine[world], other)
     assert together.theta[1].any()
     assert not together.theta[0].any()
+
+
+@pytest.mark.parametrize("with_level", [True, False])
+def test_effects_are_shrunk_towards_what_features_say(with_level: bool) -> None:
+    """Mean zero and a spread of their own, beside the prior of features; where these have no level, effects are it."""
+    rng, spread = np.random.default_rng(7), 0.3
+    plain = with_intercept(rng, 5, 2) if with_level else rng.normal(size=(5, 3))
+    mean, second = moments(np.concatenate([plain, np.eye(5)], axis=1))
+    found = prior_of(mean, second, conversion=0.1, capacity=2, effects=5, spread=spread)
+    features = prior_of(mean[:3], second[:3, :3], conversion=0.1, capacity=2)
+    logit = math.log(0.1 / 0.9 / 2)
+    np.testing.assert_array_equal(found.precision[:3, 3:], 0.0)
+    if with_level:
+        np.testing.assert_allclose(found.theta, [*features.theta, *np.zeros(5)])
+        np.testing.assert_allclose(found.precision[:3, :3], features.precision)
+        np.testing.assert_allclose(found.tastes[3:, 3:], np.eye(5) / spread**2)
+    else:
+        np.testing.assert_allclose(found.theta, [0.0, 0.0, 0.0, *np.full(5, logit)])
+        apart = np.array([1.0, -1.0, 0.0, 0.0, 0.0])
+        covariance = np.linalg.inv(found.precision[3:, 3:])
+        assert apart @ covariance @ apart == pytest.approx(2 * spread**2)
+        assert covariance.mean() == pytest.approx(DOUBT**2)
+
+
+def test_effects_alone_are_the_features() -> None:
+    """Of ids nothing else is known: the prior of one-hot features, to the bit."""
+    mean, second = moments(np.eye(4))
+    one, other = (prior_of(mean, second, conversion=0.1, capacity=2, effects=effects) for effects in (0, 4))
+    for mine, its in zip(one, other, strict=True):
+        np.testing.assert_array_equal(mine, its)

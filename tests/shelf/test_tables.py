@@ -247,7 +247,12 @@ def test_what_is_wrong_is_refused_and_changes_nothing(act: Callable[[Shelf], Any
             lambda: Shelf(items=["a"], capacity=1, rho=1.0).offer({"age": 3}),
             "attributes of a visitor need a shelf",
         ),
-        (lambda: Shelf(items=["a"], capacity=1, rho=1.0).add([[1.0]]), "items can be added only where they have feat"),
+        (lambda: Shelf(items=["a"], capacity=1, rho=1.0).add([[1.0]]), r"features must have shape \(n, 0\)"),
+        (
+            lambda: Shelf(items=["a"], capacity=1, rho=1.0).add(ids=["b"]),
+            "items without features must fit the 1 places",
+        ),
+        (lambda: Shelf(items=["a"], capacity=1, rho=1.0).add(), "features must be given, or ids alone"),
         (lambda: Shelf(items=["a"], capacity=1, rho=1.0).change("a", features={"x": 1}), "columns need a shelf with a"),
         (
             lambda: Shelf(items=["a", "b"], catalogue=[[1.0], [2.0]], feature_map="item", capacity=1, rho=1.0).add(

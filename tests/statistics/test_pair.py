@@ -18,6 +18,7 @@ from quietshelf.statistics import (
     Pair,
     Shown,
     contribution,
+    expected_pair,
     expected_squares,
     nothing,
     on_grid,
@@ -352,3 +353,22 @@ def test_expected_squares_are_those_of_every_choice_in_turn() -> None:
     np.testing.assert_allclose(trace, np.trace(pair.information, axis1=-2, axis2=-1), rtol=1e-9, atol=1e-12)
     assert square[2, 6] == trace[2, 6] == 0.0
     assert (square > 0).sum() >= 18
+
+
+def test_an_expected_pair_is_that_of_the_visitors_one_by_one() -> None:
+    """But for rounding, with empty places, and for a visitor whose features overflow, who adds nothing."""
+    rng = np.random.default_rng(6)
+    rows, offered = rng.normal(size=(3, 7, 4, 9)) * 2.0, rng.random((3, 7, 4)) < 0.7
+    rows[2, 6, 0], offered[2, 6, 0] = 1e308, True
+    theta, coordinates = rng.normal(size=(3, 1, 9)), rng.normal(size=(3, 1, 9, 9))
+    shown = Shown(rows, offered, np.full((3, 7), NOTHING))
+    for bound in (np.array([[0.1], [1.0], [2.0]]), np.full((3, 1), 1e6)):
+        with np.errstate(all="ignore"):
+            found = expected_pair(shown, theta, coordinates, bound)
+            information = contribution(shown, theta, coordinates, bound).information
+            square, trace = expected_squares(shown, theta, coordinates, bound)
+        np.testing.assert_allclose(found.information, information.mean(axis=1), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.size, np.linalg.norm(information, axis=(-2, -1)), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.square, square, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.trace, trace, rtol=1e-9, atol=1e-12)
+        assert found.size[2, 6] == 0.0

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from quietshelf.choice.maps import FeatureMap
-from quietshelf.types import FloatArray, IntArray, as_float, check_shape, require
+from quietshelf.types import BoolArray, FloatArray, IntArray, as_float, check_shape, require
 
 _CHUNK = 4096  # items per step of a structured norm: what it needs then stays in the cache, and small
 
@@ -77,17 +77,20 @@ class Catalogued:
     """A visitor who sees a catalogue through a feature map: x is never formed but for the rows asked for.
 
     With d1 visitor and d2 item features, after pulling theta or the metric back to (1, v) by ``FeatureMap.pull``,
-    a utility costs O(d + N d2) and a norm O(d² + N d2²), where forming x costs O(N d) and using it O(N d²).
+    a utility costs O(d + N d2) and a norm O(d² + N d2²), where forming x costs O(N d) and using it O(N d²). Effects of
+    items are looked up: they add O(N) to the one and O(N d2) to the other.
 
     Attributes:
         visitor: u, (..., d1).
         catalogue: v, (N, d2), the same for all visitors; fastest in column order (``np.asfortranarray``, once).
         feature_map: How x is made of the two.
+        numbers: Which items they are, (N,), by which each has its effect; None for the first N.
     """
 
     visitor: FloatArray
     catalogue: FloatArray
     feature_map: FeatureMap
+    numbers: IntArray | None = None
 
     def __post_init__(self) -> None:
         visitor, catalogue = as_float("visitor", self.visitor), as_float("catalogue", self.catalogue)
@@ -112,12 +115,16 @@ class Catalogued:
         slope = self._pull(theta[..., None])[..., 0]
         utility: FloatArray = (slope[..., None, 1:] @ self.catalogue.T)[..., 0, :]  # one product per visitor
         utility += slope[..., :1]
+        if self.feature_map.effects:
+            utility += np.where(self._has_effect, theta[..., self._effect], 0.0)
         return utility
 
     def norm(self, metric: FloatArray) -> FloatArray:
         """``sqrt(x' metric x)`` of every item, (..., N), for a positive semidefinite metric (..., d, d)."""
         _fits("metric", metric, (self.dim, self.dim))
-        W = self._pull(np.swapaxes(self._pull(metric), -1, -2))
+        own = self.feature_map.effects
+        plain = metric[..., :-own, :-own] if own else metric
+        W = self._pull(np.swapaxes(self._pull(plain), -1, -2))
         cross = (W[..., 0, 1:] + W[..., 1:, 0])[..., None]
         square = np.empty((*W.shape[:-2], self.items))
         for start in range(0, self.items, _CHUNK):
@@ -126,11 +133,33 @@ class Catalogued:
             image += cross
             np.einsum("...dn,...dn->...n", image, v, out=square[..., start : start + _CHUNK])
         square += W[..., :1, 0]
+        if own:
+            square += np.where(self._has_effect, self._with_effects(metric), 0.0)
         return _root(square)
 
     def rows(self, items: IntArray) -> FloatArray:
         """The vectors x of the given items (..., K) as (..., K, d); zero where the place is empty."""
-        return _emptied(self.feature_map.dense(self.visitor, self.catalogue[items]), items)
+        return _emptied(self.feature_map.dense(self.visitor, self.catalogue[items], self._numbers[items]), items)
+
+    def _with_effects(self, metric: FloatArray) -> FloatArray:
+        """What effects add to the squared norms, (..., N): ``2 x' metric e + e' metric e``."""
+        cross = self._pull(metric[..., : -self.feature_map.effects, :][..., self._effect])
+        both = cross[..., 0, :] + np.einsum("...dn,dn->...n", cross[..., 1:, :], self.catalogue.T)
+        return np.asarray(2.0 * both + metric[..., self._effect, self._effect])
+
+    @cached_property
+    def _numbers(self) -> IntArray:
+        return np.arange(self.items) if self.numbers is None else self.numbers
+
+    @cached_property
+    def _has_effect(self) -> BoolArray:
+        return np.asarray(self._numbers < self.feature_map.effects)
+
+    @cached_property
+    def _effect(self) -> IntArray:
+        """Where x holds the effect of each item, (N,); its last place for those that have none."""
+        own = self.feature_map.effects
+        return np.asarray(self.dim - own + np.minimum(self._numbers, own - 1))
 
     def _pull(self, columns: FloatArray) -> FloatArray:
         """From the coordinates of x to those of (1, v): (..., d, k) to (..., 1 + d2, k)."""

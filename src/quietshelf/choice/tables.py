@@ -13,7 +13,7 @@ import numpy as np
 
 from quietshelf.choice.features import Catalogued
 from quietshelf.choice.maps import FeatureMap
-from quietshelf.types import FloatArray, IntArray, finite, positive
+from quietshelf.types import FloatArray, IntArray, finite, positive, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,7 @@ class Table:
         object.__setattr__(self, "visitors", finite("visitors", self.visitors, shape=(None, None)))
         object.__setattr__(self, "catalogue", np.asfortranarray(catalogue))
         positive("scale", self.scale)
+        require(not self.feature_map.effects, "a table must have a map without item effects", map=self.feature_map)
 
     @property
     def items(self) -> int:

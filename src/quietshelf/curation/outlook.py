@@ -5,14 +5,16 @@ They shape noise and expectations (`release.outlook`). Nobody real is among them
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from quietshelf.choice.features import Catalogued, Dense
+from quietshelf.choice.maps import FeatureMap
 from quietshelf.curation.prior_checks import check_items, check_log
 from quietshelf.curation.settings import Public, Settings, check_size
 from quietshelf.curation.stock import Stock
@@ -25,8 +27,8 @@ from quietshelf.release.quiet import Learner
 from quietshelf.statistics import Shown
 from quietshelf.types import NOTHING, PUBLIC_SEED, Context, FloatArray, Policy, Release, balanced_normal, require
 
-VISITORS = 32
-"""Made-up visitors of a batch."""
+VISITORS, MOST_VISITORS = 32, 128
+"""Made-up visitors of a batch; more, up to the second number, where there are many item effects to show."""
 ITEMS = 256
 """Items of a shop that they choose from, at most; drawn from all where there are more."""
 Sample = Callable[[FloatArray], Context]
@@ -37,7 +39,7 @@ class MadeUp:
     """An outlook: made-up visitors and a policy.
 
     Attributes:
-        sample: Their contexts, (..., VISITORS), if features are so many times as large as declared, (...).
+        sample: Their contexts, (..., visitors), if features are so many times as large as declared, (...).
         policy: What serves them.
         factors: Those that are thought of.
         lead: Axes of parallel worlds.
@@ -87,6 +89,43 @@ class MadeUp:
         return np.where(known[..., None], mean, 0.0), np.where(known[..., None, None], second, unknown)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EffectsMadeUp(MadeUp):
+    """An outlook of items that have effects: their moments are known, also of places that no item has taken yet.
+
+    Attributes:
+        plain: The same visitors, who see features alone.
+        x: Features of the items that have the first effects, averaged over visitors, (n, d - effects).
+        effects: How many there are, at least n.
+    """
+
+    plain: MadeUp
+    x: FloatArray
+    effects: int
+
+    @cached_property
+    def moments(self) -> Moments:
+        """As if each effect were that of one item, and those to come had the features that items have on average."""
+        own, dim = self.effects, self.x.shape[-1]
+        mean, second, alike = self.plain.moments if dim else _nothing(len(self.factors))
+        cross = np.repeat(mean[..., None], own, axis=-1)
+        largest = np.abs(self.x).max(initial=0.0)
+        if math.sqrt(SMALLEST) < largest < math.sqrt(LARGEST):
+            cross[..., : len(self.x)] = self.x.T
+        joint = np.zeros((len(mean), dim + own, dim + own))
+        joint[:, :dim, :dim] = second
+        joint[:, :dim, dim:] = cross / own
+        joint[:, dim:, :dim] = np.swapaxes(cross, -1, -2) / own
+        joint[:, dim:, dim:] = np.eye(own) / own
+        whole = np.concatenate([mean, np.full((len(mean), own), 1.0 / own)], axis=-1)
+        return Moments(whole, joint, (dim * alike + own) / (dim + own))
+
+
+def _nothing(factors: int) -> Moments:
+    """Of no features."""
+    return Moments(np.zeros((factors, 0)), np.zeros((factors, 0, 0)), np.ones(()))
+
+
 class _SameCoins:
     """Coins of made-up visitors, the same in every world: what is expected in one depends on none beside it."""
 
@@ -100,6 +139,15 @@ class _SameCoins:
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal."""
         return np.broadcast_to(self._rng.standard_normal(size[self._axes :]), size).copy()
+
+
+def made_up_visitors(effects: int, capacity: int) -> int:
+    """How many visitors are made up: 32 show each of 8 K effects four times, and 8 more come with every K more effects.
+
+    >>> [made_up_visitors(effects, 10) for effects in (0, 80, 100, 200, 2000)]
+    [32, 32, 48, 128, 128]
+    """
+    return min(MOST_VISITORS, VISITORS + 8 * max(0, effects // capacity - 8))
 
 
 def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
@@ -116,17 +164,22 @@ def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
             public.curvature, settings.dim or 1, items=size, capacity=settings.capacity, policy=policy
         )
     scale = 1.0 if public.visitor_scale is None else public.visitor_scale
-    visitor = scale * balanced_normal(VISITORS, settings.visitor_dim)
+    visitors = made_up_visitors(settings.item_effects, capacity)
+    visitor = scale * balanced_normal(visitors, settings.visitor_dim)
     catalogue, named = stock.catalogue[items], settings.map
-    by_visitor = any(block.visitor for block in named.blocks)
+    factors = FACTORS if any(block.visitor for block in named.blocks) else (1.0,)
 
-    def sample(factor: FloatArray) -> Context:
-        earned = np.broadcast_to(stock.earned[items], (*factor.shape, VISITORS, items.size))
-        return Context(
-            Catalogued(factor[..., None, None] * visitor, catalogue, named), earned, capacity, fill=settings.fill
-        )
+    def sample(factor: FloatArray, through: FeatureMap = named) -> Context:
+        earned = np.broadcast_to(stock.earned[items], (*factor.shape, visitors, items.size))
+        seen = Catalogued(factor[..., None, None] * visitor, catalogue, through, items)
+        return Context(seen, earned, capacity, fill=settings.fill)
 
-    return MadeUp(sample, policy, FACTORS if by_visitor else (1.0,))
+    if not named.effects:
+        return MadeUp(sample, policy, factors)
+    features = replace(named, effects=0)
+    x = features.dense(np.zeros(settings.visitor_dim), stock.catalogue[: named.effects])
+    plain = MadeUp(partial(sample, through=features), policy, factors)
+    return EffectsMadeUp(sample, policy, factors, plain=plain, x=x, effects=named.effects)
 
 
 def normal_outlook(
@@ -151,7 +204,7 @@ def normal_outlook(
 
 
 def _rows(context: Context) -> FloatArray:
-    """Features of all items, as every made-up visitor sees them, (..., VISITORS, N, d)."""
+    """Features of all items, as every made-up visitor sees them, (..., visitors, N, d)."""
     batch, count = context.revenue.shape[:-1], context.revenue.shape[-1]
     return context.features.rows(np.broadcast_to(np.arange(count), (*batch, count)))
 

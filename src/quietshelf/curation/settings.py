@@ -38,6 +38,8 @@ class Settings:
         feature_map: How visitor and item features make x; None if each offer brings x for every item.
         intercept: Whether the map keeps its 1.
         dim: d, where each offer brings x for every item.
+        item_effects: For how many items the map has an effect of their own: that of index i has the i-th, until there
+            are no more.
         visitor_dim: Length of visitor features: declared, for the first visitor must not decide who is valid (R1).
         max_batch: The most visitors in a batch.
         forgetting: How much each release makes older ones count less.
@@ -59,6 +61,7 @@ class Settings:
     feature_map: str | None = None
     intercept: bool = True
     dim: int | None = None
+    item_effects: int = 0
     visitor_dim: int = 0
     max_batch: int | None = None
     forgetting: float = 1.0
@@ -77,6 +80,8 @@ class Settings:
         if self.dim is not None:
             whole("dim", self.dim)
         whole("visitor_dim", self.visitor_dim, low=0)
+        known = self.feature_map is not None or not self.item_effects
+        require(known, "item_effects need a catalogue", item_effects=self.item_effects)
         self.map  # noqa: B018 - refuses an unknown name
         one_of("policy", self.policy, SERVED)
         one_of("on_no_answer", self.on_no_answer, ("no-choice", "zero"))
@@ -89,7 +94,9 @@ class Settings:
     @cached_property
     def map(self) -> FeatureMap | None:
         """The feature map; None if each offer brings x for every item."""
-        return None if self.feature_map is None else feature_map(self.feature_map, intercept=self.intercept)
+        if self.feature_map is None:
+            return None
+        return feature_map(self.feature_map, intercept=self.intercept, effects=self.item_effects)
 
     @property
     def needs_ranking(self) -> bool:
@@ -105,6 +112,7 @@ class Settings:
             unit=unit,
             comparison=self.comparison,
             conversion=self.conversion,
+            item_effects=self.item_effects,
             max_batch=self.max_batch,
             forgetting=self.forgetting,
         )
@@ -178,6 +186,21 @@ def declared_dim(name: str, visitor_dim: int | None, visitor_scale: ArrayLike | 
         raise ValueError(f"visitor_dim must be given with feature_map={name!r}: {advice}")
     require(scales in (None, given), f"visitor_dim must be the length of visitor_scale, {scales}", visitor_dim=given)
     return given or 0
+
+
+def reserved_effects(item_effects: int | bool, items: int) -> int:
+    """How many places for item effects a shelf with so many items has.
+
+    >>> reserved_effects(False, 3), reserved_effects(True, 3), reserved_effects(5, 3)
+    (0, 3, 5)
+    >>> reserved_effects(2, 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: item_effects must be a whole number from 3 on, got item_effects=2
+    """
+    if isinstance(item_effects, bool):
+        return items if item_effects else 0
+    return whole("item_effects", item_effects, low=items) if item_effects else 0
 
 
 def check_size(settings: Settings, stock: Stock) -> int:

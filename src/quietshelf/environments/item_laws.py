@@ -1,4 +1,4 @@
-"""Laws of what is known of an item: normal features, categories and a price, or its number alone.
+"""Laws of what is known of an item: normal features, bestsellers beside them, categories and a price, or its number.
 
 Each draws the columns ``(1, v)`` of N items side by side, and knows their mean and second moment in closed form: what a
 shop may declare before its first visitor.
@@ -19,6 +19,9 @@ RARITY = 1.5
 """The level of rank l of a category has a share in proportion to 1 / l^RARITY."""
 PRICE_SPREAD = 1.0
 """Standard deviation of the logarithm of a price: the dearest of 300 items costs about 20 times the median one."""
+
+BESTSELLERS, BESTSELLING = 0.1, 2.0
+"""The share of items that sell beyond what features say, and by how many standard deviations of what features say."""
 
 
 class ItemLaw(Protocol):
@@ -146,6 +149,50 @@ class CategoryItems:
         """Of the levels alike, however rare; a price is disliked, by as much as a level per standard deviation."""
         made = normal.copy()
         made[..., -1] = -np.abs(normal[..., -1]) / math.sqrt(self.second[-1, -1] - self.mean[-1] ** 2)
+        return made
+
+
+@dataclass(frozen=True)
+class BestsellerItems:
+    """``(1, v, e_i)``: normal features, and an effect of each item, which is large for a tenth of them and 0 else."""
+
+    items: int
+    dim: int
+
+    @property
+    def width(self) -> int:
+        """An intercept, the features, an effect of each item."""
+        return 1 + self.dim + self.items
+
+    @property
+    def constant(self) -> FloatArray:
+        """The intercept."""
+        return np.asarray(np.eye(self.width)[0])
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Of the intercept, and of effects that are all alike."""
+        return np.concatenate([[1.0], np.zeros(self.dim), np.full(self.items, 1.0 / self.items)])
+
+    @cached_property
+    def second(self) -> FloatArray:
+        """Features are independent of which item it is."""
+        second = np.diag(np.concatenate([np.ones(1 + self.dim), self.mean[1 + self.dim :]]))
+        second[0], second[:, 0] = self.mean, self.mean
+        return second
+
+    def columns(self, streams: Streams, count: int) -> FloatArray:
+        """Normal features over the identity, in every world."""
+        worlds = len(streams)
+        drawn = streams.standard_normal((worlds, self.dim, count))
+        effects = np.broadcast_to(np.eye(self.items, count), (worlds, self.items, count))
+        return np.concatenate([np.ones((worlds, 1, count)), drawn, effects], axis=1)
+
+    def tastes(self, normal: FloatArray) -> FloatArray:
+        """Of features alike; those items are bestsellers whose number is among the largest."""
+        made, own = normal.copy(), normal[..., 1 + self.dim :]
+        least = np.quantile(own, 1.0 - BESTSELLERS, axis=-1, keepdims=True)
+        made[..., 1 + self.dim :] = np.where(own > least, BESTSELLING * math.sqrt(self.dim), 0.0)
         return made
 
 

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.random import SeedSequence
 
-from quietshelf.environments.item_laws import CategoryItems, ItemLaw, NormalItems, NumberedItems
+from quietshelf.environments.item_laws import BestsellerItems, CategoryItems, ItemLaw, NormalItems, NumberedItems
 from quietshelf.environments.shop_visits import DECLARED, ShopEnvironment
 from quietshelf.types import FloatArray, one_of, positive, require, whole
 
-FEATURES = ("normal", "categories", "ids")
+FEATURES = ("normal", "bestsellers", "categories", "ids")
 REVENUES = ("equal", "uniform")
 
 
@@ -29,8 +29,9 @@ class Shop:
         items: N.
         capacity: K.
         conversion_rate: Share of visitors who choose something if offers are random.
-        features: Of items: ``normal`` (``item_dim`` of them), ``categories`` (so many ``categories`` with so many
-            ``levels``, the rarer the later, and a lognormal price) or ``ids`` (one-hot).
+        features: Of items: ``normal`` (``item_dim`` of them), ``bestsellers`` (the same, and an effect of each item,
+            large for a tenth of them), ``categories`` (so many ``categories`` with so many ``levels``, the rarer the
+            later, and a lognormal price) or ``ids`` (one-hot).
         item_dim: Length of v where it is normal.
         visitor_dim: Length of u, standard normal; 0 for visitors of whom nothing is known.
         per_visitor: Whether v is drawn anew for each visitor, as with search results, not once a replicate.
@@ -40,6 +41,7 @@ class Shop:
         taste: Standard deviation of an item's utility, over items and visitors.
         revenue: ``equal``, 1 for all, or ``uniform``, drawn on [0, 1] for each item once a replicate.
         availability: Chance that an item is available to a visitor.
+        new_every: The last fifth of the items come later, one every so many visitors; 0 if all are there at once.
         mixing: Standard deviation of a visitor's own utilities around those of average tastes, as a share of ``taste``:
             visitors are of 16 latent classes, all equally likely; regret is then that of `MixedRound`.
         half_life: Visitors after which the correlation of tastes with today's is one half; 0 if tastes stay.
@@ -66,6 +68,7 @@ class Shop:
     taste: float = 1.0
     revenue: str = "equal"
     availability: float = 1.0
+    new_every: int = 0
     mixing: float = 0.0
     half_life: int = 0
     declared: str = "right"
@@ -79,7 +82,14 @@ class Shop:
             conversion_rate=self.conversion_rate,
         )
         one_of("features", self.features, FEATURES)
-        for key, low in (("item_dim", 1), ("visitor_dim", 0), ("categories", 1), ("levels", 2), ("half_life", 0)):
+        for key, low in (
+            ("item_dim", 1),
+            ("visitor_dim", 0),
+            ("categories", 1),
+            ("levels", 2),
+            ("half_life", 0),
+            ("new_every", 0),
+        ):
             whole(key, getattr(self, key), low=low)
         require(isinstance(self.per_visitor, bool), "per_visitor must be True or False", per_visitor=self.per_visitor)
         require(0 <= self.correlation < 1, "correlation must be in [0, 1)", correlation=self.correlation)
@@ -88,8 +98,13 @@ class Shop:
         require(0 < self.availability <= 1, "availability must be in (0, 1]", availability=self.availability)
         positive("mixing", self.mixing, zero=True)
         one_of("declared", self.declared, DECLARED)
+        known = self.features in ("bestsellers", "ids")
         rule = "ids are the same for all visitors: per_visitor needs other features"
-        require(not (self.per_visitor and self.features == "ids"), rule, features=self.features)
+        require(not (self.per_visitor and known), rule, features=self.features)
+        rule = "an effect of an item is the same for all visitors: visitor_dim needs other features"
+        require(not (self.visitor_dim and self.features == "bestsellers"), rule, visitor_dim=self.visitor_dim)
+        rule = "the items that are there at once must be at least capacity"
+        require(not self.new_every or self.first_items >= self.capacity, rule, capacity=self.capacity)
         require(self.features == "normal" or not self.correlation, "only normal features are correlated")
         rule = "a price is always disliked: half_life needs other features"
         require(not (self.half_life and self.features == "categories"), rule, half_life=self.half_life)
@@ -101,7 +116,19 @@ class Shop:
             return NormalItems(self.items, self.item_dim, self.correlation)
         if self.features == "categories":
             return CategoryItems(self.items, self.categories, self.levels)
+        if self.features == "bestsellers":
+            return BestsellerItems(self.items, self.item_dim)
         return NumberedItems(self.items)
+
+    @property
+    def item_effects(self) -> int:
+        """How many of the last places of x are item effects, as declared: all of them for ids."""
+        return self.items if self.features in ("bestsellers", "ids") and DECLARED[self.declared] else 0
+
+    @property
+    def first_items(self) -> int:
+        """How many items are there at once."""
+        return self.items - (self.items // 5 if self.new_every else 0)
 
     @property
     def dim(self) -> int:

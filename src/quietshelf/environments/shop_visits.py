@@ -56,6 +56,7 @@ class ShopEnvironment(OpenRound):
         known = self._catalogue is not None and not shop.visitor_dim
         self._fixed = self._features() if known else None
         self._ready: list[tuple[FloatArray, KnownRound]] = []
+        self._visits = 0
 
     @property
     def theta(self) -> FloatArray:
@@ -89,7 +90,9 @@ class ShopEnvironment(OpenRound):
             visitor = np.concatenate([np.ones((self._count, number, 1)), drawn], axis=-1)
             columns = visitor[..., None, None] * columns[:, :, None]
             columns = columns.reshape(self._count, number, shop.dim, shop.items)
-        return Context(Dense(np.swapaxes(columns, -1, -2)), revenue, shop.capacity)
+        here = self._on_the_shelf(self._next)
+        available = None if here is None else np.broadcast_to(here, revenue.shape)
+        return Context(Dense(np.swapaxes(columns, -1, -2)), revenue, shop.capacity, available)
 
     def _prepared(self) -> list[tuple[FloatArray, KnownRound]]:
         """The next rounds, as many as are worth solving together."""
@@ -123,6 +126,9 @@ class ShopEnvironment(OpenRound):
         available: BoolArray | None = None
         if shop.availability < 1:
             available = self._streams[STOCK].random((self._count, shop.items)) < shop.availability
+        here, self._visits = self._on_the_shelf(self._visits), self._visits + 1
+        if here is not None:
+            available = np.broadcast_to(here, (self._count, shop.items)) if available is None else available & here
         if shop.half_life:
             memory = 0.5 ** (1 / shop.half_life)
             fresh = self._strong(self._streams[DRIFT].standard_normal(self._tastes.shape))
@@ -130,6 +136,13 @@ class ShopEnvironment(OpenRound):
         features = self._features() if self._fixed is None else self._fixed
         context = Context(features, self._revenue, shop.capacity, available)
         return Visit(theta, context, self._streams[CHOICE].random((self._count,)))
+
+    def _on_the_shelf(self, t: int) -> BoolArray | None:
+        """Items that have come by the time of visitor t, (N,); None if all are there at once."""
+        shop = self._shop
+        if not shop.new_every:
+            return None
+        return np.arange(shop.items) < shop.first_items + t // shop.new_every
 
     def _features(self) -> Dense:
         shop = self._shop

@@ -8,7 +8,7 @@ import numpy as np
 
 from quietshelf.choice.features import Dense
 from quietshelf.choice.maps import FeatureMap
-from quietshelf.curation.outlook import VISITORS, MadeUp, normal_outlook
+from quietshelf.curation.outlook import VISITORS, MadeUp, made_up_visitors, normal_outlook
 from quietshelf.loop.contest import Setting
 from quietshelf.types import Context, FloatArray, Policy, balanced_normal
 
@@ -28,7 +28,8 @@ def declared_outlook(setting: Setting, policy: Policy) -> MadeUp:
     world: Any = setting.world
     sample = setting.made_up
     if sample is not None:
-        return MadeUp(lambda factor: sample(factor, VISITORS), policy, lead=(setting.worlds,))
+        visitors = made_up_visitors(getattr(world, "item_effects", 0), setting.capacity)
+        return MadeUp(lambda factor: sample(factor, visitors), policy, lead=(setting.worlds,))
     if isinstance(world, WithCatalogue):
         visitor = balanced_normal(VISITORS, np.size(world.visitor_scale)) * world.visitor_scale
         items = np.broadcast_to(world.catalogue, (VISITORS, *world.catalogue.shape))

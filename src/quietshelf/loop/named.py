@@ -90,10 +90,11 @@ class MakeQuiet:
         return QuietCurator(learner, source, outlook)
 
     def learning(self, world: World) -> Quiet:
-        """How it learns there: with the conversion that the world declares, where none was given."""
-        if self.config.conversion or self.geometry != "declared":
+        """How it learns there: with the item effects, and the conversion where none was given, that it declares."""
+        if self.geometry != "declared":
             return self.config
-        return replace(self.config, conversion=getattr(world, "conversion", None))
+        config = replace(self.config, item_effects=getattr(world, "item_effects", self.config.item_effects))
+        return config if config.conversion else replace(config, conversion=getattr(world, "conversion", None))
 
 
 @dataclass(frozen=True)

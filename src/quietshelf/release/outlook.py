@@ -11,13 +11,14 @@ Everything has leading batch axes ``...`` (parallel worlds); made-up visitors ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from quietshelf.choice.likelihood import Shares, shares, utilities
 from quietshelf.release.geometry import coordinates, unknown_curvature
-from quietshelf.statistics import Shown, contribution, expected_squares
+from quietshelf.statistics import Shown, contribution, expected_pair, expected_squares
 from quietshelf.types import FloatArray, Release
 
 FACTORS = (0.1, 0.316, 1.0, 3.16, 10.0)
@@ -31,6 +32,8 @@ BOUNDS = 1e-4, 2.0
 """No bound is smaller or larger."""
 UNBOUNDED = 1e6
 LEAST_SPREAD = 0.05
+MANY = 192
+"""In more dimensions a matrix of each made-up visitor would take too long."""
 
 
 class Moments(NamedTuple):
@@ -79,6 +82,15 @@ class View(NamedTuple):
     spread: FloatArray
 
 
+class _Expected(NamedTuple):
+    """The bound (...), the information of each sample (..., d, d), mean square of a score and trace of it (...)."""
+
+    bound: FloatArray
+    information: list[FloatArray]
+    square: FloatArray
+    trace: FloatArray
+
+
 @np.errstate(all="ignore")  # features of any size are served; where they overflow, nothing is expected
 def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: FloatArray) -> View:
     """The outlook of the next batch.
@@ -94,13 +106,30 @@ def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: Float
     share = shares(utilities(seen.rows, theta), seen.offered)
     frame = _coordinates(seen, share)
     own = frame[..., None, :, :]
-    size = np.linalg.norm(contribution(seen, theta, own, UNBOUNDED).information, axis=(-2, -1))
-    bound = np.clip(ROOM * size.mean(axis=-1), *BOUNDS)
     sample = [seen if np.array_equal(each, factor) else outlook.shown(release, each) for each in tried]
-    expected = [contribution(each, theta, own, bound[..., None]).information.mean(axis=-3) for each in sample]
-    square, trace = (each.mean(axis=-1) for each in expected_squares(seen, theta, own, bound[..., None]))
+    expect = _in_many_dimensions if theta.shape[-1] > MANY else _one_by_one
+    bound, expected, square, trace = expect(seen, sample, theta, own)
     spread = np.where(trace > 0, square / np.where(trace > 0, trace, 1.0), 1.0)  # below 1: clipped scores vary less
     return View(frame, bound, np.stack(expected), np.clip(spread, LEAST_SPREAD, 1.0))
+
+
+def _one_by_one(seen: Shown, sample: Sequence[Shown], theta: FloatArray, frame: FloatArray) -> _Expected:
+    """Every made-up visitor contributes as a real one does."""
+    size = np.linalg.norm(contribution(seen, theta, frame, UNBOUNDED).information, axis=(-2, -1))
+    bound = np.clip(ROOM * size.mean(axis=-1), *BOUNDS)
+    limit = bound[..., None]
+    information = [contribution(each, theta, frame, limit).information.mean(axis=-3) for each in sample]
+    square, trace = (each.mean(axis=-1) for each in expected_squares(seen, theta, frame, limit))
+    return _Expected(bound, information, square, trace)
+
+
+def _in_many_dimensions(seen: Shown, sample: Sequence[Shown], theta: FloatArray, frame: FloatArray) -> _Expected:
+    """The same but for rounding, without a matrix of each."""
+    bound = np.clip(ROOM * expected_pair(seen, theta, frame, UNBOUNDED).size.mean(axis=-1), *BOUNDS)
+    limit = bound[..., None]
+    own = expected_pair(seen, theta, frame, limit)
+    information = [(own if each is seen else expected_pair(each, theta, frame, limit)).information for each in sample]
+    return _Expected(bound, information, own.square.mean(axis=-1), own.trace.mean(axis=-1))
 
 
 def _coordinates(seen: Shown, share: Shares) -> FloatArray:

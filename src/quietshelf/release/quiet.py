@@ -22,7 +22,7 @@ from quietshelf.release.arms import ArmSums
 from quietshelf.release.compared import worse
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments, Outlook, view
-from quietshelf.release.prior import LARGEST, SMALLEST, UNDECLARED, Prior, combined, prior_of
+from quietshelf.release.prior import EFFECT_SPREAD, LARGEST, SMALLEST, UNDECLARED, Prior, combined, prior_of
 from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Total
 from quietshelf.types import FloatArray, IntArray, Release, finite, positive, require, whole
@@ -50,6 +50,8 @@ class Quiet:
         max_batch: No batch is larger; for tastes that drift.
         forgetting: Each older record counts so many times less at every release; 1 forgets nothing.
         optimism: Standard deviations added to utilities, and of tastes drawn for a visitor where all see the same.
+        item_effects: How many of the last places of x are item effects.
+        effect_spread: Their standard deviation, over that of utilities that features explain.
     """
 
     rho: float
@@ -63,6 +65,8 @@ class Quiet:
     max_batch: int | None = None
     forgetting: float = 1.0
     optimism: float = 0.45
+    item_effects: int = 0
+    effect_spread: float = EFFECT_SPREAD
 
     def __post_init__(self) -> None:
         positive("rho", self.rho)
@@ -81,6 +85,8 @@ class Quiet:
         require(1 <= self.growth < math.inf, "growth must be at least 1 and finite", growth=self.growth)
         require(0 < self.forgetting <= 1, "forgetting must be in (0, 1]", forgetting=self.forgetting)
         positive("optimism", self.optimism, zero=True)
+        whole("item_effects", self.item_effects, low=0)
+        positive("effect_spread", self.effect_spread)
         if self.max_batch is not None:
             whole("max_batch", self.max_batch)
 
@@ -245,7 +251,14 @@ class Learner:
         if self.given is not None and counts == 1:
             return Prior(self.given.theta, self.given.precision, np.zeros_like(self.given.precision))
         mean, second = self._believed(self.moments.mean), self._believed(self.moments.second)
-        usual = prior_of(mean, second, conversion=self.config.conversion, capacity=self.capacity)
+        usual = prior_of(
+            mean,
+            second,
+            conversion=self.config.conversion,
+            capacity=self.capacity,
+            effects=self.config.item_effects,
+            spread=self.config.effect_spread,
+        )
         if self.given is None:
             return usual
         given = self.given.theta, counts * self.given.precision

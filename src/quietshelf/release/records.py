@@ -219,20 +219,22 @@ def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> Flo
 
 def _strongest(told: Evidence, prior: Prior, strengths: FloatArray) -> Estimate:
     """The estimate under the strength of tastes that the evidence makes most likely, in each world."""
-    lead = (1,) * (told.shift.ndim - 1)
-    strength = strengths.reshape(-1, *lead)
-    before = prior.tastes / strength[..., None, None] + prior.level
+    tried = [_under(told, prior, float(strength)) for strength in strengths]
+    theta, gain = np.stack([each for each, _ in tried]), np.stack([each for _, each in tried])
+    strength = strengths.reshape(-1, *(1,) * (gain.ndim - 1))
+    best = (0.5 * gain - 0.5 * (np.log(strength) / STRENGTH_DOUBT) ** 2).argmax(axis=0)
+    before = prior.tastes / np.asarray(strengths[best])[..., None, None] + prior.level
+    return Estimate(np.take_along_axis(theta, best[None, ..., None], axis=0)[0], told.precision + before)
+
+
+def _under(told: Evidence, prior: Prior, strength: float) -> tuple[FloatArray, FloatArray]:
+    """Theta under one strength, (..., d), and twice what it gains in log-likelihood, (...)."""
+    before = prior.tastes / strength + prior.level
     pull = (before @ prior.theta[..., None])[..., 0]
     precision, shift = told.precision + before, told.shift + pull
     theta = np.linalg.solve(precision, shift[..., None])[..., 0]
     gain = np.linalg.slogdet(before)[1] - np.linalg.slogdet(precision)[1]
-    gain = gain + (shift * theta).sum(-1) - (pull * prior.theta).sum(-1)
-    best = (0.5 * gain - 0.5 * (np.log(strength) / STRENGTH_DOUBT) ** 2).argmax(axis=0)[None]
-    found = (
-        np.take_along_axis(theta, best[..., None], axis=0),
-        np.take_along_axis(precision, best[..., None, None], axis=0),
-    )
-    return Estimate(found[0][0], found[1][0])
+    return theta, np.asarray(gain + (shift * theta).sum(-1) - (pull * prior.theta).sum(-1))
 
 
 def drowned(item: Record) -> FloatArray:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
-from quietshelf.shelf.tabled import learns_popularity
 
 
 def feature_names(settings: Settings, public: Public, stock: Stock) -> tuple[str, ...]:
@@ -13,7 +14,14 @@ def feature_names(settings: Settings, public: Public, stock: Stock) -> tuple[str
     if named is None or catalogue is None:
         return tuple(f"x[{place}]" for place in range(settings.dim or 0))
     visitor = [f"u[{place}]" for place in range(settings.visitor_dim)] if schema is None else schema.visitor_names
-    if learns_popularity(settings, stock):
-        return tuple(named.names(visitor, [str(name) for name in stock.ids or ()]))
     item = [f"v[{place}]" for place in range(catalogue.shape[1])] if schema is None else schema.item_names
-    return tuple(named.names(visitor, item))
+    plain = replace(named, effects=0).names(visitor, item)
+    return (*plain, *effect_names(named.effects, stock))
+
+
+def effect_names(effects: int, stock: Stock) -> tuple[str, ...]:
+    """What item effects are called: by the item's own name, which stands alone where there is nothing else."""
+    known = stock.names(range(min(effects, len(stock))))
+    alone = stock.catalogue is not None and stock.catalogue.shape[1] == 0
+    own = tuple(str(name) if alone and stock.ids is not None else f"effect of {name}" for name in known)
+    return (*own, *(f"reserved effect {place}" for place in range(len(own), effects)))

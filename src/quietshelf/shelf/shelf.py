@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, NoReturn
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.accounting import DELTA, Promise, rho_from
@@ -23,7 +24,7 @@ from quietshelf.curation.coins import Coins
 from quietshelf.curation.outlook import start
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.requests import check_person, visitor_context
-from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_size, declared_dim
+from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_size, declared_dim, reserved_effects
 from quietshelf.curation.stock import Stock
 from quietshelf.release.compared import Comparison
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
@@ -33,7 +34,16 @@ from quietshelf.shelf.errors import OpenBatchDropped, ShelfError
 from quietshelf.shelf.names import feature_names
 from quietshelf.shelf.saved import OwnerChanged, ResumeToken
 from quietshelf.shelf.state import State
-from quietshelf.shelf.tabled import Limits, check_schema, grouped, items_of, learns_popularity, with_changes, with_rows
+from quietshelf.shelf.tabled import (
+    Limits,
+    check_places,
+    check_schema,
+    grouped,
+    items_of,
+    learns_popularity,
+    with_changes,
+    with_rows,
+)
 from quietshelf.shelf.tastes import Tastes
 from quietshelf.tables import Schema, infer, read_table
 from quietshelf.types import NOTHING, Id, Offer, html_table, require, whole
@@ -63,6 +73,8 @@ class Shelf:
             declares nothing.
         visitor_dim: Length of visitor features; may be left out if ``visitor_scale`` lists one each, or the map uses
             none.
+        item_effects: Whether each item has a utility of its own beside what its features say. It starts at 0, where
+            features put the item, and is learned; a number reserves places for items that come later (True: none).
         capacity: K, the most items shown. Fewer are where revenues differ and a further item would lower what is
             expected, for visitors would take it in place of one that earns more.
         fill: Whether to show as many items as may be all the same.
@@ -105,6 +117,7 @@ class Shelf:
         intercept: bool = True,
         visitor_scale: ArrayLike | None = 1.0,
         visitor_dim: int | None = None,
+        item_effects: int | bool = False,
         capacity: int,
         fill: bool = False,
         rho: float | None = None,
@@ -145,6 +158,7 @@ class Shelf:
             feature_map=None if dense else feature_map,
             intercept=intercept and not known.popular,
             dim=dim,
+            item_effects=reserved_effects(known.popular if item_effects is False else item_effects, known.count),
             visitor_dim=0 if dense else declared_dim(feature_map, visitor_dim, visitor_scale),
             max_batch=max_batch,
             forgetting=forgetting,
@@ -287,7 +301,7 @@ class Shelf:
 
     def add(
         self,
-        features: Any,
+        features: Any = None,
         *,
         revenue: ArrayLike | None = None,
         group: ArrayLike | None = None,
@@ -296,22 +310,26 @@ class Shelf:
         """Put new items on the shelf; what they are called. The geometry frozen at the first offer stays.
 
         Args:
-            features: A product table, or a list of dicts, under a schema; else features, (n, d2).
+            features: A product table, or a list of dicts, under a schema; else features, (n, d2). None for a shelf
+                that learns popularity alone: it needs ``ids``, and places reserved by ``item_effects``.
             revenue: What each earns, 1 by default; under a schema the table says it.
             group: The group of each; under a schema the table says it.
             ids: What each is called, where items have ids; under a schema the table says it.
         """
         with self._lock:
             state, before = self._state, len(self._state.stock)
-            if learns_popularity(state.settings, state.stock):
-                raise ValueError("items can be added only where they have features: this shelf learns popularity alone")
+            if features is None:
+                known = learns_popularity(state.settings, state.stock) and ids is not None
+                require(known, "features must be given, or ids alone to a shelf that learns popularity", ids=ids)
+                features = np.zeros((len(ids or ()), 0))
             if state.public.schema is not None:
                 given = {"revenue": revenue, "group": group, "ids": ids}
                 given = {name: value for name, value in given.items() if value is not None}
                 require(not given, "what the columns of the table say must not be given beside it", **given)
                 state.stock = with_rows(state.stock, state.public.schema, features)
             else:
-                state.stock = state.stock.with_more(features, 1.0 if revenue is None else revenue, group, ids)
+                more = state.stock.with_more(features, 1.0 if revenue is None else revenue, group, ids)
+                state.stock = check_places(state.settings, more)
             return list(state.stock.names(range(before, len(state.stock))))
 
     def change(

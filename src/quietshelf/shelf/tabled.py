@@ -27,7 +27,7 @@ class Items:
         ids: What the shop calls them; None where it calls them by their indices.
         count: N.
         features: Their features, (N, d2); None where each offer brings those of every item.
-        popular: Whether all that is known of an item is which it is: it then has a feature of its own.
+        popular: Whether all that is known of an item is which it is: it then has an effect and no features.
     """
 
     ids: tuple[Id, ...] | None
@@ -45,8 +45,8 @@ def items_of(items: Any, dim: int | None, catalogue: ArrayLike | None) -> Items:
     require(fits, "give either items and dim, or a catalogue, or ids of items alone")
     features = None
     if not dense:
-        found = np.eye(len(ids or ())) if catalogue is None else finite("catalogue", catalogue, shape=(None, None))
-        features = np.array(found, order="F")
+        told = np.zeros((len(ids or ()), 0)) if catalogue is None else catalogue
+        features = np.array(finite("catalogue", told, shape=(None, None)), order="F")
     count = whole("items", len(features) if features is not None else items if ids is None else len(ids))
     require(ids is None or len(ids) == count, f"items must have an id for each of {count}", ids=len(ids or ()))
     return Items(ids, count, features, popular)
@@ -128,9 +128,13 @@ def with_changes(stock: Stock, schema: Schema, item: Id, row: Mapping[str, Any])
 
 
 def learns_popularity(settings: Settings, stock: Stock) -> bool:
-    """Whether nothing is known of the items but which is which: each has a place of its own."""
-    features = stock.catalogue
-    square = settings.map is not None and stock.ids is not None and features is not None
-    if not square or features is None or features.shape != (len(stock), len(stock)):
-        return False
-    return bool(np.count_nonzero(features) == len(stock) and (np.diagonal(features) == 1.0).all())
+    """Whether nothing is known of the items but which is which: each has an effect, and no features."""
+    return settings.item_effects > 0 and stock.catalogue is not None and stock.catalogue.shape[1] == 0
+
+
+def check_places(settings: Settings, stock: Stock) -> Stock:
+    """The stock, if all its items have an effect where that is all they have."""
+    room = settings.item_effects
+    rule = f"items without features must fit the {room} places that item_effects reserves"
+    require(len(stock) <= room or not learns_popularity(settings, stock), rule, items=len(stock))
+    return stock

@@ -1,5 +1,6 @@
 """Rounds -> bounded contributions, one a visitor, and their sums: the only sums of raw data."""
 
+from quietshelf.statistics.expected import expected_pair, expected_squares
 from quietshelf.statistics.gram import clip, gram, gram_sensitivity
 from quietshelf.statistics.outcomes import (
     ARMS,
@@ -14,7 +15,6 @@ from quietshelf.statistics.pair import (
     Pair,
     Total,
     contribution,
-    expected_squares,
     nothing,
     on_grid,
     pair_sensitivity,
@@ -36,6 +36,7 @@ __all__ = [
     "Total",
     "clip",
     "contribution",
+    "expected_pair",
     "expected_squares",
     "from_svec",
     "gram",

@@ -160,10 +160,10 @@ def _weighted(utility: FloatArray, rows: FloatArray, position: IntArray, bound: 
         pair = _weighted(utility[twice], rows[twice], position[twice], bound[twice])
         return Pair(pair.score[:1], pair.information[:1])
     utility = np.ascontiguousarray(utility.T)
-    around = _centred(utility, rows)
+    around = centred(utility, rows)
     everyone = np.arange(len(rows))
     score = around.cut[position, everyone] * around.away[position, :, everyone].T - around.rest  # NOTHING is the last
-    scale, information, known = _bounded(around, bound)
+    scale, information, known = bounded(around, bound)
     score *= -scale
     unbounded = np.flatnonzero(~(known & np.isfinite(utility).all(axis=0)))
     score[:, unbounded] = information[:, :, unbounded] = 0.0
@@ -171,7 +171,7 @@ def _weighted(utility: FloatArray, rows: FloatArray, position: IntArray, bound: 
     return Pair(np.ascontiguousarray(score.T), np.ascontiguousarray(flat.T))
 
 
-class _Centred(NamedTuple):
+class Centred(NamedTuple):
     """What surrounds the centre m of each visitor, the K items first and none last.
 
     Attributes:
@@ -189,7 +189,7 @@ class _Centred(NamedTuple):
     rest: FloatArray
 
 
-def _centred(utility: FloatArray, rows: FloatArray) -> _Centred:
+def centred(utility: FloatArray, rows: FloatArray) -> Centred:
     """From the mean of z on, each step moves m to the mean weighted by p_j h_j: by r / sum of p_j h_j.
 
     Utilities are (K, n), rows (n, K, d).
@@ -207,10 +207,10 @@ def _centred(utility: FloatArray, rows: FloatArray) -> _Centred:
         rest = np.einsum("kn,kdn->dn", pull, away)
         if step < STEPS:
             away -= rest / pull.sum(axis=0)
-    return _Centred(chance, away, square, cut, rest)
+    return Centred(chance, away, square, cut, rest)
 
 
-def _bounded(around: _Centred, bound: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+def bounded(around: Centred, bound: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
     """``w s`` (n,), ``w J`` (d, d, n), and where both are finite, (n,); uses up ``around.away``."""
     away, rest = around.away, around.rest  # C = 1 from here on
     size = np.einsum("dn,dn->n", rest, rest)
@@ -224,26 +224,6 @@ def _bounded(around: _Centred, bound: FloatArray) -> tuple[FloatArray, FloatArra
     weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))
     information *= weight
     return weight * shrink, information, np.isfinite(joint)
-
-
-def expected_squares(
-    shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Mean square of each visitor's score over what they may choose, and the trace of their information, (...) each.
-
-    Of made-up visitors, who have chosen nothing. An empty place is as far from the centre as none, and never chosen.
-    """
-    lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
-    found = utilities(shown.rows, theta)
-    known = np.where(shown.offered, np.isfinite(found), True).all(axis=-1).reshape(-1)
-    utility = np.where(shown.offered, found, -np.inf).reshape(-1, places)
-    rows = np.where(shown.offered[..., None], shown.rows @ np.swapaxes(coordinates, -1, -2), 0.0)
-    around = _centred(np.ascontiguousarray(utility.T), rows.reshape(-1, places, dim))
-    square = (around.chance * around.cut**2 * around.square).sum(axis=0) - (around.rest**2).sum(axis=0)
-    scale, information, bounded = _bounded(around, np.broadcast_to(bound, lead).reshape(-1))
-    sums = np.stack([scale**2 * square, np.einsum("ddn->n", information)])
-    score, trace = np.where(known & bounded & np.isfinite(sums).all(axis=0), sums, 0.0).reshape(2, *lead)
-    return score, trace
 
 
 def _outer(rows: FloatArray) -> FloatArray:
