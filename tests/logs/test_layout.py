@@ -169,6 +169,7 @@ def test_a_schemas_id_may_name_the_items_and_its_visitors_may_stay_away() -> Non
     assert log.item_ids == ("jam", "rye", "tea")
     bare = declared().drop(columns=["visitor_age", "visitor_member"])
     assert as_log(bare, schema=SCHEMA, visitors=False).visitor_names == ()
+    assert as_log(bare.assign(visitor_town="Ulm"), schema=SCHEMA, visitors=False).visitor_names == ()
     with pytest.raises(ValueError, match=r"column that is declared, got missing=\['visitor_age', 'visitor_member'\]"):
         as_log(bare, schema=SCHEMA)
 
