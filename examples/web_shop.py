@@ -37,7 +37,7 @@ async def open_hours(app: FastAPI) -> AsyncIterator[None]:
     """
     saved: Path = app.state.saved
     if not saved.exists():
-        Shelf(catalogue=CATALOGUE, feature_map="item", capacity=PLACES, rho=RHO).save(saved)
+        Shelf(items=BOOKS, catalogue=CATALOGUE, feature_map="item", capacity=PLACES, rho=RHO).save(saved)
     app.state.shelf = Shelf.load(saved)
     yield
     app.state.shelf.save(saved)
@@ -53,11 +53,11 @@ def offer(response: Response, reader: str | None = Cookie(default=None)) -> dict
     reader = reader or uuid4().hex
     response.set_cookie("reader", reader)
     made = app.state.shelf.offer(person=reader)
-    return {"offer": made.id, "books": {item: BOOKS[item] for item in made.items}}
+    return {"offer": made.id, "books": made.items}
 
 
 @app.post("/answer/{offer_id}")
-def answer(offer_id: str, book: int | None = None) -> None:
+def answer(offer_id: str, book: str | None = None) -> None:
     """What was bought, or nothing. A second, different answer is refused."""
     try:
         app.state.shelf.choose(offer_id, book)
@@ -75,8 +75,9 @@ async def visit(client: httpx.AsyncClient, rng: np.random.Generator) -> bool:
     """A made-up reader, who loves the future and fears length; whether something was bought."""
     client.cookies.clear()
     shown = (await client.get("/offer")).json()
-    books = [int(item) for item in shown["books"]]
-    utility = np.append(CATALOGUE[books] @ [0.0, -1.0, 1.5, -2.0] - 1.0, 0.0) + rng.gumbel(size=len(books) + 1)
+    books = shown["books"]
+    features = CATALOGUE[[BOOKS.index(book) for book in books]]
+    utility = np.append(features @ [0.0, -1.0, 1.5, -2.0] - 1.0, 0.0) + rng.gumbel(size=len(books) + 1)
     place = int(utility.argmax())
     bought = place < len(books)
     reply = await client.post(f"/answer/{shown['offer']}", params={"book": books[place]} if bought else {})

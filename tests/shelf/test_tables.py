@@ -171,6 +171,7 @@ def test_products_come_change_and_go() -> None:
     ("act", "message"),
     [
         (lambda s: s.offer({"agee": 3}), r"a visitor's attributes must be among those declared \(age, new\), got unkn"),
+        (lambda s: s.offer(), "a visitor's attributes must be given, {} where none is known, got features=None"),
         (lambda s: s.offer({"age": "old"}), "age must be a finite number, got age='old'"),
         (lambda s: s.offer({"age": 1e308, "new": 1}, candidates=["x"]), "candidates must be the id of an item of this"),
         (
@@ -319,7 +320,7 @@ def test_ids_alone_learn_popularity() -> None:
 def test_an_offer_is_filled_up_where_that_was_asked() -> None:
     """An item that earns little takes buyers from one that earns much: it is left out, unless offers are filled up."""
     options: dict[str, Any] = {"catalogue": np.zeros((4, 1)), "feature_map": "item", "capacity": 3, "rho": 1.0}
-    revenue = [10.0, 0.1, 0.2, 0.0]
+    revenue = [1e6, 0.1, 0.2, 0.0]
     assert set(Shelf(**options).offer(revenue=revenue).items) == {0}
     filled = Shelf(**options, fill=True)
     assert set(filled.offer(revenue=revenue).items) == {0, 1, 2}

@@ -157,6 +157,40 @@ def test_a_wrong_visitor_is_refused(attributes: Any, message: str) -> None:
         teas().visitor(attributes)
 
 
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(10**300, 10**500)
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["[1, 2]", "[" * 100_000, "[1e999, 1]", "1" * 5000, "inf", "-0"])
+    | st.binary()
+    | st.decimals(),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(), parts, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["age", "spent", "country", "new", "taste", "what"]), anything))
+def test_a_visitor_is_features_or_a_value_error(attributes: dict[str, Any]) -> None:
+    """Whatever is sent: anything else would be a fault of the service, which others could see (R1)."""
+    visitors: dict[str, Column] = {
+        "age": number(scale=15, centre=40),
+        "spent": log_number(scale=1),
+        "country": category(["DE", "FR"], other=True),
+        "new": flag(missing=True),
+        "taste": embedding(2),
+    }
+    schema = Schema({}, visitors)
+    try:
+        found = schema.visitor(attributes)
+    except ValueError:
+        return
+    assert found.shape == (len(schema.visitor_names),)
+    assert np.isfinite(found).all()
+
+
 finite = st.floats(allow_nan=False, allow_infinity=False)
 scale = st.floats(min_value=1e-300, max_value=1e300)
 words = st.text(string.ascii_letters + " é'\"", min_size=1).filter(lambda text: text.strip() != "")

@@ -71,6 +71,8 @@ def check_person(settings: Settings, person: str | None) -> None:
 def _encoded(schema: Schema | None, features: ArrayLike | Mapping[str, Any] | None) -> ArrayLike | None:
     """A visitor's attributes as features; what are features stays as it is."""
     if not isinstance(features, Mapping):
+        told = features is not None or schema is None or not schema.visitors
+        require(told, "a visitor's attributes must be given, {} where none is known", features=features)
         return features
     if schema is None:
         raise ValueError(f"attributes of a visitor need a shelf with a schema, got features={dict(features)!r}")

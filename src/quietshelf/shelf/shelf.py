@@ -28,10 +28,11 @@ from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.shelf import saved
 from quietshelf.shelf.errors import OpenBatchDropped, ShelfError
+from quietshelf.shelf.names import feature_names
 from quietshelf.shelf.saved import OwnerChanged, ResumeToken
 from quietshelf.shelf.state import State
 from quietshelf.shelf.tabled import Limits, check_schema, grouped, items_of, learns_popularity, with_changes, with_rows
-from quietshelf.shelf.tastes import Tastes, feature_names
+from quietshelf.shelf.tastes import Tastes
 from quietshelf.tables import Schema, infer, read_table
 from quietshelf.types import NOTHING, Id, Offer, require, whole
 

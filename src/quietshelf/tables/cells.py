@@ -84,7 +84,9 @@ def as_level(name: str, value: Any) -> str | None:
         return value.strip()
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value)).lower()
-    is_whole = isinstance(value, NUMBERS) and math.isfinite(value) and value == int(value)
+    is_whole = isinstance(value, (int, np.integer)) or (
+        isinstance(value, NUMBERS) and math.isfinite(value) and value == int(value)
+    )
     require(is_whole, f"{name} must be text or a whole number", **{name: value})
     return str(int(value))
 
@@ -105,9 +107,13 @@ def as_vector(name: str, value: Any, dim: int) -> list[float] | None:
     parts = listed(value)
     if parts is None or len(parts) != dim:
         raise ValueError(f"{rule}, got {name}={value!r}")
-    good = all(isinstance(part, NUMBERS) and not isinstance(part, bool) and math.isfinite(part) for part in parts)
-    require(good, rule, **{name: value})
-    return [float(part) for part in parts]
+    try:
+        found = [None if isinstance(part, str) else as_number(name, part) for part in parts]
+    except ValueError:
+        found = [None]
+    numbers = [x for x in found if x is not None]
+    require(len(numbers) == dim, rule, **{name: value})
+    return numbers
 
 
 def listed(value: Any) -> list[Any] | None:
@@ -115,7 +121,7 @@ def listed(value: Any) -> list[Any] | None:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     if isinstance(value, np.ndarray):
         value = value.tolist()

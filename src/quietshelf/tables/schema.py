@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from quietshelf.tables.cells import as_flag, as_id, as_level, as_number
-from quietshelf.tables.columns import KINDS, Column, column_from, ignore, number
+from quietshelf.tables.columns import Column, ignore, number
+from quietshelf.tables.kinds import KINDS, column_from
 from quietshelf.tables.reading import Table, read_table
 from quietshelf.types import BoolArray, FloatArray, Id, require
 
