@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from quietshelf import Shelf
+from quietshelf import PriorFile, Shelf
 from quietshelf.choice import fit
 from quietshelf.choice.maps import feature_map
-from quietshelf.curation.prior_file import PriorFile
 from quietshelf.logs.encoded import encoded, parse_scales, scaled
 from quietshelf.logs.reading import read_log
 from quietshelf.release.geometry import scaled_curvature

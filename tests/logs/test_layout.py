@@ -169,8 +169,16 @@ def test_a_schemas_id_may_name_the_items_and_its_visitors_may_stay_away() -> Non
     assert log.item_ids == ("jam", "rye", "tea")
     bare = declared().drop(columns=["visitor_age", "visitor_member"])
     assert as_log(bare, schema=SCHEMA, visitors=False).visitor_names == ()
+    assert as_log(bare.assign(visitor_town="Ulm"), schema=SCHEMA, visitors=False).visitor_names == ()
     with pytest.raises(ValueError, match=r"column that is declared, got missing=\['visitor_age', 'visitor_member'\]"):
         as_log(bare, schema=SCHEMA)
+
+
+def test_a_schemas_id_is_text(tmp_path: Path) -> None:
+    """As every id: each by itself."""
+    (tmp_path / "log.csv").write_text("round,ean,chosen,price\n1,01,0,2\n1,1,1,3\n")
+    log = read_log(tmp_path / "log.csv", schema=Schema(id="ean", items={"price": number(scale=1)}))
+    assert log.item_ids == ("01", "1")
 
 
 def test_a_wide_log_may_have_a_schema(tmp_path: Path) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 import httpx
 import pytest
 from tests.curation.priors import not_private, prior
+from tests.service.backups import copied, put_back
 from tests.service.harness import FakeClock, inline
 from tests.service.test_offers import problem
+
+from quietshelf.curation.prior_file import PriorFile
 
 SHELF = {"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 10.0}
 ITEMS = [{"id": f"{price}", "features": [(price - 120) / 40]} for price in (80, 100, 120, 150, 180)]
@@ -85,3 +88,27 @@ def test_items_that_the_prior_does_not_know_are_refused_when_they_are_put(client
     assert client.put("/v1/shelves/hotels/items", json={"items": ITEMS}).status_code == 200
     dear = {"items": [{"id": "palace", "features": [12.0]}]}
     assert client.put("/v1/shelves/hotels/items", json=dear).status_code == 200
+
+
+@pytest.mark.parametrize("given", [prior(), not_private()])
+@pytest.mark.parametrize("when", ["before the shelf", "before its prior", "after"])
+def test_a_restored_backup_does_not_forget_the_log(tmp_path: Path, given: PriorFile, when: str) -> None:
+    """Whatever the backup knows of it: what the log cost stays in the promise."""
+    clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
+    settings = {"prior": given.to_dict(), "private": given.private}
+    with inline(database, tmp_path, clock=clock) as client:
+        if when == "before its prior":
+            put(client, prior=None)
+        elif when == "after":
+            put(client, **settings)
+    copied(tmp_path)
+    with inline(database, tmp_path, clock=clock) as client:
+        put(client, **settings)
+        client.put("/v1/shelves/hotels/items", json={"items": ITEMS})
+        body = {"features": [0.1], "person": "anna"}
+        assert client.post("/v1/shelves/hotels/offers", json=body).status_code == 200
+    put_back(tmp_path)
+    with inline(database, tmp_path, clock=clock) as client:
+        found = client.get("/v1/shelves/hotels/privacy").json()
+        assert found["events"][0]["batch"] == "log"
+        assert found["rho"] == (1.75 if given.private else "infinity")  # and a release that nobody may remember

@@ -68,6 +68,13 @@ def test_with_forgetting_the_log_fades_as_releases_do() -> None:
         np.testing.assert_allclose(np.diagonal(mine.learner.prior.precision), 1e6 / 2**count, rtol=1e-3)
 
 
+def test_estimates_have_the_names_of_the_log() -> None:
+    """Also where the shelf itself was given none."""
+    mine = shelf()
+    mine.offer([0.0])
+    assert mine.estimate().names == ("intercept", "visitor_age", "price")
+
+
 def test_budgets_add_and_the_promise_says_so(tmp_path: Path) -> None:
     """From the first visitor on, and after save and load."""
     mine = shelf()

@@ -102,6 +102,17 @@ class PriorFile:
             **named,
         )
 
+    @classmethod
+    def forgotten(cls, cost: Mapping[str, Any]) -> PriorFile:
+        """One of which only the cost is left; it says nothing of tastes, and no shelf can start from it."""
+        nothing: dict[str, Any] = {
+            "theta": np.zeros(1),
+            "precision": np.eye(1),
+            "feature_map": "item",
+            "item_names": (),
+        }
+        return cls(**nothing, **_cost(cost))
+
     @cached_property
     def map(self) -> FeatureMap:
         """How features make x."""
@@ -182,12 +193,9 @@ class PriorFile:
         require(type(version) is int and version == VERSION, f"version of a prior must be {VERSION}", version=version)
         differ = sorted(set(FIELDS).symmetric_difference(record))
         require(not differ, f"a prior must have the fields {', '.join(FIELDS)}", differ=differ)
-        cost = record["cost"]
-        good = isinstance(cost, Mapping) and set(cost) == {"rho", "unit", "statement"}
-        require(good, "cost of a prior must have rho, unit and statement", cost=cost)
-        rho = math.inf if cost["rho"] == "infinity" else positive("rho of a prior", cost["rho"])
+        cost = _cost(record["cost"])
         rule = "private must be true exactly if rho is finite"
-        require(record["private"] is math.isfinite(rho), rule, private=record["private"], rho=cost["rho"])
+        require(record["private"] is math.isfinite(cost["rho"]), rule, private=record["private"], rho=cost["rho"])
         found = cls(
             theta=finite("theta of a prior", record["theta"], shape=(None,)),
             precision=finite("precision of a prior", record["precision"], shape=(None, None)),
@@ -197,9 +205,7 @@ class PriorFile:
             item_names=_names("item_names", record["item_names"]),
             scales=_scales(record["scales"]),
             schema=record["schema"],
-            rho=rho,
-            unit=cost["unit"],
-            statement=str(cost["statement"]),
+            **cost,
         )
         rule = f"names must be those of the map {found.feature_map}, {found.names}"
         require(record["names"] == found.names, rule, names=record["names"])
@@ -224,6 +230,14 @@ class PriorFile:
     @property
     def _features(self) -> tuple[str, ...]:
         return (*self.visitor_names, *self.item_names)
+
+
+def _cost(given: Any) -> dict[str, Any]:
+    """What a prior cost whom, from plain data."""
+    good = isinstance(given, Mapping) and set(given) == {"rho", "unit", "statement"}
+    require(good, "cost of a prior must have rho, unit and statement", cost=given)
+    rho = math.inf if given["rho"] == "infinity" else positive("rho of a prior", given["rho"])
+    return {"rho": rho, "unit": given["unit"], "statement": str(given["statement"])}
 
 
 def _names(field: str, given: Any) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def by_schema(table: Any, schema: Schema, *, visitors: bool = True) -> Any:
     sides = dict(schema.items)
     if visitors:
         sides |= {VISITOR + name: column for name, column in schema.visitors.items()}
-    _check_columns(table, schema, sides)
+    _check_columns(table, schema, sides, visitors=visitors)
     parts = [table[known], *(table[[theirs]].rename(columns={theirs: ours}) for ours, theirs in own.items())]
     for name, column in sides.items():
         prefix = ITEM if name in schema.items else ""
@@ -43,12 +43,11 @@ def by_schema(table: Any, schema: Schema, *, visitors: bool = True) -> Any:
     return pandas().concat(parts, axis=1)
 
 
-def _check_columns(table: Any, schema: Schema, sides: Mapping[str, Column]) -> None:
-    """Refuse columns that are not declared, and declared ones that are not there."""
+def _check_columns(table: Any, schema: Schema, sides: Mapping[str, Column], *, visitors: bool) -> None:
+    """Refuse columns that are not declared, and declared ones that are not there; of visitors if they are wanted."""
     free = {*KNOWN, *sides, schema.id, schema.revenue, schema.available, schema.group}
-    free |= {VISITOR + name for name in schema.visitors}  # also where they are not wanted
     for name in map(str, table.columns):
-        if name not in free:
+        if name not in free and (visitors or not name.startswith(VISITOR)):
             side = "visitors" if name.startswith(VISITOR) else "items"
             advice = f"write {name.removeprefix(VISITOR)!r}: ignore() among {side} to leave it out"
             raise ValueError(f"every column must be declared: {advice}, got {name}={table[name].iloc[0]!s} in row 1")
@@ -60,8 +59,9 @@ def _check_columns(table: Any, schema: Schema, sides: Mapping[str, Column]) -> N
 def _encoded(table: Any, name: str, column: Column) -> FloatArray:
     """The features of a column, (rows, k); every different cell is worked out once."""
     cells = table[name]
-    hashable = cells.map(lambda cell: tuple(cell) if isinstance(cell, (list, np.ndarray)) else cell)
-    codes, values = pandas().factorize(hashable, use_na_sentinel=False)
+    if cells.dtype == object:  # lists cannot be told apart as they are
+        cells = cells.map(lambda cell: tuple(cell) if isinstance(cell, (list, np.ndarray)) else cell)
+    codes, values = pandas().factorize(cells, use_na_sentinel=False)
     found = []
     for code, value in enumerate(values):
         try:

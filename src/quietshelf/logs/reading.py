@@ -33,7 +33,7 @@ def read_log(
         visitors: Whether visitor features are wanted; if not, theirs are not looked at.
     """
     layout = layout or Layout()
-    text = () if schema is None else (*schema.items, *(VISITOR + name for name in schema.visitors))
+    text = () if schema is None else (schema.id, *schema.items, *(VISITOR + name for name in schema.visitors))
     table = read_table(path, layout, text=text, exact=schema is not None)
     return as_log(from_wide(table) if layout.wide else table, schema=schema, visitors=visitors)
 

@@ -16,7 +16,7 @@ from quietshelf.service import schema
 from quietshelf.service.learning import Row
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Mark, Progress
-from quietshelf.service.views import settings_in
+from quietshelf.service.views import public_in, settings_in
 from quietshelf.types import require
 
 ELSEWHERE = (
@@ -143,7 +143,7 @@ def furthest(one: Mark | None, other: Mark | None) -> Mark:
 
 
 def _mark(row: Row) -> Mark:
-    settings = settings_in(row)
+    settings, log = settings_in(row), public_in(row).log
     return {
         "opened": row["opened"],
         "released": row["released"],
@@ -152,4 +152,5 @@ def _mark(row: Row) -> Mark:
         "rho": settings.rho,
         "visits": settings.visits,
         "rho_per_release": settings.learning().rho_per_release,
+        "log": None if log is None else log.to_dict()["cost"],
     }

@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import REGCLASS
 
 from quietshelf.accounting import Event, gaussian, noise_for
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.release import batch_pair
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
@@ -176,8 +177,7 @@ def _bring_back(connection: Connection, store: Store, known: Progress) -> None:
     now, here = store.now(connection), epochs.progress(connection)
     gone = {shelf: mark for shelf, mark in known.items() if shelf not in here}
     for shelf, mark in gone.items():
-        promised = {"rho": mark["rho"], "visits": mark["visits"]}
-        body = ShelfBody.model_validate({**promised, "capacity": 1, "window": 1.0, "feature_map": "item"})
+        body = ShelfBody.model_validate({**_promised(mark), "capacity": 1, "window": 1.0, "feature_map": "item"})
         deleted = {"shelf": int(shelf), "deleted": now, "notes": json.dumps([FORGOTTEN])}
         connection.execute(sa.insert(schema.shelves), {**new_row(mark["name"], body, now), **deleted})
 
@@ -225,7 +225,17 @@ def _config(row: Row, mark: Mark) -> str:
     if row["opened"] >= 0 or mark["opened"] < 0:
         return str(row["config"])
     body = ShelfBody.model_validate_json(row["config"])
-    return body.model_copy(update={"rho": mark["rho"], "visits": mark["visits"]}).model_dump_json()
+    return body.model_copy(update=_promised(mark)).model_dump_json()
+
+
+def _promised(mark: Mark) -> dict[str, Any]:
+    """The settings that a shelf's promise rests on; of the log that it started from, the cost alone is known."""
+    promised = {"rho": mark["rho"], "visits": mark["visits"]}
+    cost = mark.get("log")  # not in marks of earlier versions
+    if cost is None:
+        return promised
+    log = PriorFile.forgotten(cost)
+    return {**promised, "prior": log.to_dict(), "private": log.private}
 
 
 def _enter(connection: Connection, row: Row, batches: list[int], mark: Mark, source: NoiseSource, detail: str) -> None:

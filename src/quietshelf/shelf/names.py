@@ -10,6 +10,8 @@ from quietshelf.curation.stock import Stock
 
 def feature_names(settings: Settings, public: Public, stock: Stock) -> tuple[str, ...]:
     """What each coordinate of theta multiplies, by the names that the shop gave; by places where it gave none."""
+    if public.log is not None:  # of the same features, or it would have been refused
+        return tuple(public.log.names)
     named, catalogue, schema = settings.map, stock.catalogue, public.schema
     if named is None or catalogue is None:
         return tuple(f"x[{place}]" for place in range(settings.dim or 0))
