@@ -18,7 +18,7 @@ from quietshelf.curation.answers import Slot, Verdict, answer
 from quietshelf.curation.arms import kept, policies, present
 from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, due, open_batch
 from quietshelf.curation.coins import Coins
-from quietshelf.curation.contributions import contributions, total, width
+from quietshelf.curation.contributions import NUMBERS, contributions, total, width
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.ledgers import addressed
 from quietshelf.curation.outlook import outlook_of, start
@@ -32,7 +32,8 @@ from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, Context, FloatArray, Offer, require
 
 AT_ONCE = 32
-"""Contributions that are summed together: one by one they would cost more than all the rest of a visit."""
+"""Contributions that are summed together: one by one they would cost more than all the rest of a visit. Fewer where
+each is very long."""
 HISTORY_INCOMPLETE = (
     "Another shelf may have gone on from the file this one was loaded from. What it released is not listed here; each "
     "visit is in one release at most, and persons may have been counted twice."
@@ -66,7 +67,7 @@ class Slots:
         """Enter an answer; contributions are summed some at a time, and the features behind them dropped."""
         self.kept[offer] = Slot(self.kept[offer].rows, place)
         self.answered[offer] = place
-        if len(self.answered) >= AT_ONCE:
+        if len(self.answered) >= min(AT_ONCE, max(1, NUMBERS // self.sum.size)):
             self.add_up()
 
     def add_up(self) -> None:
