@@ -25,6 +25,7 @@ def shop(
     share: float = 0.5,
     rho: float = 0.1,
     drift: float = 0.0,
+    growth: float = 1.35,
 ) -> list[ArmSums]:
     """Releases of a shop in which so many of each arm buy, for a revenue between 0 and the most."""
     found, size = [], float(first)
@@ -33,8 +34,38 @@ def shop(
         bought = [rng.binomial(count, p + drift * number) for count, p in zip(served, (learned, present), strict=True)]
         sums = np.array([[count, rng.uniform(size=count).sum()] for count in bought])
         found.append(ArmSums(served, sums + rng.normal(0.0, scale(rho), (2, 2)), scale(rho)))
-        size *= 1.35
+        size *= growth
     return found
+
+
+def two_seasons(rng: np.random.Generator, *, size: int = 2000, batches: int = 15, rho: float = 1.0) -> list[ArmSums]:
+    """Equal arms: the present ranking alone in a dull season, then a tenth of visitors in a busy one."""
+    dull = shop(rng, 0.02, 0.02, first=size, batches=batches, share=0.0, rho=rho, growth=1.0)
+    return dull + shop(rng, 0.1, 0.1, first=size, batches=batches, share=0.9, rho=rho, growth=1.0)
+
+
+@pytest.mark.study
+def test_a_season_that_comes_with_another_share_is_no_difference() -> None:
+    """Variances are those of the batches that compare, weighted as they count: 5 % of misses are allowed, as above."""
+    rng, missed = np.random.default_rng(11), [0, 0]
+    for _ in range(REPEATS):
+        records = two_seasons(rng)
+        run = compare(records, most=1.0, conversion=0.02).differences["chosen"]
+        missed[0] += any(each.low > 0 or each.high < 0 for each in run)
+        missed[1] += worse(records, conversion=0.02)
+    assert missed[0] <= 0.085 * REPEATS
+    assert missed[1] <= 0.03 * REPEATS
+
+
+@pytest.mark.study
+def test_an_arm_that_has_sold_nothing_yet_is_not_sure_of_it() -> None:
+    """Hardly any noise, one visitor in a hundred in the present arm, one in a hundred buys: the rule of three."""
+    rng, missed = np.random.default_rng(12), 0
+    for _ in range(REPEATS // 3):
+        records = shop(rng, 0.01, 0.01, first=100, batches=100, share=0.99, rho=1e6, growth=1.0)
+        run = compare(records, most=1.0, conversion=0.01).differences["chosen"]
+        missed += any(each.low > 0 or each.high < 0 for each in run)
+    assert missed <= 0.1 * REPEATS / 3
 
 
 @pytest.mark.study
@@ -80,6 +111,16 @@ def test_a_better_policy_is_found_and_a_worse_one_sets_off_the_guard() -> None:
     assert up.difference is not None
     assert up.difference.low < 20 * 0.015 < up.difference.high
     assert (worse(better, conversion=0.03), worse(poorer, conversion=0.03)) == (False, True)
+
+
+def test_a_batch_whose_share_changed_is_left_out() -> None:
+    """It counts in what each arm sold, and compares nothing."""
+    steady = ArmSums((500, 500), np.array([[50.0, 50.0], [50.0, 50.0]]), 1.0)
+    mixed = ArmSums((5000, 5000), np.array([[900.0, 900.0], [100.0, 100.0]]), 1.0, steady=False)
+    found = compare([steady, mixed], most=1.0, conversion=0.1)
+    assert [each.estimate for each in found.differences["revenue"]] == [0.0]
+    assert found.visitors == (5500, 5500)
+    assert not worse([steady, mixed._replace(sums=mixed.sums[::-1])], conversion=0.1)
 
 
 def test_what_nobody_knows_is_said_to_be_unknown() -> None:

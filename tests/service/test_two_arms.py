@@ -58,6 +58,10 @@ def test_an_apprentice_serves_the_rank_of_items_and_learns(database: str, tmp_pa
         assert offered(client)["items"] == FIRST_TWO
         assert offered(client, exclude=["d"])["items"] == ["c", "b"]
         assert offered(client, ranking=["a", "c"])["items"] == ["a", "c"]
+        client.put("/v1/shelves/teas/items", json={"items": [{"id": "c", "revenue": 2.0}]})
+        assert offered(client)["items"] == FIRST_TWO  # what is left out stays as it is
+        client.put("/v1/shelves/teas/items", json={"items": [{"id": "c", "rank": None}]})
+        assert offered(client)["items"] == ["d", "b"]
         batch(client, clock, buys="d")
         assert client.get("/v1/shelves/teas").json()["releases"] == 1
         client.put("/v1/shelves/teas/items", json={"items": [{"id": "new", "features": [1.0, 0.0, 0.0, 0.0]}]})

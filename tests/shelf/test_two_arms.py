@@ -83,8 +83,9 @@ def test_a_ranking_is_needed_whoever_would_be_served_by_it() -> None:
             shelf.offer()
     shelf.offer(ranking=[0])
     plain = Shelf(catalogue=np.eye(4), feature_map="item", capacity=2, rho=1.0)
-    with pytest.raises(ValueError, match="ranking is for shelves that serve or compare one"):
-        plain.offer(ranking=[0])
+    assert len(plain.offer(ranking=[0]).items) == 2  # nobody is served by it, and callers need not know that
+    with pytest.raises(ValueError, match="ranking must be from 0 to 3"):
+        plain.offer(ranking=[4])
 
 
 def test_a_share_of_visitors_is_served_by_coins_of_their_own() -> None:
@@ -165,3 +166,33 @@ def test_the_share_is_changed_and_saved(tmp_path: Path) -> None:
     assert [batch.present for batch in again.batches] == [3]
     with pytest.raises(ValueError, match="learned_share must be a share of visitors, from 0 to 1"):
         again.serve(1.5)
+
+
+def test_a_batch_in_which_the_share_changes_compares_nothing(tmp_path: Path) -> None:
+    """A busy season that comes with a larger share would favour the learned policy; the next batch compares again."""
+    shelf = shop(learned_share=0.2, comparison=0.3, conversion=0.2)
+    shelf.offer()
+    shelf.serve(0.6)
+    shelf.offer()
+    shelf.serve(0.2)
+    shelf.save(tmp_path / "shelf")
+    again = Shelf.load(tmp_path / "shelf")
+    while again.learner is None or len(again.learner.records) < 2:
+        again.offer()
+    assert [each.steady for each in again.learner.arms] == [False, True]
+    assert len(again.comparison().differences["revenue"]) == 1
+    assert sum(again.comparison().visitors) == sum(each.size for each in again.learner.records)
+
+
+def test_a_guard_is_on_or_off() -> None:
+    """Words would all mean on."""
+    with pytest.raises(ValueError, match="guard must be True or False, got guard='off'"):
+        shop(learned_share=0.5).serve(0.5, guard="off")  # type: ignore[arg-type]
+
+
+def test_revenue_beyond_any_most_warns_nobody() -> None:
+    """Warnings are errors here: what one visitor is shown must not reach a log, or refuse a valid request."""
+    shelf = Shelf(items=["a", "b"], capacity=1, rho=1.0, comparison=0.5, learned_share=0.0, most_revenue=1e-200)
+    shelf.rank(["a", "b"])
+    offer = shelf.offer(revenue=[1e150, 1.0])
+    shelf.choose(offer.id, "a")

@@ -29,12 +29,15 @@ def fallen_back(settings: Settings, learner: Learner) -> bool:
     return settings.guard and settings.comparison > 0 and learner.outsold
 
 
+def share_of(settings: Settings, learner: Learner) -> float:
+    """The share of visitors that the learned policy serves now."""
+    return 0.0 if fallen_back(settings, learner) else settings.learned_share
+
+
 def present(settings: Settings, learner: Learner, coins: SlotCoins) -> Sequence[bool]:
     """R3: which of some slots the present ranking serves; a slot's coin decides, whatever is in it."""
-    if settings.learned_share >= 1.0 and not settings.comparison:
-        return [False] * len(coins)
-    share = 0.0 if fallen_back(settings, learner) else settings.learned_share
-    return [bool(each >= share) for each in coins.arms()]
+    share = share_of(settings, learner)
+    return [False] * len(coins) if share >= 1.0 else [bool(each >= share) for each in coins.arms()]
 
 
 def policies(settings: Settings, arms: Sequence[bool]) -> list[str]:

@@ -16,6 +16,9 @@ from quietshelf.release.quiet import Learner, OpenBatch
 from quietshelf.statistics import Total
 from quietshelf.types import require
 
+MIXED = -1.0
+"""The share of a batch over which it changed."""
+
 
 class Batch(NamedTuple):
     """What is public of a batch that is not released.
@@ -27,6 +30,7 @@ class Batch(NamedTuple):
         taken: Slots taken so far.
         full_at: When the last slot was taken, as stamped on receipt; None before.
         present: Slots that the shop's present ranking served; by coins, so public.
+        share: Share of visitors that the learned policy served; None before the first slot, `MIXED` once it changed.
     """
 
     frozen: OpenBatch
@@ -35,6 +39,7 @@ class Batch(NamedTuple):
     taken: int = 0
     full_at: float | None = None
     present: int = 0
+    share: float | None = None
 
     @property
     def full(self) -> bool:
@@ -75,12 +80,13 @@ def open_batch(
     return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
 
 
-def arrive(batch: Batch, received: float, *, present: bool = False) -> Batch:
+def arrive(batch: Batch, received: float, *, present: bool = False, share: float = 1.0) -> Batch:
     """R2: the next valid arrival takes the next slot; whoever takes the last one fills the batch."""
     require(not batch.full, "a full batch has no slot to take", batch=batch.frozen.number)
     taken = batch.taken + 1
     full_at = received if taken == batch.frozen.size else None
-    return batch._replace(taken=taken, full_at=full_at, present=batch.present + present)
+    same = share if batch.share in (None, share) else MIXED
+    return batch._replace(taken=taken, full_at=full_at, present=batch.present + present, share=same)
 
 
 def shelf_time(received: float, last: float) -> float:
@@ -104,4 +110,4 @@ def announce(learner: Learner, batch: Batch, source: NoiseSource) -> Learner:
 
 def close(announced: Learner, batch: Batch, total: Total, source: NoiseSource) -> Learner:
     """R7: draw the noise, once, and learn from the release."""
-    return announced.learn(batch.frozen, total, source, present=batch.present)
+    return announced.learn(batch.frozen, total, source, present=batch.present, steady=batch.share != MIXED)

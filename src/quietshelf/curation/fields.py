@@ -43,6 +43,7 @@ def batch_fields(batch: Batch) -> dict[str, Any]:
         "full_at": batch.full_at,
         "arms_scale": frozen.arms_scale,
         "present": batch.present,
+        "share": batch.share,
     }
 
 
@@ -59,8 +60,8 @@ def batch_from(fields: Fields) -> Batch:
         spread=np.asarray(fields["spread"]),
         arms_scale=fields.get("arms_scale"),
     )
-    place = (fields["grid"], fields["window"], fields["taken"], fields["full_at"], fields.get("present") or 0)
-    return Batch(frozen, *place)
+    place = (fields["grid"], fields["window"], fields["taken"], fields["full_at"])
+    return Batch(frozen, *place, fields.get("present") or 0, fields.get("share"))
 
 
 def record_fields(record: Record) -> dict[str, Any]:
@@ -104,14 +105,15 @@ def record_from(fields: Fields) -> Record:
 def _arms_fields(arms: ArmSums | None) -> dict[str, Any]:
     learned, present = (None, None) if arms is None else arms.visitors
     sums, scale = (None, None) if arms is None else (arms.sums, arms.scale)
-    return {"learned": learned, "present": present, "outcomes": sums, "arms_scale": scale}
+    steady = None if arms is None else arms.steady
+    return {"learned": learned, "present": present, "outcomes": sums, "arms_scale": scale, "steady": steady}
 
 
 def _arms_from(fields: Fields) -> ArmSums | None:
     if fields.get("outcomes") is None:
         return None
     sums = np.reshape(fields["outcomes"], (len(ARMS), len(OUTCOMES)))
-    return ArmSums((fields["learned"], fields["present"]), sums, fields["arms_scale"])
+    return ArmSums((fields["learned"], fields["present"]), sums, fields["arms_scale"], bool(fields["steady"]))
 
 
 def start_fields(learner: Learner) -> dict[str, Any]:

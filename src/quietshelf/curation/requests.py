@@ -69,8 +69,8 @@ def _ranks(settings: Settings, stock: Stock, ranking: Sequence[Id] | None) -> Fl
             rule = "ranking must be given with each offer, or once for the shelf, where the present ranking is served"
             raise ValueError(f"{rule}, got ranking=None")
         return stock.ranks if settings.needs_ranking else None
-    require(settings.needs_ranking, "ranking is for shelves that serve or compare one: set learned_share or comparison")
-    return stock.places_in(ranking)
+    places = stock.places_in(ranking)
+    return places if settings.needs_ranking else None  # a share of 1 may become another again
 
 
 def check_person(settings: Settings, person: str | None) -> None:

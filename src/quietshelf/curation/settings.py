@@ -89,6 +89,7 @@ class Settings:
         positive("most_revenue", self.most_revenue)
         share = self.learned_share
         known = isinstance(share, (int, float)) and 0 <= share <= 1
+        require(isinstance(self.guard, bool), "guard must be True or False", guard=self.guard)
         require(known, "learned_share must be a share of visitors, from 0 to 1", learned_share=share)
 
     @cached_property

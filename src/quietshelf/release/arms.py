@@ -7,7 +7,8 @@ Sensitivity: sqrt(2): one arm's two sums move by at most 1 each, the other arm's
 Noise: s = sqrt(2) / sqrt(2 rho) in every coordinate, rho the comparison's share of the batch's budget.
 Privacy: rho-zCDP for the batch, an entry of its own beside the pair's; the two add up to what a batch may cost.
 Assumes: who serves a slot depends on that slot's own coin and on earlier releases alone, and the numbers served are
-    counted by slots, never by answers; most and noise frozen when the batch opened; each batch released once.
+    counted by slots, never by answers; noise frozen when the batch opened, most before the first offer; each batch
+    released once.
 Reference: docs/proofs.md, section 19.
 """
 
@@ -29,11 +30,18 @@ class ArmSums(NamedTuple):
         visitors: How many visitors each arm served: learned, present. Exact: it says nothing of anybody.
         sums: The noisy numbers of choices and sums of revenue in units of the declared most, (2 arms, 2).
         scale: Standard deviation of the noise.
+        steady: Whether the share that the learned policy serves stayed the same over the batch.
     """
 
     visitors: tuple[int, int]
     sums: FloatArray
     scale: float
+    steady: bool = True
+
+    @property
+    def compares(self) -> bool:
+        """Whether its arms may be compared: both served somebody, and a season could not favour one of them."""
+        return self.steady and min(self.visitors) > 0
 
 
 def scale(rho: float) -> float:

@@ -1,19 +1,22 @@
 """Is the learned policy better than what the shop does today? Read from releases alone, as often as one likes.
 
-Post-processing of `release.arms`: nothing here costs privacy. Each batch compares its own two arms, so that neither a
-share that changes nor a season that does can pass for a difference. With n and n' visitors in the arms of a batch and
-w = n n' / (n + n'), the sum of w times (difference of means) has, around what it estimates, the variance
+Post-processing of `release.arms`: nothing here costs privacy. Each batch compares its own two arms, and one in which
+the share changed compares nothing: neither a share that changes nor a season may pass for a difference. With n and n'
+visitors in the arms of a batch and w = n n' / (n + n'), the sum of w times (difference of means) has, around what it
+estimates, the variance
 
-    V = sum over batches of w² (v / n + v' / n' + s² (1 / n² + 1 / n'²)),
+    V = sum over batches of c v + c' v' + w² s² (1 / n² + 1 / n'²),    c = w² / n,  c' = w² / n',
 
-v and v' the variances of one visitor's outcome, s the noise. For outcomes between 0 and 1 of mean m they are at most
-m (1 - m); m is taken from the releases, on the cautious side. The sum is a martingale, and with a mixture of Gaussians
+v and v' the variances of one visitor's outcome in that batch, s the noise. For outcomes between 0 and 1 of mean m they
+are at most m (1 - m), a concave function: with m the mean over batches weighted by c, and C the sum of c, the sum of
+c v is at most C m (1 - m). m is taken from the releases, raised by two standard errors and by what three choices more
+would add. The sum is a martingale, and with a mixture of Gaussians
 
     |sum| < sqrt((V + h) log((V + h) / (h a²)))    for all batches at once, with probability 1 - a
 
 (Robbins 1970; Waudby-Smith and others, arXiv 2103.06476: exact for the noise, a limit theorem for the visitors). So one
-may look after every batch, and stop when the interval excludes zero. h is public and fixed beforehand: V of the first
-batch as declared. docs/proofs.md, section 19, and docs/comparing.md.
+may look after every batch, and stop when the interval excludes zero. h depends on declared figures and on how many
+visitors the arms of the first batch served. docs/proofs.md, section 19, and docs/comparing.md.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ BEYOND_DOUBT = 0.99
 """Of the interval by which offers fall back to the present ranking."""
 CAUTION = 2.0
 """Standard errors by which means are raised before they bound a variance."""
+FEW_MORE = 3.0
+"""Choices more than were seen, of which none may have been seen by chance (the rule of three)."""
 
 
 class Interval(NamedTuple):
@@ -51,7 +56,8 @@ class Comparison:
     """Two arms so far: what `quietshelf compare` prints and pages show.
 
     Attributes:
-        batches: Released batches with a comparison; those in which an arm served nobody compare nothing.
+        batches: Released batches with a comparison. One in which an arm served nobody, or the share changed, compares
+            nothing.
         visitors: How many each arm served: learned, present.
         arms: Mean outcome per visitor of each arm, by outcome: chosen (a share), revenue.
         differences: Learned less present per visitor, by outcome, after each batch that compared something.
@@ -103,14 +109,13 @@ def _plain(found: Interval) -> dict[str, float | None]:
 
 def compare(records: Sequence[ArmSums], *, most: float, conversion: float | None, level: float = LEVEL) -> Comparison:
     """What released batches, in their order, say of the two arms; most is the unit of their revenue."""
-    served = tuple(int(sum(each.visitors[arm] for each in records)) for arm in range(len(ARMS)))
+    learned, present = (sum(each.visitors[arm] for each in records) for arm in range(len(ARMS)))
     unit = np.array([1.0, most])
-    both = [place for place, each in enumerate(records) if min(each.visitors) > 0]
-    runs = [_run(records[: place + 1], conversion=conversion, level=level) for place in both]
-    arms = _arms(records, conversion=conversion, level=level)
+    runs = _differences(records, conversion=conversion, level=level)
+    arms = [_arm(records, arm, conversion=conversion, level=level) for arm in range(len(ARMS))]
     return Comparison(
         batches=len(records),
-        visitors=(served[0], served[1]),
+        visitors=(learned, present),
         arms={name: tuple(_scaled(each[i], unit[i]) for each in arms) for i, name in enumerate(OUTCOMES)},  # type: ignore[misc]
         differences={name: tuple(_scaled(each[i], unit[i]) for each in runs) for i, name in enumerate(OUTCOMES)},
         most=most,
@@ -119,38 +124,62 @@ def compare(records: Sequence[ArmSums], *, most: float, conversion: float | None
 
 def worse(records: Sequence[ArmSums], *, conversion: float | None) -> bool:
     """Whether the learned policy earns less than the present ranking beyond doubt, at some look so far."""
-    both = [place for place, each in enumerate(records) if min(each.visitors) > 0]
-    runs = (_run(records[: place + 1], conversion=conversion, level=BEYOND_DOUBT) for place in both)
+    runs = _differences(records, conversion=conversion, level=BEYOND_DOUBT)
     return any(run[OUTCOMES.index("revenue")].high < 0 for run in runs)
 
 
-def _run(records: Sequence[ArmSums], *, conversion: float | None, level: float) -> list[Interval]:
-    """The difference after these batches, by outcome, in units of 1 and of the most."""
-    compared = [each for each in records if min(each.visitors) > 0]
-    variance = _variances(records)
-    weight = np.array([_weight(each.visitors) for each in compared])
-    gaps = np.array([_means(each)[0] - _means(each)[1] for each in compared])  # (batches, outcomes)
-    spread = sum(_spread(each, variance) for each in compared)
-    first = _spread(compared[0], np.full((len(ARMS), len(OUTCOMES)), _declared(conversion)))
-    half = _boundary(np.asarray(spread), first, 1.0 - level) / weight.sum()
-    middle = (weight[:, None] * gaps).sum(0) / weight.sum()
-    return [Interval(float(m), float(m - h), float(m + h)) for m, h in zip(middle, half, strict=True)]
+def _differences(records: Sequence[ArmSums], *, conversion: float | None, level: float) -> list[list[Interval]]:
+    """The difference after each batch that compared something, by outcome, in units of 1 and of the most."""
+    compared = [each for each in records if each.compares]
+    if not compared:
+        return []
+    n = np.array([each.visitors for each in compared], dtype=np.float64)  # (batches, arms)
+    means = np.array([each.sums for each in compared]) / n[..., None]  # (batches, arms, outcomes)
+    noise = np.array([each.scale for each in compared])[:, None] / n  # of each mean
+    weight = n.prod(1) / n.sum(1)
+    share = weight[:, None] ** 2 / n  # c, (batches, arms)
+    drawn = weight**2 * (noise**2).sum(1)
+    spread = (share.cumsum(0)[..., None] * _variances(means, share, noise, n)).sum(1) + drawn.cumsum()[:, None]
+    first = share[0].sum() * _declared(conversion) + drawn[0]
+    middle = (weight[:, None] * (means[:, 0] - means[:, 1])).cumsum(0) / weight.cumsum()[:, None]
+    half = _boundary(spread, first, 1.0 - level) / weight.cumsum()[:, None]
+    return [
+        [Interval(float(m), float(m - h), float(m + h)) for m, h in zip(*both, strict=True)]
+        for both in zip(middle, half, strict=True)
+    ]
 
 
-def _arms(records: Sequence[ArmSums], *, conversion: float | None, level: float) -> list[list[Interval]]:
-    """The mean of each arm, by outcome; nothing is known of an arm that served nobody."""
-    return [_arm(records, arm, conversion=conversion, level=level) for arm in range(len(ARMS))]
+def _variances(means: FloatArray, share: FloatArray, noise: FloatArray, n: FloatArray) -> FloatArray:
+    """At most the variance of one visitor's outcome, after each batch, (batches, arms, outcomes); rather too large.
+
+    Args:
+        means: Noisy mean outcomes, (batches, arms, outcomes).
+        share: How much each batch counts, (batches, arms).
+        noise: Standard deviation of the noise in the means, (batches, arms).
+        n: Visitors, (batches, arms).
+    """
+    total = share.cumsum(0)
+    mean = np.clip((share[..., None] * means).cumsum(0) / total[..., None], 0.0, 1.0)
+    sampled = mean * (1 - mean) * ((share**2 / n).cumsum(0) / total**2)[..., None]
+    drawn = (((share * noise) ** 2).cumsum(0) / total**2)[..., None]
+    unseen = FEW_MORE * ((share**2 / n).cumsum(0) / total**2)[..., None]
+    high = np.clip(mean + CAUTION * np.sqrt(sampled + drawn) + unseen, 0.0, 0.5)
+    return np.asarray(high * (1 - high))
 
 
 def _arm(records: Sequence[ArmSums], arm: int, *, conversion: float | None, level: float) -> list[Interval]:
+    """The mean of an arm, by outcome; nothing is known of one that served nobody."""
     mine = [each for each in records if each.visitors[arm]]
     if not mine:
         return [Interval(math.nan, -math.inf, math.inf)] * len(OUTCOMES)
-    served = sum(each.visitors[arm] for each in mine)
-    spread = served * _variances(mine)[arm] + sum(each.scale**2 for each in mine)
-    first = mine[0].visitors[arm] * _declared(conversion) + mine[0].scale ** 2
-    half = _boundary(spread, np.full(len(OUTCOMES), first), 1.0 - level) / served
-    mean = np.sum([each.sums[arm] for each in mine], axis=0) / served
+    n = np.array([[each.visitors[arm]] for each in mine], dtype=np.float64)
+    means = np.array([each.sums[arm] for each in mine])[:, None] / n[..., None]
+    noise = np.array([[each.scale] for each in mine])
+    variance = _variances(means, n, noise / n, n)[-1, 0]
+    spread = n.sum() * variance + (noise**2).sum()
+    first = float(n[0, 0]) * _declared(conversion) + mine[0].scale ** 2
+    half = _boundary(spread, first, 1.0 - level) / n.sum()
+    mean = (n[..., None] * means).sum((0, 1)) / n.sum()
     return [Interval(float(m), float(m - h), float(m + h)) for m, h in zip(mean, half, strict=True)]
 
 
@@ -160,31 +189,7 @@ def _declared(conversion: float | None) -> float:
     return share * (1 - share)
 
 
-def _variances(records: Sequence[ArmSums]) -> FloatArray:
-    """At most the variance of one visitor's outcome, (arms, outcomes): m (1 - m) at a mean that is rather too large."""
-    served = np.maximum(np.sum([each.visitors for each in records], axis=0), 1)[:, None]
-    mean = np.clip(np.sum([each.sums for each in records], axis=0) / served, 0.0, 1.0)
-    error = np.sqrt(mean * (1 - mean) / served + sum(each.scale**2 for each in records) / served**2)
-    high = np.clip(mean + CAUTION * error, 0.0, 0.5)
-    return np.asarray(high * (1 - high))
-
-
-def _means(each: ArmSums) -> FloatArray:
-    return np.asarray(each.sums / np.asarray(each.visitors)[:, None])
-
-
-def _weight(visitors: tuple[int, int]) -> float:
-    learned, present = visitors
-    return learned * present / (learned + present)
-
-
-def _spread(each: ArmSums, variance: FloatArray) -> FloatArray:
-    """What one batch adds to V, by outcome."""
-    count = np.asarray(each.visitors, dtype=np.float64)[:, None]
-    return np.asarray(_weight(each.visitors) ** 2 * (variance / count + each.scale**2 / count**2).sum(0))
-
-
-def _boundary(spread: FloatArray, first: FloatArray, risk: float) -> FloatArray:
+def _boundary(spread: FloatArray, first: float, risk: float) -> FloatArray:
     return np.asarray(np.sqrt((spread + first) * np.log((spread + first) / (first * risk**2))))
 
 

@@ -304,10 +304,12 @@ class Learner:
             spent = (*spent, *arms.events(batch=batch.number, scale=batch.arms_scale, source=source))
         return replace(self, ledger=self.ledger.spend(*spent))
 
-    def learn(self, batch: OpenBatch, total: Total, source: NoiseSource, *, present: int = 0) -> Learner:
+    def learn(
+        self, batch: OpenBatch, total: Total, source: NoiseSource, *, present: int = 0, steady: bool = True
+    ) -> Learner:
         """The learner after the release of a full batch whose cost is entered. The noise is drawn here, once.
 
-        ``present`` of its visitors were served by the shop's present ranking.
+        ``present`` of its visitors were served by the shop's present ranking; ``steady`` if the share stayed the same.
         """
         charged = {event.batch for event in self.ledger.events}
         require(batch.number in charged, "a batch must be charged before it is released", batch=batch.number)
@@ -325,7 +327,7 @@ class Learner:
         if batch.arms_scale is not None:
             visitors = (batch.size - present, present)
             sold = arms.release(total.outcomes, visitors=visitors, scale=batch.arms_scale, source=source)
-            latest = latest._replace(arms=sold)
+            latest = latest._replace(arms=sold._replace(steady=steady))
         return replace(self, records=(*self.records, latest)).rebuilt()
 
     def rebuilt(self) -> Learner:

@@ -110,7 +110,7 @@ class ItemBody(Strict):
     available: bool | None = None
     group: Group | None = None
     rank: FiniteFloat | None = Field(
-        None, ge=-1e15, le=1e15, description="Place in your present ranking, lowest first; without it not shown by it."
+        None, ge=-1e15, le=1e15, description="Place in your present ranking, lowest first; null takes it out."
     )
 
 

@@ -41,11 +41,9 @@ RELEASE_FIRST: Final = AGAIN
 _batches, _shelves = schema.batches.c, schema.shelves.c
 _THIS = sa.and_(_batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch"))
 _ENTER = sa.insert(schema.offers)
-_KEEP = (
-    sa.update(schema.batches)
-    .where(_THIS)
-    .values(taken=sa.bindparam("now_taken"), full_at=sa.bindparam("now_full"), present=sa.bindparam("now_present"))
-)
+_MOVED = ("taken", "full_at", "present", "share")
+"""What arrivals change of a batch."""
+_KEEP = sa.update(schema.batches).where(_THIS).values({name: sa.bindparam(f"now_{name}") for name in _MOVED})
 _COUNT = (
     sa.update(schema.shelves)
     .where(_shelves.shelf == sa.bindparam("of_shelf"))
@@ -150,7 +148,8 @@ class OfferTransaction:
             self.opened_at[batch.frozen.number] = now
         batch, self.now = self.batches[-1], now
         (present,) = arms.present(self.view.settings, learner, self.coins.of([(batch.frozen.number, batch.taken)]))
-        self.batches[-1] = arrive(batch, now, present=present)
+        share = arms.share_of(self.view.settings, learner)
+        self.batches[-1] = arrive(batch, now, present=present, share=share)
         shelf, number = self.row["shelf"], batch.frozen.number
         person = None if request.body.person is None else self.vault.person(shelf, request.body.person)
         visits = self.view.body.visits
@@ -266,9 +265,8 @@ class OfferTransaction:
             self.connection.execute(sa.insert(schema.batches), row)
         elif number in touched:
             of = {f"of_{name}": value for name, value in place.items()}
-            self.connection.execute(
-                _KEEP, {**of, "now_taken": batch.taken, "now_full": batch.full_at, "now_present": batch.present}
-            )
+            now = {f"now_{name}": getattr(batch, name) for name in _MOVED}
+            self.connection.execute(_KEEP, {**of, **now})
 
     def _write_persons(self) -> None:
         table, shelf, known = schema.persons, self.row["shelf"], self.known_persons

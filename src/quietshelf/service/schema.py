@@ -99,11 +99,13 @@ batches = Table(
     Column("full_at", Double),
     Column("arms_scale", Double),
     Column("present", Integer, nullable=False, server_default="0"),
+    Column("share", Double),
     PrimaryKeyConstraint("shelf", "batch"),
 )
 """Batches that are not released: what their contributions are computed with, frozen when they opened.
 
-``present``: slots that the present ranking served. ``arms_scale`` is null where arms are not compared."""
+``present``: slots that the present ranking served; ``share``: of visitors that the learned policy serves, -1 once it
+changed. ``arms_scale`` is null where arms are not compared."""
 
 offers = Table(
     "offers",
@@ -178,6 +180,7 @@ releases = Table(
     Column("present", Integer),
     Column("outcomes", LargeBinary),
     Column("arms_scale", Double),
+    Column("steady", Boolean),
     PrimaryKeyConstraint("shelf", "number"),
 )
 """``bound`` to ``fit`` are null for releases made before score and information were bounded together, ``learned`` and

@@ -186,6 +186,8 @@ def _check_units(config: ShelfBody, new: Sequence[dict[str, Any]], *, first: boo
 
 def _fields(body: ItemBody) -> dict[str, Any]:
     given = body.model_dump(exclude_none=True, exclude={"id"})
+    if "rank" in body.model_fields_set:  # null takes an item out of the ranking
+        given["rank"] = body.rank
     if "features" in given:
         given["features"] = np.array(given["features"], dtype=np.float64).tobytes()
     return given

@@ -15,7 +15,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.curation.answers import Slot, Verdict, answer
-from quietshelf.curation.arms import kept, policies, present
+from quietshelf.curation.arms import kept, policies, present, share_of
 from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, due, open_batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.contributions import NUMBERS, contributions, total, width
@@ -167,7 +167,8 @@ class State:
         name = f"{number}-{mine.batch.taken}-{secrets.token_urlsafe(12)}"
         mine.shown[name] = tuple(decision.items.tolist())
         mine.kept[name] = Slot(decision.rows if counts else None)
-        mine.batch = arrive(mine.batch, self.arrivals, present=arms[0])
+        share = share_of(self.settings, learner)
+        mine.batch = arrive(mine.batch, self.arrivals, present=arms[0], share=share)
         self.arrivals += 1
         self.anonymous += person is None
         if mine.batch.full:

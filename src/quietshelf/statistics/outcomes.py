@@ -22,6 +22,7 @@ OUTCOME_SENSITIVITY = math.sqrt(len(OUTCOMES))
 """The most that replacing one visitor moves the sums. Rounding to a power of two below 1 keeps it: 0 and 1 stay."""
 
 
+@np.errstate(all="ignore")  # what overflows is cut, and nobody is told of it
 def if_chosen(revenue: FloatArray, *, present: bool, most: float) -> FloatArray:
     """What each item shown, (k,), would add to the sums if it were chosen, (k, OUTCOME_NUMBERS).
 

@@ -17,5 +17,7 @@ def upgrade() -> None:
     op.add_column("batches", sa.Column("present", sa.Integer, nullable=False, server_default="0"))
     for name, kind in (("learned", sa.Integer), ("present", sa.Integer), ("outcomes", sa.LargeBinary)):
         op.add_column("releases", sa.Column(name, kind))
+    op.add_column("batches", sa.Column("share", sa.Double))
     op.add_column("releases", sa.Column("arms_scale", sa.Double))
+    op.add_column("releases", sa.Column("steady", sa.Boolean))
     op.add_column("items", sa.Column("rank", sa.Double))
