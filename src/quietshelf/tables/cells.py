@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ from quietshelf.types import Id, require
 FLAGS = {"true": True, "t": True, "yes": True, "y": True, "1": True, "1.0": True} | {
     "false": False, "f": False, "no": False, "n": False, "0": False, "0.0": False
 }  # fmt: skip
+LARGEST = sys.float_info.max
 NUMBERS = (int, float, Decimal, np.integer, np.floating)
 
 
@@ -84,7 +86,9 @@ def as_level(name: str, value: Any) -> str | None:
         return value.strip()
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value)).lower()
-    is_whole = isinstance(value, NUMBERS) and math.isfinite(value) and value == int(value)
+    is_whole = isinstance(value, (int, np.integer)) or (
+        isinstance(value, NUMBERS) and math.isfinite(value) and value == int(value)
+    )
     require(is_whole, f"{name} must be text or a whole number", **{name: value})
     return str(int(value))
 
@@ -105,9 +109,10 @@ def as_vector(name: str, value: Any, dim: int) -> list[float] | None:
     parts = listed(value)
     if parts is None or len(parts) != dim:
         raise ValueError(f"{rule}, got {name}={value!r}")
-    good = all(isinstance(part, NUMBERS) and not isinstance(part, bool) and math.isfinite(part) for part in parts)
-    require(good, rule, **{name: value})
-    return [float(part) for part in parts]
+    good = all(isinstance(part, NUMBERS) and not isinstance(part, bool) for part in parts)
+    found = [math.inf if abs(part) > LARGEST else float(part) for part in parts] if good else []
+    require(good and all(map(math.isfinite, found)), rule, **{name: value})
+    return found
 
 
 def listed(value: Any) -> list[Any] | None:
@@ -115,7 +120,7 @@ def listed(value: Any) -> list[Any] | None:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     if isinstance(value, np.ndarray):
         value = value.tolist()
