@@ -225,7 +225,7 @@ def _config(row: Row, mark: Mark) -> str:
     if row["opened"] >= 0 or mark["opened"] < 0:
         return str(row["config"])
     body = ShelfBody.model_validate_json(row["config"])
-    return body.model_copy(update={"rho": mark["rho"], "visits": mark["visits"]}).model_dump_json()
+    return body.model_copy(update={"rho": mark["rho"], "visits": mark["visits"]}).kept()
 
 
 def _enter(connection: Connection, row: Row, batches: list[int], mark: Mark, source: NoiseSource, detail: str) -> None:
