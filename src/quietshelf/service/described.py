@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from quietshelf.accounting import rho_from
 from quietshelf.choice.maps import feature_map
 from quietshelf.curation.settings import declared_dim
 from quietshelf.service.learning import Row
-from quietshelf.service.models import LARGEST_DIM, LARGEST_RHO, SMALLEST_RHO, ItemBody, ShelfBody
+from quietshelf.service.models import LARGEST_DIM, LARGEST_RHO, SMALLEST_RHO, ItemBody, ShelfBody, is_text
 from quietshelf.service.problems import Invalid
 from quietshelf.service.views import item_rows
 from quietshelf.tables import Schema
@@ -38,6 +39,7 @@ def settled(body: ShelfBody) -> ShelfBody:
 
 def _by_schema(body: ShelfBody, schema: Schema) -> dict[str, Any]:
     """The settings that a schema decides."""
+    require(is_text(json.dumps(body.columns, ensure_ascii=False)), "schema must be text that UTF-8 can hold")
     for name, column in schema.items.items():
         rule = f"{name} must have its scale written out: `quietshelf schema` measures it on your table"
         require(column.measured, rule, **{name: column})

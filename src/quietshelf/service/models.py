@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic_core import PydanticCustomError
 
 from quietshelf.release.quiet import MOST_COMPARISON
 
@@ -12,11 +13,28 @@ Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9]
 ItemId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Group = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
 Person = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
-Attributes = Annotated[dict[str, Any], Field(max_length=10_000)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 SMALLEST_RHO, LARGEST_RHO = 1e-6, 1e6
 LARGEST_DIM = 256
 """A release of d coordinates holds d² numbers; beyond this a shelf is a mistake."""
+
+
+def _cell(value: Any) -> Any:
+    """What a table may hold in one place; what it means, the schema says."""
+    listed = isinstance(value, list) and all(isinstance(part, (int, float)) for part in value)
+    if not (value is None or listed or isinstance(value, (int, float, str))):
+        raise PydanticCustomError("cell", "must be text, a number, true, false, null or a list of numbers")
+    if isinstance(value, str) and not is_text(value):
+        raise PydanticCustomError("cell", "must be text that UTF-8 can hold")
+    return value
+
+
+def is_text(value: str) -> bool:
+    """Whether UTF-8 can hold it: JSON can write halves of a character."""
+    return not any(0xD800 <= ord(letter) <= 0xDFFF for letter in value)
+
+
+Attributes = Annotated[dict[str, Annotated[Any, AfterValidator(_cell)]], Field(max_length=10_000)]
 
 
 class Strict(BaseModel):
