@@ -284,8 +284,10 @@ def test_fill_shows_as_many_items_as_may_be(client: httpx.Client) -> None:
     dear = [{"id": item["id"], "revenue": 1e6 if item["id"] == "item 0" else 1e-6} for item in ITEMS]
     assert put_items(client, *dear).status_code == 200
     assert offered(client).json()["items"] == ["item 0"]
+    assert client.get("/shelves/teas", params={"format": "json"}).json()["shown"]["ever_shown"] == 1
     assert client.put("/v1/shelves/teas", json={**SHELF, "conversion": 0.9, "fill": True}).status_code == 200
     assert len(offered(client).json()["items"]) == 3
+    assert client.get("/shelves/teas", params={"format": "json"}).json()["shown"]["ever_shown"] >= 3
 
 
 def test_epsilon_and_delta_are_kept_as_rho(client: httpx.Client) -> None:
