@@ -274,6 +274,10 @@ def test_the_first_offer_freezes_the_schema_and_leaves_fill_free(client: httpx.C
     refused(put(client, other), "schema must stay as it was when items were put")
     assert ask(client, attributes={}).status_code == 200
     refused(put(client, other), "schema must stay as at the first offer", 409)
+    said = Schema(
+        {**TEAS.items, "name": ignore("for people")}, TEAS.visitors, "sku", "margin", "in stock", "shelf place"
+    )
+    assert put(client, said).status_code == 200  # declares the same
     assert put(client, fill=True).status_code == 200
     assert client.get("/v1/shelves/teas").json()["settings"]["fill"] is True
 

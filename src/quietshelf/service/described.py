@@ -37,6 +37,13 @@ def settled(body: ShelfBody) -> ShelfBody:
     return body.model_copy(update={"visitor_dim": dim})
 
 
+def same_schema(one: ShelfBody, other: ShelfBody) -> bool:
+    """Whether both declare the same; why a column is left out, and the order of columns, are no part of it."""
+    if one.columns is None or other.columns is None:
+        return False
+    return Schema.from_dict(one.columns) == Schema.from_dict(other.columns)
+
+
 def _by_schema(body: ShelfBody, schema: Schema) -> dict[str, Any]:
     """The settings that a schema decides."""
     require(is_text(json.dumps(body.columns, ensure_ascii=False)), "schema must be text that UTF-8 can hold")

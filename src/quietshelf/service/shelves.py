@@ -52,6 +52,8 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
         connection.execute(sa.insert(schema.shelves), new_row(name, body, now))
         return True
     before = ShelfBody.model_validate_json(row["config"])
+    if described.same_schema(before, body):
+        body = body.model_copy(update={"columns": before.columns})
     altered = sorted(key for key in ShelfBody.model_fields if getattr(before, key) != getattr(body, key))
     fixed = [ShelfBody.model_fields[key].alias or key for key in altered if key not in FREE]
     if fixed and _promised(connection, row):
