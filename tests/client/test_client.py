@@ -13,6 +13,7 @@ import pytest
 from tests.service.harness import ITEMS, SHELF, free_port, inline
 
 from quietshelf.client import AsyncClient, Client, Offer, Refused, Retry, ServiceDown
+from quietshelf.tables import Schema, number, service_items
 
 QUICK = Retry(retries=2, pause=0.01)
 
@@ -54,6 +55,28 @@ def test_sync_and_async_clients_do_the_same(service: httpx.Client) -> None:
     found = asyncio.run(visit())
     assert len(found.items) == 2
     assert not found.fallback
+
+
+def test_a_table_is_put_and_visitors_come_with_attributes(service: httpx.Client) -> None:
+    """Both clients send dicts; what is NaN is missing, as in a data frame."""
+    schema = Schema({"price": number(scale=2, centre=5)}, {"age": number(scale=15, centre=40)}, id="sku")
+    rows = [{"sku": place, "price": place} for place in range(5)]
+    url, key = reached(service)
+    with Client(url, key) as shop:
+        assert shop.put_shelf("teas", epsilon=2.0, delta=1e-6, capacity=2, window=60.0, schema=schema.to_dict())
+        assert shop.put_items("teas", service_items(rows, schema)) == {"added": 5, "changed": 0}
+        assert set(shop.offer("teas", {"age": float("nan")}).items) <= {str(row["sku"]) for row in rows}
+        assert shop.shelf("teas")["names"] == ["intercept", "price", "age", "age:price"]
+        with pytest.raises(Refused, match=r"got unknown=\['agee'\]"):
+            shop.offer("teas", {"agee": 3})
+
+    async def visit() -> int:
+        async with AsyncClient(url, key) as shop:
+            assert (await shop.put_items("teas", service_items(rows, schema)))["changed"] == 5
+            await shop.offer("teas", {"age": 31})
+            return int((await shop.shelf("teas"))["arrivals"])
+
+    assert asyncio.run(visit()) == 2
 
 
 @pytest.mark.parametrize("name", ["..", ".", "teas?x", "a/b", "#teas", "%2e%2e", "käse"])

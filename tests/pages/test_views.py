@@ -151,7 +151,7 @@ def test_estimates_and_health_are_those_of_the_releases(shop: Shop) -> None:
     assert [each["estimate"] for each in view["tastes"]] == last["theta"]
     errors = np.sqrt(np.diagonal(np.linalg.inv(last["precision"])))
     np.testing.assert_allclose([each["standard_error"] for each in view["tastes"]], errors, rtol=1e-9)
-    assert view["tastes"][-1]["name"] == "visitor 1 × item 2"
+    assert view["tastes"][-1]["name"] == "visitor feature 1:item feature 2"
     assert view["health"]["below"] == sum(each["information"] < each["noise"] for each in view["health"]["directions"])
     assert f"in {view['health']['below']} of 6 directions" in view["health"]["words"] or not view["health"]["below"]
 

@@ -29,9 +29,10 @@ def test_every_refusal_and_every_shelf_setting_is_told() -> None:
     for name in {*kinds}:
         assert f"`{name}`" in TEXT
     table = TEXT.partition("## What a shelf is told")[2].partition("Geometry")[0]
-    for name in ShelfBody.model_fields:
+    for field, about in ShelfBody.model_fields.items():
+        name = about.alias or field
         (line,) = [row for row in table.splitlines() if f"`{name}`" in row.partition("|")[2].partition("|")[0]]
-        assert line.rstrip("| ").endswith("may change" if name in shelves.FREE else "fixed")
+        assert line.rstrip("| ").endswith("may change" if field in shelves.FREE else "fixed")
 
 
 def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:

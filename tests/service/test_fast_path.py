@@ -33,6 +33,8 @@ def test_the_short_way_and_the_routes_answer_alike(tmp_path: Path) -> None:
             ("/v1/shelves/teas/offers", '{"features": [1.0]}'),
             ("/v1/shelves/teas/offers", '{"features": [NaN, 1.0]}'),
             ("/v1/shelves/teas/offers", '{"features": [0.1, 0.2], "surplus": 1}'),
+            ("/v1/shelves/teas/offers", '{"attributes": {"age": 3}}'),
+            ("/v1/shelves/teas/offers", '{"attributes": {"age": {}}}'),
         ):
             short, long = both(path, body)
             assert short.status_code == long.status_code >= 400

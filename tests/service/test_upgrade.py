@@ -62,7 +62,10 @@ def test_a_database_of_an_earlier_version_is_carried_over(version: int, database
     kept = put_down(version, database, tmp_path)
     clock = FakeClock(kept["time"])
     with inline(database, tmp_path, clock=clock) as client:
-        assert client.get("/v1/shelves/teas/releases").json() == kept["releases"]
+        releases = client.get("/v1/shelves/teas/releases").json()["releases"]
+        for each in releases:
+            assert each.pop("names")[:2] == ["intercept", "visitor feature 1"]
+        assert releases == kept["releases"]["releases"]
         for name, before in kept["privacy"].items():
             now = client.get(f"/v1/shelves/{name}/privacy").json()
             same = ("rho", "epsilon", "unit", "visits", "budget", "arrivals", "releases", "deleted", "words")

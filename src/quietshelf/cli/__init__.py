@@ -18,6 +18,7 @@ from quietshelf.cli.demo import demo
 from quietshelf.cli.doctor import doctor
 from quietshelf.cli.expedia import expedia
 from quietshelf.cli.fit import fit
+from quietshelf.cli.items import items, shelf
 from quietshelf.cli.keys import keys
 from quietshelf.cli.ledger import ledger
 from quietshelf.cli.plan import plan
@@ -46,6 +47,8 @@ for panel, commands in PANELS.items():
         app.command(rich_help_panel=panel)(each)
 app.add_typer(expedia, name="expedia", rich_help_panel="A log")
 app.add_typer(keys, name="keys", rich_help_panel="The service")
+app.add_typer(shelf, name="shelf", rich_help_panel="The service")
+app.add_typer(items, name="items", rich_help_panel="The service")
 
 
 def _version(wanted: bool) -> None:

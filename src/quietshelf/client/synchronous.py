@@ -43,7 +43,7 @@ class Client:
     def offer(
         self,
         shelf: str,
-        features: Sequence[float] = (),
+        features: Sequence[float] | Mapping[str, Any] = (),
         *,
         person: str | None = None,
         candidates: Sequence[str] | None = None,
@@ -52,7 +52,10 @@ class Client:
         capacity: int | None = None,
         ranking: Sequence[str] | None = None,
     ) -> Offer:
-        """What to show one visitor; a repetition after a lost reply is the same visitor."""
+        """What to show one visitor; a repetition after a lost reply is the same visitor.
+
+        ``features`` may be attributes by name, where the shelf has a schema.
+        """
         call = offer_call(
             shelf,
             features=features,
@@ -81,8 +84,13 @@ class Client:
         """Configure a shelf; whether it is new."""
         return bool(self._call(shelf_call("PUT", shelf, "", settings))["created"])
 
+    def shelf(self, shelf: str) -> Mapping[str, Any]:
+        """A shelf's settings and figures, and what its coordinates are called."""
+        found: Mapping[str, Any] = self._call(shelf_call("GET", shelf))
+        return found
+
     def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
-        """Add and change items."""
+        """Add and change items; `quietshelf.tables.service_items` makes them of a product table."""
         found: Mapping[str, int] = self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))
         return found
 

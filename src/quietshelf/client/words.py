@@ -101,11 +101,22 @@ class Retry:
 def offer_call(shelf: str, **asked: Any) -> Call:
     """Ask for an offer. The key makes every repetition of this very call the same visitor."""
     body = {name: value for name, value in asked.items() if value is not None}
-    features = [float(value) for value in body.get("features", ())]
+    given = body.pop("features", ())
+    body |= {"attributes": _attributes(given)} if isinstance(given, Mapping) else {"features": _features(given)}
+    key = {"Idempotency-Key": secrets.token_urlsafe(18)}
+    return shelf_call("POST", shelf, "/offers", body, key)
+
+
+def _features(given: Sequence[float]) -> list[float]:
+    features = [float(value) for value in given]
     if not all(map(math.isfinite, features)):
         raise ValueError(f"features must be finite, got features={features}")
-    key = {"Idempotency-Key": secrets.token_urlsafe(18)}
-    return shelf_call("POST", shelf, "/offers", {**body, "features": features}, key)
+    return features
+
+
+def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON has them: what is NaN is missing."""
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in given.items()}
 
 
 def shelf_call(method: str, shelf: str, part: str = "", *sent: Mapping[str, Any]) -> Call:

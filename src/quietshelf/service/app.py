@@ -73,9 +73,9 @@ async def put_shelf(shelf: Shelf, body: models.ShelfBody, service: Serving, resp
 
 @routes.get("/shelves/{shelf}", dependencies=[Depends(may("read"))], tags=["read"])
 def get_shelf(shelf: Shelf, service: Serving) -> models.Plain:
-    """A shelf's settings and figures."""
+    """A shelf's settings and figures, and what its coordinates are called."""
     with service.store.read() as connection:
-        return queries.summary(queries.latest_row(connection, shelf))
+        return queries.shelf(connection, queries.latest_row(connection, shelf))
 
 
 @routes.delete("/shelves/{shelf}", status_code=204, dependencies=[Depends(may("admin"))], tags=["shop"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic_core import PydanticCustomError
 
 from quietshelf.release.quiet import MOST_COMPARISON
 
@@ -15,8 +16,27 @@ Person = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Plain = dict[str, Any]
 """A JSON object whose fields docs/service.md names."""
+SMALLEST_RHO, LARGEST_RHO = 1e-6, 1e6
 LARGEST_DIM = 256
 """A release of d coordinates holds d² numbers; beyond this a shelf is a mistake."""
+
+
+def _cell(value: Any) -> Any:
+    """What a table may hold in one place; what it means, the schema says."""
+    listed = isinstance(value, list) and all(isinstance(part, (int, float)) for part in value)
+    if not (value is None or listed or isinstance(value, (int, float, str))):
+        raise PydanticCustomError("cell", "must be text, a number, true, false, null or a list of numbers")
+    if isinstance(value, str) and not is_text(value):
+        raise PydanticCustomError("cell", "must be text that UTF-8 can hold")
+    return value
+
+
+def is_text(value: str) -> bool:
+    """Whether UTF-8 can hold it: JSON can write halves of a character."""
+    return not any(0xD800 <= ord(letter) <= 0xDFFF for letter in value)
+
+
+Attributes = Annotated[dict[str, Annotated[Any, AfterValidator(_cell)]], Field(max_length=10_000)]
 
 
 class Strict(BaseModel):
@@ -33,22 +53,57 @@ class Prior(Strict):
 
 
 class ShelfBody(Strict):
-    """Settings of a shelf. All but capacity, limits, learned_share and guard are fixed by the first offer."""
+    """Settings of a shelf. All but capacity, fill, limits, learned_share and guard are fixed by the first offer."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 3600}]
+            "examples": [
+                {"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 3600},
+                {
+                    "epsilon": 2.0,
+                    "delta": 1e-6,
+                    "capacity": 2,
+                    "window": 3600,
+                    "schema": {
+                        "version": 1,
+                        "id": "sku",
+                        "items": {
+                            "price": {"kind": "number", "scale": 2.0, "centre": 5.0},
+                            "kind": {"kind": "category", "levels": ["tea", "coffee"]},
+                        },
+                        "visitors": {"age": {"kind": "number", "scale": 15.0, "centre": 40.0}},
+                    },
+                },
+            ]
         },
     )
 
-    rho: FiniteFloat = Field(
-        ge=1e-6, le=1e6, description="The promise to one person for the shelf's lifetime, in zCDP."
+    rho: FiniteFloat | None = Field(
+        None,
+        ge=SMALLEST_RHO,
+        le=LARGEST_RHO,
+        description="The promise to one person for the shelf's lifetime, in zCDP; or give epsilon and delta.",
     )
+    epsilon: FiniteFloat | None = Field(
+        None, gt=0, le=1e6, exclude=True, description="With delta, in place of rho, which is what is kept."
+    )
+    delta: FiniteFloat | None = Field(None, ge=1e-300, lt=1, exclude=True, description="That of epsilon.")
     capacity: Count = Field(description="The most items shown.")
+    fill: bool = Field(
+        False, description="Show as many items as may be; by default fewer where more would lower expected revenue."
+    )
     window: FiniteFloat = Field(
         gt=0, le=1e9, description="Feedback window in seconds: how long an answer is waited for."
     )
-    feature_map: Literal["item", "concat", "outer", "full"] = "full"
+    columns: dict[str, Any] | None = Field(
+        None,
+        alias="schema",
+        description="What the columns of your product table and visitors' attributes mean, as `quietshelf schema` "
+        "writes it; items and visitors may then come with attributes.",
+    )
+    feature_map: Literal["item", "concat", "outer", "full"] = Field(
+        "full", description="How visitor and item features make x; item by default under a schema without visitors."
+    )
     intercept: bool = True
     visitor_scale: FiniteFloat | list[FiniteFloat] | None = Field(
         1.0, description="Declared, not measured, standard deviation of visitor features; null declares nothing."
@@ -57,7 +112,8 @@ class ShelfBody(Strict):
         None,
         ge=0,
         le=LARGEST_DIM,
-        description="Length of visitor features; may be left out if visitor_scale is a list or the map uses none.",
+        description="Length of visitor features; may be left out if visitor_scale is a list, the map uses none, or "
+        "there is a schema.",
     )
     conversion: FiniteFloat | None = Field(
         None,
@@ -100,12 +156,19 @@ class ShelfBody(Strict):
     )
     curvature: list[list[FiniteFloat]] | None = Field(None, description="Public guess of the second moment of x.")
 
+    def kept(self) -> str:
+        """As the database keeps them."""
+        return self.model_dump_json(by_alias=True)
+
 
 class ItemBody(Strict):
     """An item; for one that is known already, what is left out stays as it is."""
 
     id: ItemId
     features: list[FiniteFloat] | None = Field(None, max_length=10_000)
+    attributes: Attributes | None = Field(
+        None, description="Columns of your product table by name, in place of features; needs a shelf with a schema."
+    )
     revenue: FiniteFloat | None = Field(None, ge=-1e150, le=1e150)
     available: bool | None = None
     group: Group | None = None
@@ -119,7 +182,10 @@ class ItemsBody(Strict):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"items": [{"id": "tea", "features": [0.5], "revenue": 3}, {"id": "jam", "features": [1.0]}]}]
+            "examples": [
+                {"items": [{"id": "tea", "features": [0.5], "revenue": 3}, {"id": "jam", "features": [1.0]}]},
+                {"items": [{"id": "a-1", "attributes": {"price": 4.5, "kind": "tea"}}]},
+            ]
         },
     )
 
@@ -137,9 +203,19 @@ class RetireBody(Strict):
 class OfferBody(Strict):
     """One visitor."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"features": [0.2], "person": "customer 17"}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"features": [0.2], "person": "customer 17"},
+                {"attributes": {"age": 44}, "person": "customer 17"},
+            ]
+        }
+    )
 
     features: list[FiniteFloat] = Field([], max_length=10_000, description="The visitor's features.")
+    attributes: Attributes | None = Field(
+        None, description="The visitor's attributes by name, in place of features; needs a shelf with a schema."
+    )
     person: Person | None = Field(None, description="Who it is, authenticated by you; stored as a keyed hash only.")
     candidates: list[ItemId] | None = Field(None, description="Items that may be shown; all available ones if absent.")
     required: list[ItemId] = Field([], description="Items that must be shown.")

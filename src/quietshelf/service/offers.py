@@ -228,8 +228,8 @@ class OfferTransaction:
         return self.vault.retry(self.row["shelf"], request.retry or "")
 
     def _fingerprint(self, request: OfferRequest) -> str:
-        left_out = {"ranking"} if request.body.ranking is None else None  # as before there were rankings
-        return self.vault.fingerprint(request.body.model_dump_json(exclude=left_out).encode())
+        new = {name for name in ("ranking", "attributes") if getattr(request.body, name) is None}
+        return self.vault.fingerprint(request.body.model_dump_json(exclude=new).encode())  # as before there were those
 
     def _reply(self, row: Row) -> dict[str, Any]:
         ticket = Ticket(row["shelf"], row["batch"], row["slot"], row["nonce"])

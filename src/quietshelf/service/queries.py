@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from quietshelf.accounting import Ledger, together
 from quietshelf.curation import arms
 from quietshelf.curation.ledgers import addressed
-from quietshelf.service import learning, schema
+from quietshelf.service import described, learning, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.problems import NotFound
 from quietshelf.service.timestamps import timestamp, timestamp_or_none
@@ -42,6 +42,11 @@ def summary(row: Row) -> dict[str, Any]:
         "settings": json.loads(row["config"]),
         "notes": json.loads(row["notes"]),
     }
+
+
+def shelf(connection: Connection, row: Row) -> dict[str, Any]:
+    """The same, and what each coordinate of theta is called."""
+    return {**summary(row), "names": described.names_in(connection, row)}
 
 
 def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
@@ -89,6 +94,8 @@ def figure(value: float) -> float | str:
 
 def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
     """Every release: when, of how many, with which noise, and the estimate it led to."""
+    rows = learning.release_rows(connection, row["shelf"])
+    names = described.names_in(connection, row, len(rows[0]["theta"]) // 8) if rows else []
     return [
         {
             "release": each["number"],
@@ -98,9 +105,10 @@ def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
             "noise": {"score": each["score_scale"], "information": each["information_scale"]},
             "score": learning.unpacked(each["score"], -1).tolist(),
             "theta": learning.unpacked(each["theta"], -1).tolist(),
+            "names": names,
             "precision": learning.unpacked(each["precision"], len(each["theta"]) // 8, -1).tolist(),
         }
-        for each in learning.release_rows(connection, row["shelf"])
+        for each in rows
     ]
 
 

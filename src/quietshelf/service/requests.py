@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from quietshelf.curation.requests import check_person, visitor_context
 from quietshelf.service.models import LARGEST_DIM, OfferBody
@@ -27,7 +28,8 @@ def visitor(view: View, body: OfferBody) -> Context:
         context = visitor_context(
             view.settings,
             view.stock,
-            features=body.features,
+            features=_features(view, body),
+            schema=view.public.schema,
             candidates=wanted,
             required=required or None,
             exclude=barred or None,
@@ -39,6 +41,20 @@ def visitor(view: View, body: OfferBody) -> Context:
     if not 1 <= context.features.dim <= LARGEST_DIM:
         raise Invalid(f"the feature map must give 1 to {LARGEST_DIM} coordinates, got {context.features.dim}")
     return context
+
+
+def _features(view: View, body: OfferBody) -> list[float] | dict[str, Any]:
+    """Features, or attributes that the schema makes features of."""
+    schema = view.public.schema
+    if body.attributes is None:
+        if schema is not None and schema.visitor_names and not body.features:
+            raise Invalid(f"attributes of the visitor must be given ({', '.join(schema.visitors)}), got none")
+        return body.features
+    if schema is None:
+        raise Invalid(f"attributes need a shelf with a schema, got attributes={body.attributes!r}")
+    if body.features:
+        raise Invalid("a visitor must have features or attributes, got both")
+    return body.attributes
 
 
 def _numbers(name: str, ids: Sequence[str], known: dict[str, int]) -> list[int]:

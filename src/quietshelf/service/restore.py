@@ -225,7 +225,7 @@ def _config(row: Row, mark: Mark) -> str:
     if row["opened"] >= 0 or mark["opened"] < 0:
         return str(row["config"])
     body = ShelfBody.model_validate_json(row["config"])
-    return body.model_copy(update=_promised(mark)).model_dump_json()
+    return body.model_copy(update=_promised(mark)).kept()
 
 
 def _promised(mark: Mark) -> dict[str, Any]:

@@ -12,22 +12,27 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.prior_checks import check_items, check_log
-from quietshelf.curation.settings import declared_dim
-from quietshelf.service import schema
+from quietshelf.service import described, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.models import LARGEST_DIM, ItemBody, ShelfBody
+from quietshelf.service.models import ItemBody, ShelfBody
 from quietshelf.service.problems import Frozen, Invalid, NotFound
 from quietshelf.service.views import item_rows, public_of, settings_of, shelf_row
+from quietshelf.tables import Schema
 
-FREE = {"capacity", "limits", "learned_share", "guard"}
+FREE = {"capacity", "fill", "limits", "learned_share", "guard"}
 """Settings that do not alter the guarantee; all others are fixed by the first offer."""
 NOT_PRIVATE = ("uniform",)
 """Served for comparison only."""
 
+NO_FEATURES = (
+    "features must be given for a new item, or attributes under a schema; to learn popularity alone, give each a place "
+    'of its own, [1, 0, 0], [0, 1, 0] and so on, with "feature_map": "item" and "intercept": false, {got}'
+)
+
 
 def check(body: ShelfBody) -> None:
     """Refuse settings that make no sense, by rule and value."""
-    _declared_dim(body)
+    body = described.settled(body)
     try:
         settings, public = settings_of(body), public_of(body)
         if public.log is not None:
@@ -43,15 +48,17 @@ def check(body: ShelfBody) -> None:
 
 def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
     """Create a shelf, or change one as far as its guarantee allows; whether it is new."""
-    body = body.model_copy(update={"visitor_dim": _declared_dim(body)})
+    body = described.settled(body)
     try:
         row = shelf_row(connection, name, lock=True)
     except NotFound:
         connection.execute(sa.insert(schema.shelves), new_row(name, body, now))
         return True
     before = ShelfBody.model_validate_json(row["config"])
+    if described.same_schema(before, body):
+        body = body.model_copy(update={"columns": before.columns})
     altered = sorted(key for key in ShelfBody.model_fields if getattr(before, key) != getattr(body, key))
-    fixed = [key for key in altered if key not in FREE]
+    fixed = [ShelfBody.model_fields[key].alias or key for key in altered if key not in FREE]
     if fixed and _promised(connection, row):
         raise Frozen(
             f"{', '.join(fixed)} must stay as at the first offer: what visitors were promised and what was learned "
@@ -59,12 +66,15 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
             "budgets add up for those who meet both.",
             fields=fixed,
         )
-    known = {item["group"] for item in item_rows(connection, row["shelf"])} - {None}
-    missing = sorted(known - set(body.limits))
+    items = item_rows(connection, row["shelf"])
+    if items and "columns" in altered:
+        rule = "schema must stay as it was when items were put, for their features were made by it"
+        raise Invalid(f"{rule}; delete this shelf, to which nobody has come, and put it again")
+    missing = sorted({item["group"] for item in items} - {None, *body.limits})
     if missing:
         raise Invalid(f"limits must name every group that has items, got none for {missing[0]!r}")
     if altered:
-        changed = {"config": body.model_dump_json(), "config_version": row["config_version"] + 1}
+        changed = {"config": body.kept(), "config_version": row["config_version"] + 1}
         _update(connection, row, changed)
     return False
 
@@ -83,11 +93,13 @@ def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> 
     config = ShelfBody.model_validate_json(row["config"])
     rows = item_rows(connection, row["shelf"])
     known = {item["id"]: item for item in rows}
-    size = len(np.frombuffer(rows[0]["features"])) if rows else None
+    declared = None if config.columns is None else Schema.from_dict(config.columns)
+    size = len(np.frombuffer(rows[0]["features"])) if rows else None if declared is None else len(declared.item_names)
     new: list[dict[str, Any]] = []
     changed: list[dict[str, Any]] = []
     _check_distinct([body.id for body in bodies])
-    for body in bodies:
+    for given in bodies:
+        body = described.encoded(declared, given, known.get(given.id))
         size = _check_item(body, known.get(body.id), config, size)
         fields = _fields(body)
         if body.id in known:
@@ -121,17 +133,6 @@ def retire(connection: Connection, name: str, ids: Sequence[str]) -> dict[str, i
     return {"retired": len(ids)}
 
 
-def _declared_dim(body: ShelfBody) -> int:
-    """The length of visitor features, which the shop declares: else whoever comes first would decide for everybody."""
-    try:
-        given = declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale)
-    except ValueError as error:
-        raise Invalid(str(error)) from None
-    if given > LARGEST_DIM:
-        raise Invalid(f"visitor_dim must be at most {LARGEST_DIM}, got visitor_dim={given}")
-    return given
-
-
 def _promised(connection: Connection, row: Row) -> bool:
     """Whether anybody was ever promised something: a restored backup may know of that by its ledger alone."""
     if row["arrivals"] > 0 or row["opened"] >= 0 or row["releases"] > 0:
@@ -145,7 +146,7 @@ def _promised(connection: Connection, row: Row) -> bool:
 def new_row(name: str, body: ShelfBody, now: float) -> dict[str, Any]:
     """A shelf to which nobody has come."""
     zero = dict.fromkeys(("config_version", "stock_version", "arrivals", "anonymous", "releases"), 0)
-    config = {"name": name, "config": body.model_dump_json(), "created": now, "last_time": now}
+    config = {"name": name, "config": body.kept(), "created": now, "last_time": now}
     return {**zero, **config, "opened": -1, "notes": json.dumps([])}
 
 
@@ -165,11 +166,11 @@ def _check_item(body: ItemBody, known: Row | None, config: ShelfBody, size: int 
     if known is not None and known["retired"]:
         raise Invalid(f"item must not be retired, got item={body.id!r}")
     if known is None and body.features is None:
-        raise Invalid(f"features must be given for a new item, got none for item={body.id!r}")
+        raise Invalid(NO_FEATURES.format(got=f"got none for item={body.id!r}"))
     if body.features is not None and size not in (None, len(body.features)):
         raise Invalid(f"features must have length {size} for every item, got {len(body.features)} for {body.id!r}")
     if body.group is not None and body.group not in config.limits:
-        raise Invalid(f"group must be one of the shelf's limits, got group={body.group!r}")
+        raise Invalid(f"group must be one of the shelf's limits, got group={body.group!r} for item={body.id!r}")
     return len(body.features) if body.features is not None else size
 
 

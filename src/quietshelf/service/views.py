@@ -5,7 +5,7 @@ A view never changes. Writes compare its versions with the shelf's row and take 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.accounting import rho_from
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
@@ -22,6 +23,7 @@ from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.problems import NotFound
 from quietshelf.service.store import one
+from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, Release
 
 _LIVING = sa.select(schema.shelves).where(
@@ -80,11 +82,12 @@ def versions(row: Row) -> Versions:
 def settings_of(body: ShelfBody) -> Settings:
     """The settings that the protocol runs by."""
     return Settings(
-        rho=body.rho,
+        rho=rho_from(body.rho, body.epsilon, body.delta),
         visits=body.visits,
         window=body.window,
         on_no_answer=body.on_no_answer,
         capacity=body.capacity,
+        fill=body.fill,
         policy=body.policy,
         feature_map=body.feature_map,
         intercept=body.intercept,
@@ -112,7 +115,8 @@ def public_of(body: ShelfBody) -> Public:
         prior: Any = PriorFile.from_dict(given).accepted(not body.private, how="private=false")
     else:
         prior = None if given is None else (given.theta, given.precision)
-    return Public.of(visitor_scale=body.visitor_scale, curvature=body.curvature, prior=prior)
+    public = Public.of(visitor_scale=body.visitor_scale, curvature=body.curvature, prior=prior)
+    return public if body.columns is None else replace(public, schema=Schema.from_dict(body.columns))
 
 
 def public_in(row: Row) -> Public:
@@ -149,10 +153,10 @@ def look(connection: Connection, row: Row, before: View | None = None) -> View:
     return View(row["shelf"], row["name"], body, settings, public_of(body), stock, learner, ids, versions(row))
 
 
-def item_rows(connection: Connection, shelf: int) -> list[Row]:
-    """All items of a shelf, retired ones included, by number."""
+def item_rows(connection: Connection, shelf: int, most: int | None = None) -> list[Row]:
+    """All items of a shelf, or the first ones, retired ones included, by number."""
     table = schema.items
-    query = sa.select(table).where(table.c.shelf == shelf).order_by(table.c.number)
+    query = sa.select(table).where(table.c.shelf == shelf).order_by(table.c.number).limit(most)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 

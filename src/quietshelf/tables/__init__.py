@@ -3,6 +3,7 @@
 from quietshelf.tables.columns import Column, category, embedding, flag, ignore, log_number, number
 from quietshelf.tables.inference import infer
 from quietshelf.tables.reading import read_table
+from quietshelf.tables.records import service_items
 from quietshelf.tables.schema import Products, Schema
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "log_number",
     "number",
     "read_table",
+    "service_items",
 ]

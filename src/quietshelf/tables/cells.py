@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ from quietshelf.types import Id, require
 FLAGS = {"true": True, "t": True, "yes": True, "y": True, "1": True, "1.0": True} | {
     "false": False, "f": False, "no": False, "n": False, "0": False, "0.0": False
 }  # fmt: skip
+LARGEST = sys.float_info.max
 NUMBERS = (int, float, Decimal, np.integer, np.floating)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
@@ -14,6 +15,9 @@ from quietshelf.types import finite, positive, require, whole
 
 HALF = 0.5
 """Standard deviation of a flag that is as often true as not, the largest it can have."""
+
+MOST_NUMBERS = 10_000
+"""The most numbers of an embedding."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +169,7 @@ class category(Column):  # noqa: N801 - reads as a declaration
         least = "one level" if self.other else "two levels, or one with other=True"
         require(len(found) + self.other >= 2, f"levels must be at least {least}", levels=list(found))
         require("" not in found, "a level must not be empty", levels=list(found))
-        twice = sorted({level for level in found if found.count(level) > 1})
+        twice = sorted(level for level, times in Counter(found).items() if times > 1)
         require(not twice, "levels must be different", twice=twice)
         require(not (self.other and "other" in found), 'levels must not hold "other" with other=True')
         object.__setattr__(self, "levels", found)
@@ -244,7 +248,7 @@ class embedding(Column):  # noqa: N801 - reads as a declaration
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        whole("dim", self.dim)
+        whole("dim", self.dim, high=MOST_NUMBERS)
         object.__setattr__(self, "scale", positive("scale", self.scale))
 
     def names(self, column: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -89,8 +90,8 @@ class Schema:
             rule = f"the scale of visitors' {unscaled[0]} must be declared: it is never measured on visitors"
             kind = self.visitors[unscaled[0]].kind
             raise ValueError(f"{rule}; write {unscaled[0]!r}: {kind}(scale=..., centre=...) with what you know of them")
-        names = [*self.item_names, *self.visitor_names]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        names = Counter([*self.item_names, *self.visitor_names])
+        twice = sorted(name for name, times in names.items() if times > 1)
         require(not twice, "features must have different names", twice=twice)
 
     @cached_property

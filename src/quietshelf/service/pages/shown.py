@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from quietshelf.choice.features import Catalogued
-from quietshelf.choice.maps import MAPS, feature_map
+from quietshelf.choice.maps import MAPS
 from quietshelf.policies import POLICIES
 from quietshelf.service.views import View
 from quietshelf.types import Context, FloatArray
@@ -23,14 +23,13 @@ TOP = 12
 
 def shown_most(view: View) -> dict[str, Any]:
     """The items that most made-up visitors would be shown, with the share of them that would see it."""
-    stock, release = view.stock, view.release
-    if release is None or stock.catalogue is None or not stock.offerable.any():
+    stock, release, shape = view.stock, view.release, view.settings.map
+    if release is None or stock.catalogue is None or shape is None or not stock.offerable.any():
         return _nothing("there is nothing to simulate before the first visitor")
     visitors = made_up(view)
     if visitors is None:
         return _nothing("no visitor law is declared: visitor_scale is null")
     size = (len(visitors), len(stock))
-    shape = feature_map(view.body.feature_map, intercept=view.body.intercept)
     context = Context(
         features=Catalogued(visitors, stock.catalogue, shape),
         revenue=np.broadcast_to(stock.revenue, size),
@@ -38,6 +37,7 @@ def shown_most(view: View) -> dict[str, Any]:
         available=np.broadcast_to(stock.offerable, size),
         groups=stock.groups,
         limits=stock.limits,
+        fill=view.settings.fill,
     )
     items = POLICIES[view.body.policy].offer(context, release, _random(view))
     share = np.bincount(items[items >= 0], minlength=len(stock)) / len(visitors)

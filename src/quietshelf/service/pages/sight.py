@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from quietshelf.choice.maps import feature_map
 from quietshelf.curation import arms
 from quietshelf.release.records import Record
-from quietshelf.service import learning
+from quietshelf.service import described, learning
 from quietshelf.service.learning import Row
 from quietshelf.service.pages.shown import shown_most
 from quietshelf.service.timestamps import timestamp
@@ -119,12 +118,8 @@ def coordinate_names(view: View) -> list[str]:
     learner = view.learner
     if learner is None:
         return []
-    dim, visitor_dim = learner.estimate.theta.shape[-1], view.settings.visitor_dim
-    shape = feature_map(view.body.feature_map, intercept=view.body.intercept)
-    item_dim = next((size for size in range(dim + 1) if shape.dim(visitor_dim, size) == dim), 0)
-    visitor = [f"visitor {number + 1}" for number in range(visitor_dim)]
-    item = [f"item {number + 1}" for number in range(item_dim)]
-    return [name.replace(":", " × ") for name in shape.names(visitor, item)]
+    assert view.stock.catalogue is not None  # noqa: S101 - a service knows its items
+    return described.feature_names(view.body, view.stock.catalogue, view.ids, learner.estimate.theta.shape[-1])
 
 
 def _typical_error(row: Row) -> float:

@@ -1,0 +1,140 @@
+"""``quietshelf shelf`` and ``quietshelf items``: a shelf of a running service, and its products from a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quietshelf.cli.console import Json, counted, progress, strict_json
+from quietshelf.cli.remote import Key, Url, reached
+from quietshelf.types import require
+
+if TYPE_CHECKING:
+    from quietshelf.tables import Schema
+
+CHUNK = 1000
+"""Items per request: all of a request are put or none."""
+shelf = typer.Typer(
+    name="shelf",
+    help="Make and change shelves of a running service.\n\nExample: quietshelf shelf put teas --rho 1 --capacity 4 "
+    "--window 3600",
+)
+items = typer.Typer(
+    name="items",
+    help="Put products on a shelf of a running service.\n\nExample: quietshelf items put products.csv --shelf teas",
+)
+
+
+@shelf.command("put")
+def put_shelf(
+    name: Annotated[str, typer.Argument(help="Name of the shelf.")],
+    url: Url,
+    key: Key,
+    capacity: Annotated[int, typer.Option(help="The most items shown.")],
+    window: Annotated[float, typer.Option(help="Seconds to wait for an answer.")],
+    rho: Annotated[float | None, typer.Option(help="The promise, in zCDP; or give --epsilon and --delta.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The promise, with --delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="That of epsilon.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="What columns mean: a file of `quietshelf schema`.")] = None,
+    other: Annotated[
+        list[str] | None, typer.Option("--set", help="Any other setting, as NAME=VALUE; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a shelf, or change one as far as its guarantee allows; what is left out counts as its default.
+
+    Example: quietshelf shelf put teas --epsilon 2 --delta 1e-6 --capacity 4 --window 3600 --schema products.schema.json
+    """
+    from quietshelf.tables import Schema
+
+    settings: dict[str, Any] = {"capacity": capacity, "window": window, "rho": rho, "epsilon": epsilon, "delta": delta}
+    settings |= {"schema": None if schema is None else Schema.load(schema).to_dict(), **_assigned(other or [])}
+    with reached(url, key) as service:
+        new = service.put_shelf(name, **{each: value for each, value in settings.items() if value is not None})
+    typer.echo(strict_json({"shelf": name, "created": new}) if as_json else f"{name} is {'made' if new else 'there'}")
+
+
+@items.command("put")
+def put_items(
+    products: Annotated[Path, typer.Argument(help="The product table: CSV (.gz too) or Parquet. It must be public.")],
+    shelf: Annotated[str, typer.Option(help="Name of the shelf; it must have a schema.")],
+    url: Url,
+    key: Key,
+    schema: Annotated[
+        Path | None, typer.Option(help="What you take its columns to mean; refused if the shelf's schema is another.")
+    ] = None,
+    separator: Annotated[str | None, typer.Option(help="Of a CSV file; found in its first line if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Put the products of a table on a shelf: new ones are added, known ones changed, others stay as they are.
+
+    Example: quietshelf items put products.csv --schema products.schema.json --url http://127.0.0.1:8080 --shelf teas
+    """
+    from quietshelf.tables import read_table, service_items
+
+    table = read_table(products, separator=separator)
+    total = {"added": 0, "changed": 0}
+    with reached(url, key) as service:
+        declared = _schema_of(shelf, service.shelf(shelf)["settings"])
+        if schema is not None:
+            _check_same(declared, schema, table)
+        found = service_items(table, declared)
+        with progress("items", unit="items", kept="those put so far are on the shelf") as move:
+            for start in range(0, len(found), CHUNK):
+                reply = service.put_items(shelf, found[start : start + CHUNK])
+                total = {name: number + reply[name] for name, number in total.items()}
+                move(min(start + CHUNK, len(found)), len(found))
+    said = f"{counted(total['added'], 'item')} added, {total['changed']:,} changed"
+    typer.echo(strict_json(total) if as_json else said)
+
+
+def _schema_of(shelf: str, settings: Mapping[str, Any]) -> Schema:
+    from quietshelf.tables import Schema
+
+    given: Any = settings.get("schema")
+    line = f"quietshelf shelf put {shelf} --schema products.schema.json ..."
+    require(given is not None, f"the shelf must have a schema, which `{line}` gives it", schema=given)
+    return Schema.from_dict(given)
+
+
+def _check_same(declared: Schema, path: Path, table: Any) -> None:
+    """Refuse a file that declares something else than the shelf does."""
+    from quietshelf.tables import Schema
+
+    mine = Schema.load(path).measured(table)
+    if mine == declared:
+        return
+    ours, theirs = _flat(mine.to_dict()), _flat(declared.to_dict())
+    other = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+    rule = f"{path} must be the schema of the shelf, or be left out"
+    raise ValueError(f"{rule}, got {other[0]}={ours.get(other[0])!r}, where the shelf has {theirs.get(other[0])!r}")
+
+
+def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Each column of a schema by its name."""
+    sides = ("items", "visitors")
+    plain = {name: value for name, value in schema.items() if name not in sides}
+    return plain | {f"{side}.{name}": column for side in sides for name, column in schema[side].items()}
+
+
+def _assigned(texts: list[str]) -> dict[str, Any]:
+    """Settings written NAME=VALUE, the value as JSON or as a word.
+
+    >>> _assigned(["fill=true", "feature_map=concat", "visitor_scale=[1, 2]"])
+    {'fill': True, 'feature_map': 'concat', 'visitor_scale': [1, 2]}
+    """
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, _ in pairs:
+        require(bool(sign and name), "a setting must be written NAME=VALUE", setting=name)
+    return {name: _value(text) for name, _, text in pairs}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

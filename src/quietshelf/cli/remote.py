@@ -1,0 +1,33 @@
+"""How commands speak to a running service: where it is, a key, and mistakes told in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from quietshelf.client import Client
+
+Url = Annotated[str, typer.Option("--url", envvar="QUIETSHELF_URL", help="Where the service listens.")]
+Key = Annotated[
+    str, typer.Option("--key", envvar="QUIETSHELF_KEY", help="An admin key; in the environment no process list has it.")
+]
+SECONDS = 60.0
+"""For one request."""
+
+
+@contextmanager
+def reached(url: str, key: str) -> Iterator[Client]:
+    """A client of the service; the extra that it needs is asked for by name if it is missing."""
+    try:
+        from quietshelf.client import Client, ServiceDown
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"the client needs `pip install quietshelf[client]` ({error})") from None
+    try:
+        with Client(url, key, timeout=SECONDS) as client:
+            yield client
+    except ServiceDown as error:
+        raise ValueError(str(error)) from None
