@@ -98,7 +98,7 @@ def test_a_schema_settles_the_settings_that_follow_from_it(client: httpx.Client)
         ({"version": 2, "items": {}}, {}, "the version of a schema must be 1, got version=2"),
         ({"version": 1, "items": {}, "rows": 3}, {}, "got unknown=['rows']"),
         ({"version": 1, "items": {"a": {"kind": "number"}}}, {}, "a must have its scale written out"),
-        ({"version": 1, "items": {"a": {"kind": "ignore"}}}, {}, "must make a feature, got items=['a']"),
+        ({"version": 1, "items": {"a": {"kind": "ignore"}}}, {}, "or item_effects be set, got items=['a']"),
         ({"version": 1, "items": {"a": {"kind": "embedding", "dim": 10**12}}}, {}, "dim must be between 1 and 10000"),
         ({"version": 1, "items": {"a": {"kind": "number", "scale": 10**400}}}, {}, "a: "),
         ({"version": 1, "items": {"a": {"kind": "category", "levels": [10**400, 1.5]}}}, {}, "a: "),
@@ -180,7 +180,7 @@ def test_attributes_need_a_schema(client: httpx.Client) -> None:
     """Items and visitors of a plain shelf have features; an item without any is told how to learn popularity."""
     stocked(client)
     refused(put_items(client, {"id": "new", "attributes": {"a": 1}}), "attributes need a shelf with a schema")
-    refused(put_items(client, {"id": "new"}), '"feature_map": "item" and "intercept": false, got none for item=\'new\'')
+    refused(put_items(client, {"id": "new"}), '"item_effects": 100, as many as there will ever be items, got none for')
     refused(ask(client, attributes={"a": 1}), "attributes need a shelf with a schema, got attributes={'a': 1}")
 
 
@@ -352,6 +352,44 @@ def test_a_popularity_shelf_calls_places_by_ids(client: httpx.Client) -> None:
     assert [each["name"] for each in page["tastes"]] == names
     put_items(client, {"id": "blend", "features": [0.5, 0.5, 0.0, 0.0]})
     assert client.get("/v1/shelves/teas").json()["names"] == [f"item feature {n}" for n in range(1, 5)]
+
+
+def test_popularity_is_learned_of_ids_alone(client: httpx.Client, clock: FakeClock) -> None:
+    """Items without features; places are reserved for those to come, and one that is chosen often is found."""
+    plain = {"rho": 100.0, "capacity": 2, "window": 10.0, "conversion": 0.9, "item_effects": 5}
+    ids = {**plain, "feature_map": "item", "intercept": False}
+    assert client.put("/v1/shelves/teas", json=ids).status_code == 201
+    assert put_items(client, *({"id": f"tea {n}"} for n in range(4))).json() == {"added": 4, "changed": 0}
+    names = [*(f"tea {n}" for n in range(4)), "free place 5"]
+    assert client.get("/v1/shelves/teas").json()["names"] == names
+    for _ in range(120):
+        offer = ask(client).json()
+        answered(client, offer["offer"], "tea 2" if "tea 2" in offer["items"] else None)
+        clock.time += 1
+    last = client.get("/v1/shelves/teas/releases").json()["releases"][-1]
+    assert last["names"] == names
+    assert names[int(np.argmax(last["theta"]))] == "tea 2"
+    assert put_items(client, {"id": "tea 4"}, {"id": "tea 5"}).status_code == 200  # the second has no effect
+    assert ask(client, required=["tea 4", "tea 5"]).status_code == 200
+    page = client.get("/shelves/teas", params={"format": "json"}).json()
+    assert [each["name"] for each in page["tastes"]] == [f"tea {n}" for n in range(5)]
+    refused(put_items(client, {"id": "x", "features": [1.0]}), "features must have length 0 for every item")
+    refused(client.put("/v1/shelves/teas", json={**ids, "item_effects": 6}), "item_effects must stay", 409)
+
+
+def test_effects_stand_beside_what_a_schema_says(client: httpx.Client) -> None:
+    """By their names; an item still needs its attributes, and there are as many coordinates as elsewhere."""
+    assert put(client, Schema({"price": number(scale=2)}), item_effects=3).status_code == 201
+    refused(put_items(client, {"id": "a"}), "features must be given for a new item")
+    put_items(client, {"id": "a", "attributes": {"price": 3}}, {"id": "b", "attributes": {"price": 4}})
+    names = ["intercept", "price", "effect of a", "effect of b", "free place 3"]
+    assert client.get("/v1/shelves/teas").json()["names"] == names
+    assert ask(client).status_code == 200
+    page = client.get("/shelves/teas", params={"format": "json"}).json()
+    assert [each["name"] for each in page["tastes"]] == names
+    refused(
+        put(client, Schema({"price": number(scale=2)}), item_effects=255), "1 to 256 coordinates, got coordinates=257"
+    )
 
 
 def test_a_table_as_the_service_takes_it() -> None:

@@ -50,7 +50,8 @@ def _by_schema(body: ShelfBody, schema: Schema) -> dict[str, Any]:
     for name, column in schema.items.items():
         rule = f"{name} must have its scale written out: `quietshelf schema` measures it on your table"
         require(column.measured, rule, **{name: column})
-    require(bool(schema.item_names), "the items of a schema must make a feature", items=sorted(schema.items))
+    told = bool(schema.item_names) or body.item_effects > 0
+    require(told, "the items of a schema must make a feature, or item_effects be set", items=sorted(schema.items))
     count, scale = len(schema.visitor_names), schema.visitor_scale
     rule = f"visitor_dim must be left out, or be that of the schema, {count}"
     require(body.visitor_dim in (None, count), rule, visitor_dim=body.visitor_dim)
@@ -60,7 +61,8 @@ def _by_schema(body: ShelfBody, schema: Schema) -> dict[str, Any]:
         rule = f"visitor_scale must be left out, or be that of the schema, {scale.tolist()}"
         require(same, rule, visitor_scale=body.visitor_scale)
     name = body.feature_map if "feature_map" in body.model_fields_set else "full" if count else "item"
-    dim = feature_map(name, intercept=body.intercept).dim(count, len(schema.item_names))
+    shape = feature_map(name, intercept=body.intercept, effects=body.item_effects)
+    dim = shape.dim(count, len(schema.item_names))
     rule = f"schema and feature map must give 1 to {LARGEST_DIM} coordinates"
     require(1 <= dim <= LARGEST_DIM, rule, coordinates=dim, feature_map=name)
     scales = {"visitor_scale": scale.tolist()} if count else {}
@@ -109,30 +111,39 @@ def _columns(schema: Schema, given: dict[str, Any], known: Row | None) -> dict[s
 def feature_names(body: ShelfBody, catalogue: FloatArray, ids: tuple[str, ...], dim: int | None = None) -> list[str]:
     """What each coordinate of theta multiplies; ``dim``: how many there are, where the items may be forgotten."""
     shape = feature_map(body.feature_map, intercept=body.intercept)
+    effects = _effects(body, ids)
     if body.columns is not None:
         schema = Schema.from_dict(body.columns)
-        return shape.names(schema.visitor_names, schema.item_names)
+        return shape.names(schema.visitor_names, schema.item_names) + effects
     visitor_dim, item_dim = body.visitor_dim or 0, catalogue.shape[1]
     if dim is not None:
-        item_dim = next((size for size in range(dim + 1) if shape.dim(visitor_dim, size) == dim), 0)
+        rest = dim - len(effects)
+        item_dim = next((size for size in range(rest + 1) if shape.dim(visitor_dim, size) == rest), 0)
     visitor = [f"visitor feature {place + 1}" for place in range(visitor_dim)]
     item = [f"item feature {place + 1}" for place in range(item_dim)]
-    return shape.names(visitor, _by_id(catalogue, ids, item) if _may_be_popularity(body) else item)
+    return shape.names(visitor, _by_id(catalogue, ids, item) if _one_hot(body) else item) + effects
 
 
 def names_in(connection: Connection, row: Row, dim: int | None = None) -> list[str]:
     """The same, of a shelf's row; nothing before there are items."""
     body = ShelfBody.model_validate_json(row["config"])
-    rows = item_rows(connection, row["shelf"], most=None if _may_be_popularity(body) else 1)
+    rows = item_rows(connection, row["shelf"], most=None if _one_hot(body) else max(1, body.item_effects))
     if body.columns is None and not rows and dim is None:
         return []
     catalogue = np.array([np.frombuffer(item["features"]) for item in rows]).reshape(len(rows), -1 if rows else 0)
     return feature_names(body, catalogue, tuple(item["id"] for item in rows), dim)
 
 
-def _may_be_popularity(body: ShelfBody) -> bool:
-    """Whether each item may have a place of its own: nothing else is in x."""
-    return body.columns is None and body.feature_map == "item" and not body.intercept
+def _effects(body: ShelfBody, ids: tuple[str, ...]) -> list[str]:
+    """Effects are called by the items that have them, where nothing else is in x; else as effects of them."""
+    named = "{}" if body.feature_map == "item" and not body.intercept and body.columns is None else "effect of {}"
+    found = [named.format(name) for name in ids[: body.item_effects]]
+    return found + [f"free place {place + 1}" for place in range(len(found), body.item_effects)]
+
+
+def _one_hot(body: ShelfBody) -> bool:
+    """Whether features may be places of items: nothing else is in x."""
+    return body.columns is None and body.feature_map == "item" and not (body.intercept or body.item_effects)
 
 
 def _by_id(catalogue: FloatArray, ids: tuple[str, ...], names: list[str]) -> list[str]:

@@ -105,6 +105,13 @@ class ShelfBody(Strict):
         "full", description="How visitor and item features make x; item by default under a schema without visitors."
     )
     intercept: bool = True
+    item_effects: int = Field(
+        0,
+        ge=0,
+        le=LARGEST_DIM,
+        description="For how many items, in the order in which they are put, a utility of their own is learned beside "
+        "what features say; as many as there will ever be. Items then need no features.",
+    )
     visitor_scale: FiniteFloat | list[FiniteFloat] | None = Field(
         1.0, description="Declared, not measured, standard deviation of visitor features; null declares nothing."
     )

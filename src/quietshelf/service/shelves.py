@@ -25,8 +25,8 @@ NOT_PRIVATE = ("uniform",)
 """Served for comparison only."""
 
 NO_FEATURES = (
-    "features must be given for a new item, or attributes under a schema; to learn popularity alone, give each a place "
-    'of its own, [1, 0, 0], [0, 1, 0] and so on, with "feature_map": "item" and "intercept": false, {got}'
+    "features must be given for a new item, or attributes under a schema; to learn popularity alone, set "
+    '"feature_map": "item", "intercept": false and "item_effects": 100, as many as there will ever be items, {got}'
 )
 
 
@@ -100,6 +100,8 @@ def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> 
     _check_distinct([body.id for body in bodies])
     for given in bodies:
         body = described.encoded(declared, given, known.get(given.id))
+        if config.item_effects and not size and body.features is None and body.id not in known:
+            body = body.model_copy(update={"features": []})  # which it is, is all that is known of it
         size = _check_item(body, known.get(body.id), config, size)
         fields = _fields(body)
         if body.id in known:

@@ -91,6 +91,7 @@ def settings_of(body: ShelfBody) -> Settings:
         policy=body.policy,
         feature_map=body.feature_map,
         intercept=body.intercept,
+        item_effects=body.item_effects,
         visitor_dim=declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale),
         max_batch=body.max_batch,
         forgetting=body.forgetting,
