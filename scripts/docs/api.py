@@ -17,6 +17,7 @@ PUBLIC = {
         "quietshelf.Shelf",
         "quietshelf.shelf.tastes.Tastes",
         "quietshelf.types.Offer",
+        "quietshelf.release.compared.Comparison",
         "quietshelf.shelf.ShelfError",
     ],
     "What is promised": [
@@ -50,6 +51,7 @@ PUBLIC = {
         "quietshelf.environments.Shop",
     ],
     "A log": [
+        "quietshelf.PriorFile",
         "quietshelf.estimators.ChoiceModel",
         "quietshelf.estimators.from_long",
         "quietshelf.estimators.LongRounds",

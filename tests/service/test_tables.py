@@ -339,21 +339,6 @@ def test_names_are_told_wherever_numbers_are(client: httpx.Client, clock: FakeCl
     assert shown() == client.get("/v1/shelves/teas").json()["names"] == names
 
 
-def test_a_popularity_shelf_calls_places_by_ids(client: httpx.Client) -> None:
-    """Each item has a place of its own; one that is free, and features that are none, go by their places."""
-    plain = {"rho": 1.0, "capacity": 2, "window": 10.0, "feature_map": "item", "intercept": False}
-    assert client.put("/v1/shelves/teas", json=plain).status_code == 201
-    assert client.get("/v1/shelves/teas").json()["names"] == []
-    put_items(client, *({"id": f"tea {n}", "features": np.eye(4)[2 - n].tolist()} for n in range(3)))
-    names = ["tea 2", "tea 1", "tea 0", "item feature 4"]
-    assert client.get("/v1/shelves/teas").json()["names"] == names
-    assert ask(client).status_code == 200
-    page = client.get("/shelves/teas", params={"format": "json"}).json()
-    assert [each["name"] for each in page["tastes"]] == names
-    put_items(client, {"id": "blend", "features": [0.5, 0.5, 0.0, 0.0]})
-    assert client.get("/v1/shelves/teas").json()["names"] == [f"item feature {n}" for n in range(1, 5)]
-
-
 def test_popularity_is_learned_of_ids_alone(client: httpx.Client, clock: FakeClock) -> None:
     """Items without features; places are reserved for those to come, and one that is chosen often is found."""
     plain = {"rho": 100.0, "capacity": 2, "window": 10.0, "conversion": 0.9, "item_effects": 5}
@@ -369,8 +354,11 @@ def test_popularity_is_learned_of_ids_alone(client: httpx.Client, clock: FakeClo
     last = client.get("/v1/shelves/teas/releases").json()["releases"][-1]
     assert last["names"] == names
     assert names[int(np.argmax(last["theta"]))] == "tea 2"
-    assert put_items(client, {"id": "tea 4"}, {"id": "tea 5"}).status_code == 200  # the second has no effect
-    assert ask(client, required=["tea 4", "tea 5"]).status_code == 200
+    full = put_items(client, {"id": "tea 4"}, {"id": "tea 5"})
+    assert full.status_code == 422
+    assert "items without features must fit the 5 places that item_effects reserves, got items=6" in full.text
+    assert put_items(client, {"id": "tea 4"}).status_code == 200
+    assert ask(client, required=["tea 4"]).status_code == 200
     page = client.get("/shelves/teas", params={"format": "json"}).json()
     assert [each["name"] for each in page["tastes"]] == [f"tea {n}" for n in range(5)]
     refused(put_items(client, {"id": "x", "features": [1.0]}), "features must have length 0 for every item")

@@ -170,11 +170,11 @@ def test_ids_that_come_later_take_reserved_places() -> None:
     shelf = Shelf(items=["mint", "chai"], item_effects=4, capacity=2, rho=1.0)
     assert shelf.add(ids=["sencha"]) == ["sencha"]
     shelf.offer()
-    assert shelf.estimate().names == ("mint", "chai", "sencha", "reserved effect 3")
+    assert shelf.estimate().names == ("mint", "chai", "sencha", "free place 4")
     with pytest.raises(ValueError, match="items without features must fit the 4 places that item_effects reserves"):
         shelf.add(ids=["assam", "yunnan"])
     named = Shelf(
         items=["a", "b"], catalogue=[[0.0], [1.0]], feature_map="item", item_effects=True, capacity=1, rho=1.0
     )
     named.offer()
-    assert named.estimate().names == ("intercept", "v[0]", "effect of a", "effect of b")
+    assert named.estimate().names == ("intercept", "item feature 1", "effect of a", "effect of b")

@@ -107,10 +107,15 @@ def test_estimates_have_the_names_of_the_columns() -> None:
     assert re.search(r"\n  price +\+0\.000 ± \d+\.\d{3}\n", repr(tastes))
     dense = Shelf(items=3, dim=2, capacity=1, rho=1.0)
     dense.offer(np.ones((3, 2)))
-    assert dense.estimate().names == ("x[0]", "x[1]")
+    assert dense.estimate().names == ("feature 1", "feature 2")
     nameless = Shelf(catalogue=np.ones((3, 1)), visitor_dim=1, capacity=1, rho=1.0)
     nameless.offer([1.0])
-    assert nameless.estimate().names == ("intercept", "v[0]", "u[0]", "u[0]:v[0]")
+    assert nameless.estimate().names == (
+        "intercept",
+        "item feature 1",
+        "visitor feature 1",
+        "visitor feature 1:item feature 1",
+    )
     many = Shelf(items=range(30), capacity=1, rho=1.0)
     many.offer()
     assert "… and 10 more" in repr(many.estimate())

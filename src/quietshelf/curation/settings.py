@@ -204,6 +204,18 @@ def reserved_effects(item_effects: int | bool, items: int) -> int:
     return whole("item_effects", item_effects, low=items) if item_effects else 0
 
 
+def learns_popularity(settings: Settings, stock: Stock) -> bool:
+    """Whether nothing is known of the items but which is which: each has an effect, and no features."""
+    return settings.item_effects > 0 and stock.catalogue is not None and stock.catalogue.shape[1] == 0
+
+
+def check_places(settings: Settings, items: int, features: int) -> None:
+    """Refuse items that have neither features nor an effect: nothing would hold them at the level of the others."""
+    room = settings.item_effects
+    rule = f"items without features must fit the {room} places that item_effects reserves"
+    require(features > 0 or items <= room, rule, items=items)
+
+
 def check_size(settings: Settings, stock: Stock) -> int:
     """d, if rounding is proven for it."""
     dim = settings.dim or 0

@@ -10,14 +10,15 @@ from sqlalchemy import Connection
 
 from quietshelf.accounting import rho_from
 from quietshelf.choice.maps import feature_map
+from quietshelf.curation.names import feature_names
 from quietshelf.curation.settings import declared_dim
 from quietshelf.service.learning import Row
 from quietshelf.service.models import LARGEST_DIM, LARGEST_RHO, SMALLEST_RHO, ItemBody, ShelfBody, is_text
 from quietshelf.service.problems import Invalid
-from quietshelf.service.views import item_rows
+from quietshelf.service.views import item_rows, public_of, settings_of
 from quietshelf.tables import Schema
 from quietshelf.tables.cells import as_level
-from quietshelf.types import FloatArray, require
+from quietshelf.types import require
 
 
 def settled(body: ShelfBody) -> ShelfBody:
@@ -108,49 +109,12 @@ def _columns(schema: Schema, given: dict[str, Any], known: Row | None) -> dict[s
     return found
 
 
-def feature_names(body: ShelfBody, catalogue: FloatArray, ids: tuple[str, ...], dim: int | None = None) -> list[str]:
-    """What each coordinate of theta multiplies; ``dim``: how many there are, where the items may be forgotten."""
-    shape = feature_map(body.feature_map, intercept=body.intercept)
-    effects = _effects(body, ids)
-    if body.columns is not None:
-        schema = Schema.from_dict(body.columns)
-        return shape.names(schema.visitor_names, schema.item_names) + effects
-    visitor_dim, item_dim = body.visitor_dim or 0, catalogue.shape[1]
-    if dim is not None:
-        rest = dim - len(effects)
-        item_dim = next((size for size in range(rest + 1) if shape.dim(visitor_dim, size) == rest), 0)
-    visitor = [f"visitor feature {place + 1}" for place in range(visitor_dim)]
-    item = [f"item feature {place + 1}" for place in range(item_dim)]
-    return shape.names(visitor, _by_id(catalogue, ids, item) if _one_hot(body) else item) + effects
-
-
 def names_in(connection: Connection, row: Row, dim: int | None = None) -> list[str]:
-    """The same, of a shelf's row; nothing before there are items."""
+    """What each of d coordinates of theta is called; of as many as items make before there is an estimate."""
     body = ShelfBody.model_validate_json(row["config"])
-    rows = item_rows(connection, row["shelf"], most=None if _one_hot(body) else max(1, body.item_effects))
-    if body.columns is None and not rows and dim is None:
-        return []
-    catalogue = np.array([np.frombuffer(item["features"]) for item in rows]).reshape(len(rows), -1 if rows else 0)
-    return feature_names(body, catalogue, tuple(item["id"] for item in rows), dim)
-
-
-def _effects(body: ShelfBody, ids: tuple[str, ...]) -> list[str]:
-    """Effects are called by the items that have them, where nothing else is in x; else as effects of them."""
-    named = "{}" if body.feature_map == "item" and not body.intercept and body.columns is None else "effect of {}"
-    found = [named.format(name) for name in ids[: body.item_effects]]
-    return found + [f"free place {place + 1}" for place in range(len(found), body.item_effects)]
-
-
-def _one_hot(body: ShelfBody) -> bool:
-    """Whether features may be places of items: nothing else is in x."""
-    return body.columns is None and body.feature_map == "item" and not (body.intercept or body.item_effects)
-
-
-def _by_id(catalogue: FloatArray, ids: tuple[str, ...], names: list[str]) -> list[str]:
-    """Places called by the items that have them for their own, if every item has one."""
-    items, places = np.nonzero(catalogue)
-    own = np.array_equal(items, np.arange(len(ids))) and bool((catalogue[items, places] == 1.0).all())
-    if not own or len(set(places.tolist())) < len(ids):
-        return names
-    by_place = dict(zip(places.tolist(), ids, strict=True))
-    return [by_place.get(place, name) for place, name in enumerate(names)]
+    settings, public = settings_of(body), public_of(body)
+    rows = item_rows(connection, row["shelf"], most=max(1, body.item_effects))
+    if dim is None and settings.map is not None and (rows or public.schema is not None):
+        size = len(rows[0]["features"]) // 8 if public.schema is None else len(public.schema.item_names)
+        dim = settings.map.dim(settings.visitor_dim, size)
+    return [] if dim is None else list(feature_names(settings, public, [item["id"] for item in rows], dim))

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.prior_checks import check_items, check_log
+from quietshelf.curation.settings import check_places
 from quietshelf.service import described, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ItemBody, ShelfBody
@@ -110,6 +111,7 @@ def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> 
             basis = {"revenue": 1.0, "available": True, "retired": False, "group": None, "rank": None}
             new.append({"shelf": row["shelf"], "number": len(rows) + len(new), "id": body.id, **basis, **fields})
     _check_units(config, new, first=not rows)
+    _check_places(config, len(rows) + len(new), size or 0)
     table = schema.items
     if new:
         connection.execute(sa.insert(table), new)
@@ -118,6 +120,13 @@ def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> 
         connection.execute(sa.update(table).where(where), changed)
     _update(connection, row, {"stock_version": row["stock_version"] + 1})
     return {"added": len(new), "changed": len(changed)}
+
+
+def _check_places(config: ShelfBody, items: int, features: int) -> None:
+    try:
+        check_places(settings_of(config), items, features)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
 
 
 def retire(connection: Connection, name: str, ids: Sequence[str]) -> dict[str, int]:

@@ -21,26 +21,33 @@ from quietshelf.accounting import DELTA, Promise, rho_from
 from quietshelf.curation import arms
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
+from quietshelf.curation.names import feature_names
 from quietshelf.curation.outlook import start
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.requests import check_person, visitor_context
-from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_size, declared_dim, reserved_effects
+from quietshelf.curation.settings import (
+    OnNoAnswer,
+    Public,
+    Settings,
+    check_places,
+    check_size,
+    declared_dim,
+    learns_popularity,
+    reserved_effects,
+)
 from quietshelf.curation.stock import Stock
 from quietshelf.release.compared import Comparison
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.shelf import saved
 from quietshelf.shelf.errors import OpenBatchDropped, ShelfError
-from quietshelf.shelf.names import feature_names
 from quietshelf.shelf.saved import OwnerChanged, ResumeToken
 from quietshelf.shelf.state import State
 from quietshelf.shelf.tabled import (
     Limits,
-    check_places,
     check_schema,
     grouped,
     items_of,
-    learns_popularity,
     with_changes,
     with_rows,
 )
@@ -329,7 +336,8 @@ class Shelf:
                 state.stock = with_rows(state.stock, state.public.schema, features)
             else:
                 more = state.stock.with_more(features, 1.0 if revenue is None else revenue, group, ids)
-                state.stock = check_places(state.settings, more)
+                check_places(state.settings, len(more), state.stock.catalogue.shape[1])  # type: ignore[union-attr]
+                state.stock = more
             return list(state.stock.names(range(before, len(state.stock))))
 
     def change(
@@ -393,7 +401,9 @@ class Shelf:
                 first = settings.learning().batch_size(check_size(settings, self._state.stock), None)
                 rule = "there is nothing to estimate before the first offer"
                 raise ShelfError(f"{rule}; the first release will come after {first:,} visitors")
-            return Tastes.of(learner, feature_names(self._state.settings, self._state.public, self._state.stock))
+            state, dim = self._state, learner.estimate.theta.shape[-1]
+            items = state.stock.names(range(min(state.settings.item_effects, len(state.stock))))
+            return Tastes.of(learner, feature_names(state.settings, state.public, items, dim))
 
     @property
     def schema(self) -> Schema | None:

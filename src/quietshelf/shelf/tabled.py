@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.curation.settings import Settings
 from quietshelf.curation.stock import Stock, named_items
 from quietshelf.tables import Products, Schema, read_table
 from quietshelf.tables.cells import as_level
@@ -125,16 +124,3 @@ def with_changes(stock: Stock, schema: Schema, item: Id, row: Mapping[str, Any])
         revenue=schema.earned(row) if schema.revenue in row else None,
         available=schema.may_be_shown(row) if schema.available in row else None,
     )
-
-
-def learns_popularity(settings: Settings, stock: Stock) -> bool:
-    """Whether nothing is known of the items but which is which: each has an effect, and no features."""
-    return settings.item_effects > 0 and stock.catalogue is not None and stock.catalogue.shape[1] == 0
-
-
-def check_places(settings: Settings, stock: Stock) -> Stock:
-    """The stock, if all its items have an effect where that is all they have."""
-    room = settings.item_effects
-    rule = f"items without features must fit the {room} places that item_effects reserves"
-    require(len(stock) <= room or not learns_popularity(settings, stock), rule, items=len(stock))
-    return stock

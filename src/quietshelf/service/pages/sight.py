@@ -12,8 +12,9 @@ import numpy as np
 from sqlalchemy import Connection
 
 from quietshelf.curation import arms
+from quietshelf.curation.names import feature_names
 from quietshelf.release.records import Record
-from quietshelf.service import described, learning
+from quietshelf.service import learning
 from quietshelf.service.learning import Row
 from quietshelf.service.pages.shown import shown_most
 from quietshelf.service.timestamps import timestamp
@@ -118,8 +119,7 @@ def coordinate_names(view: View) -> list[str]:
     learner = view.learner
     if learner is None:
         return []
-    assert view.stock.catalogue is not None  # noqa: S101 - a service knows its items
-    return described.feature_names(view.body, view.stock.catalogue, view.ids, learner.estimate.theta.shape[-1])
+    return list(feature_names(view.settings, view.public, view.ids, learner.estimate.theta.shape[-1]))
 
 
 def _typical_error(row: Row) -> float:
