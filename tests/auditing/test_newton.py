@@ -58,7 +58,7 @@ def moved(pair: Neighbours, theta: FloatArray, frame: FloatArray, grid: float) -
         for target in pair[:2]
     ]
     (one, squares), (other, less) = (_total(log, theta, frame, grid) for log in logs)
-    score, information = (float(np.linalg.norm(a - b)) for a, b in zip(one, other, strict=True))
+    score, information = (float(np.linalg.norm(a - b)) for a, b in zip(one[:2], other[:2], strict=True))
     return math.hypot(score / math.sqrt(2), information / BOUND), abs(squares - less)
 
 

@@ -191,6 +191,12 @@ class TestIds(EnvironmentContract):
         assert (first != other).any()
 
 
+class TestBestsellers(EnvironmentContract):
+    """Effects beyond features, and items that come later."""
+
+    world = Shop(items=6, capacity=3, conversion_rate=0.3, features="bestsellers", new_every=5)
+
+
 class TestMixed(EnvironmentContract):
     """Visitors of several kinds."""
 
@@ -205,7 +211,7 @@ def test_every_kind_of_world_is_in_the_contract() -> None:
     worlds = [suite.world for suite in (TestAsPrinted, TestClipped, TestFixed, TestDrifting)]
     seen = set(chain.from_iterable((w.contexts, w.revenue, w.fixed, w.drift > 0) for w in worlds))
     assert seen == {"normal", "clipped", "equal", "uniform", True, False}
-    shops = [suite.world for suite in (TestShop, TestSoldOut, TestCategories, TestIds, TestMixed)]
+    shops = [suite.world for suite in (TestShop, TestSoldOut, TestCategories, TestIds, TestBestsellers, TestMixed)]
     assert {shop.features for shop in shops} == set(FEATURES)
     for key in ("visitor_dim", "per_visitor", "correlation", "mixing", "half_life"):
         assert {bool(getattr(shop, key)) for shop in shops} == {True, False}

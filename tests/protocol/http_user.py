@@ -57,7 +57,7 @@ class HttpUser:
             made = keys.create(connection, name="other", scopes=["choose"], shelf="coffees", now=0.0)
         self._foreign = like(self._client, f"Bearer {made}")
         items = [body.model_dump(exclude_none=True) for body in bodies(self._shop)]
-        self._client.put(f"/v1/shelves/{SHELF}", json=shelf_body(self._shop).model_dump())
+        self._client.put(f"/v1/shelves/{SHELF}", json=shelf_body(self._shop).model_dump(by_alias=True))
         self._client.put(f"/v1/shelves/{SHELF}/items", json={"items": items})
 
     def close(self) -> None:

@@ -31,6 +31,7 @@ def shelf_body(shop: Shop) -> ShelfBody:
             "comparison": shop.comparison,
             "present": shop.present,
             "learned_share": shop.learned_share,
+            "most_revenue": 1.5 if shop.comparison else None,
         }
     )
 

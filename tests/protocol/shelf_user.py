@@ -186,6 +186,7 @@ def options(world: World) -> dict[str, Any]:
         "comparison": shop.comparison,
         "present": shop.present,
         "learned_share": shop.learned_share,
+        "most_revenue": 1.5 if shop.comparison else None,
     }
 
 

@@ -129,7 +129,7 @@ def test_the_guard_takes_a_poorer_policy_off(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path}/shop.db"
     clock = FakeClock()
     with inline(database, tmp_path, clock=clock) as client:
-        stocked(client, learned_share=1.0, comparison=0.25)
+        stocked(client, learned_share=1.0, comparison=0.25, most_revenue=1.0)
         batch(client, clock)
         poor = np.array([[100.0, 100.0], [3000.0, 3000.0]])
         told = {"learned": 10_000, "present": 10_000, "outcomes": poor.tobytes(), "arms_scale": 1.0}

@@ -137,8 +137,8 @@ def test_effects_alter_neither_noise_nor_cost() -> None:
 @pytest.mark.parametrize(
     ("wrong", "rule"),
     [
-        ({"item_effects": ITEMS - 1}, f"item_effects must be a whole number from {ITEMS} on"),
-        ({"item_effects": 30.5}, f"item_effects must be a whole number from {ITEMS} on"),
+        ({"item_effects": -1}, "item_effects must be a whole number from 0 on, got item_effects=-1"),
+        ({"item_effects": 30.5}, "item_effects must be a whole number from 0 on, got item_effects=30.5"),
         ({"item_effects": 9000}, "7 capacity \\+ dim must be at most 8900"),
     ],
 )

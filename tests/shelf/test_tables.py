@@ -20,7 +20,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import Simulated
 from quietshelf.shelf.testing import copied, state_of
-from quietshelf.tables import category, flag, number
+from quietshelf.tables import UnknownLevel, category, flag, number
 from quietshelf.types import Context
 
 PRODUCTS: list[dict[str, Any]] = [
@@ -127,7 +127,7 @@ def test_a_schema_is_inferred_and_kept() -> None:
     assert shelf.schema == infer(PRODUCTS)
     assert len(shelf.offer().items) == 3
     assert shelf.estimate().names[0:2] == ("intercept", "price")
-    left_out = Schema({"price": number(), "kind": category(["tea", "mate"]), "margin": number()}, id="sku")
+    left_out = Schema({"price": number(), "kind": category(["tea", "mate"], other=True), "margin": number()}, id="sku")
     measured = tables(left_out)
     assert measured.schema is not None
     assert measured.schema.items["price"] == number(scale=1.71, centre=4.5)
@@ -361,3 +361,33 @@ def test_what_fills_up_an_offer_is_the_best_that_can() -> None:
         found = shown[shown >= 0]
         assert len(found) == most
         assert (revenue[found] @ weight[found]) / (1 + weight[found].sum()) == pytest.approx(max(values))
+
+
+def test_a_level_that_is_not_declared_is_said_of_products() -> None:
+    """Of visitors it is not: they are private, and many."""
+    schema = Schema({"kind": category(["tea", "mate"])}, {"country": category(["DE", "FR"])}, id="sku")
+    rows = [{"sku": "a", "kind": "tea"}, {"sku": "b", "kind": "teas"}]
+    with pytest.warns(
+        UnknownLevel, match=r"kind='teas' in row 1 \(counted from 0\): counted as 'tea', the first level"
+    ):
+        shelf = Shelf.from_table(rows, schema, capacity=1, rho=1.0)
+    assert shelf.offer({"country": "IT"}).items
+
+
+def test_a_schema_may_be_its_file_or_its_data(tmp_path: Path) -> None:
+    """As `quietshelf schema` writes it."""
+    schema = infer(PRODUCTS)
+    schema.save(tmp_path / "shop.json")
+    for form in (schema.to_dict(), tmp_path / "shop.json", str(tmp_path / "shop.json")):
+        assert Shelf.from_table(PRODUCTS, form, capacity=3, rho=1.0).schema == schema
+    with pytest.raises(ValueError, match="the file of a schema must exist"):
+        Shelf.from_table(PRODUCTS, str(tmp_path / "nowhere.json"), capacity=3, rho=1.0)
+
+
+def test_a_table_of_ids_alone_takes_no_further_ones() -> None:
+    """They would stand at utility 0, above everything where few buy; places can be reserved."""
+    ids = [{"id": str(n)} for n in range(5)]
+    shelf = Shelf.from_table(ids, capacity=2, rho=1.0)
+    with pytest.raises(ValueError, match="items without features must fit the 5 places that item_effects reserves"):
+        shelf.add([{"id": "new"}])
+    assert Shelf.from_table(ids, capacity=2, rho=1.0, item_effects=6).add([{"id": "new"}]) == ["new"]

@@ -21,7 +21,8 @@ REVENUE = np.array([1.0, 2.0, 3.0, 40.0])
 def shop(**options: Any) -> Shelf:
     """Four items, two shown, a ranking."""
     given: dict[str, Any] = {"catalogue": np.eye(4), "feature_map": "item", "capacity": 2, "rho": 10.0}
-    made = Shelf(**{**given, "conversion": 0.8, **options})
+    most = {"most_revenue": 1.0} if options.get("comparison") else {}
+    made = Shelf(**{**given, "conversion": 0.8, **most, **options})
     made.rank(RANKING)
     return made
 
@@ -196,3 +197,10 @@ def test_revenue_beyond_any_most_warns_nobody() -> None:
     shelf.rank(["a", "b"])
     offer = shelf.offer(revenue=[1e150, 1.0])
     shelf.choose(offer.id, "a")
+
+
+def test_a_comparison_needs_the_most_that_a_choice_earns() -> None:
+    """Where it is far too small, every choice would count alike, and a policy that sells dear items would lose."""
+    with pytest.raises(ValueError, match="most_revenue must be given with a comparison: write most_revenue=40 if"):
+        shop(comparison=0.2, most_revenue=None)
+    assert shop(learned_share=0.5).offer().items

@@ -104,7 +104,30 @@ def test_special_columns_are_named_and_revenue_is_a_feature_too() -> None:
 
 def test_without_ids_it_is_said_what_to_write() -> None:
     """With the columns that there are."""
-    with pytest.raises(ValueError, match=r"each value once: write id='...' with one of the columns \['id', 'price'\]"):
+    with pytest.raises(
+        ValueError, match=r"each value once: write id='...' with one of the columns \['name', 'price'\]"
+    ):
+        infer([{"name": "a", "price": 1}, {"name": "a", "price": 2}])
+    with pytest.raises(ValueError, match=r"id must be different in every row, got id='a' in row 0 .* again in row 1"):
         infer([{"id": "a", "price": 1}, {"id": "a", "price": 2}])
     with pytest.raises(ValueError, match=r"a special column must be in the table, got column='sku', columns=\['id'\]"):
         infer([{"id": "a"}], id="sku")
+
+
+def test_numbers_with_a_little_text_among_them_are_refused() -> None:
+    """Left out, or taken for a category, the column would say nothing, and nobody would notice."""
+    rows: list[dict[str, Any]] = [{"id": str(n), "price": 1.5 * n} for n in range(20)]
+    rows[3]["price"] = "n/a"
+    told = r"price must be numbers in every row, or text: 19 are numbers, got price='n/a' in row 3"
+    with pytest.raises(ValueError, match=told):
+        infer(rows)
+    rows[3]["price"] = None
+    assert infer(rows).items["price"].kind == "number"
+    sizes = [{"id": str(n), "size": ["38", "40", "42", "M"][n % 4]} for n in range(20)]
+    assert infer(sizes).items["size"].kind == "category"
+
+
+def test_a_revenue_that_is_no_number_is_refused_at_once() -> None:
+    """With its row."""
+    with pytest.raises(ValueError, match=r"brand must be a finite number, got brand='acme' in row 0"):
+        infer([{"id": "a", "brand": "acme"}, {"id": "b", "brand": "best"}], revenue="brand")

@@ -25,7 +25,7 @@ def compare(
     secrets: Secrets = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether the learned policy earns more than what you show today, as far as its releases tell. Costs nothing.
+    """Say whether the learned policy earns more than what you show today, by its releases. Looking costs nothing.
 
     Example: quietshelf compare teas --database sqlite:///shop.db --secrets shop-secrets
     """

@@ -45,7 +45,7 @@ def put_shelf(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a shelf, or change one as far as its guarantee allows; what is left out counts as its default.
+    """Make a shelf, or change one as far as its guarantee allows; what is left out stays as it is.
 
     Example: quietshelf shelf put teas --epsilon 2 --delta 1e-6 --capacity 4 --window 3600 --schema products.schema.json
     """

@@ -1,4 +1,4 @@
-"""``quietshelf schema``: what the columns of a product table mean, as a declaration to read and sign."""
+"""``quietshelf schema``: what the columns of a product table mean, as a declaration to check and keep."""
 
 from __future__ import annotations
 
@@ -46,5 +46,9 @@ def schema(
     for name, column in found.items.items():
         drawn.add_row(*map(Text, (name, repr(column), ", ".join(column.names(name)) or "nothing")))
     out.print(drawn)
+    told = {"what a sale earns": found.revenue, "whether it may be shown": found.available, "limits": found.group}
+    for what, special in told.items():
+        if special is not None:
+            out.print(f"{what}: column {special}", markup=False)
     if write is not None:
         say(f"written: {write}")

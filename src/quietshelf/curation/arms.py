@@ -7,6 +7,7 @@ brings, and whatever anybody answers, moves nobody to another arm (docs/proofs.m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from quietshelf.types import Context
 
 def comparison(settings: Settings, learner: Learner | None) -> Comparison:
     """What the releases say of the two arms."""
-    return compare(() if learner is None else learner.arms, most=settings.most_revenue, conversion=settings.conversion)
+    released = () if learner is None else learner.arms
+    found = compare(released, most=settings.most_revenue or 1.0, conversion=settings.conversion)
+    return replace(found, fallen_back=learner is not None and fallen_back(settings, learner))
 
 
 def fallen_back(settings: Settings, learner: Learner) -> bool:
@@ -47,7 +50,7 @@ def policies(settings: Settings, arms: Sequence[bool]) -> list[str]:
 
 def kept(settings: Settings, decision: Decision, context: Context, *, present: bool) -> Decision:
     """The decision with what its contribution to a comparison needs, beside the features of each item shown."""
-    if not settings.comparison:
+    if settings.most_revenue is None or not settings.comparison:
         return decision
     sold = if_chosen(context.revenue[decision.items], present=present, most=settings.most_revenue)
     return decision._replace(rows=np.concatenate([decision.rows, sold], axis=1))

@@ -45,7 +45,8 @@ class Settings:
         forgetting: How much each release makes older ones count less.
         conversion: Declared share of visitors who choose something; None if nobody knows.
         comparison: Share of rho that goes to comparing two arms, learned and present; 0 compares nothing.
-        most_revenue: Declared most that one choice earns; revenue is cut there in the comparison, nowhere else.
+        most_revenue: Declared most that one choice earns, needed with a comparison: revenue is cut there, in the
+            comparison and nowhere else.
         present: What the present arm shows: the shop's ranking, or random items.
         learned_share: Share of visitors that the learned policy serves; the others see the present arm.
         guard: Whether offers fall back to the present arm once the comparison says, beyond doubt, that it earns more.
@@ -67,7 +68,7 @@ class Settings:
     forgetting: float = 1.0
     conversion: float | None = None
     comparison: float = 0.0
-    most_revenue: float = 1.0
+    most_revenue: float | None = None
     present: Literal["ranking", "random"] = "ranking"
     learned_share: float = 1.0
     guard: bool = True
@@ -86,7 +87,11 @@ class Settings:
         one_of("policy", self.policy, SERVED)
         one_of("on_no_answer", self.on_no_answer, ("no-choice", "zero"))
         one_of("present", self.present, tuple(PRESENT))
-        positive("most_revenue", self.most_revenue)
+        if self.most_revenue is not None:
+            positive("most_revenue", self.most_revenue)
+        elif self.comparison:
+            advice = "write most_revenue=40 if nobody buys for more than 40, or 1 if every choice counts alike"
+            raise ValueError(f"most_revenue must be given with a comparison: {advice}")
         share = self.learned_share
         known = isinstance(share, (int, float)) and 0 <= share <= 1
         require(isinstance(self.guard, bool), "guard must be True or False", guard=self.guard)
@@ -194,14 +199,14 @@ def reserved_effects(item_effects: int | bool, items: int) -> int:
 
     >>> reserved_effects(False, 3), reserved_effects(True, 3), reserved_effects(5, 3)
     (0, 3, 5)
-    >>> reserved_effects(2, 3)
+    >>> reserved_effects(-1, 3)
     Traceback (most recent call last):
     ...
-    ValueError: item_effects must be a whole number from 3 on, got item_effects=2
+    ValueError: item_effects must be a whole number from 0 on, got item_effects=-1
     """
     if isinstance(item_effects, bool):
         return items if item_effects else 0
-    return whole("item_effects", item_effects, low=items) if item_effects else 0
+    return whole("item_effects", item_effects, low=0)
 
 
 def learns_popularity(settings: Settings, stock: Stock) -> bool:

@@ -167,7 +167,7 @@ def _levels(found: Planned) -> PlanTable:
         first = settings.batch_size(found.wish.dim, None)
         rows.append([shown(settings.rho), shown(epsilon), f"{first:,}", _pm(one.regret), _percent(one.kept)])
     head = ("ρ of the shelf", "ε in all", "first release", "revenue lost", "of no privacy")
-    return PlanTable("More privacy, or less", head, rows, "quiet, all else as wished.")
+    return PlanTable("More privacy, or less", head, rows, "quiet, everything else as asked.")
 
 
 def _caps(found: Planned) -> PlanTable:

@@ -62,6 +62,7 @@ class Comparison:
         arms: Mean outcome per visitor of each arm, by outcome: chosen (a share), revenue.
         differences: Learned less present per visitor, by outcome, after each batch that compared something.
         most: The declared most revenue of one visitor, where revenue is cut.
+        fallen_back: Whether the guard has let the present ranking serve everybody.
     """
 
     batches: int
@@ -69,6 +70,7 @@ class Comparison:
     arms: dict[str, tuple[Interval, Interval]]
     differences: dict[str, tuple[Interval, ...]]
     most: float
+    fallen_back: bool = False
 
     @property
     def difference(self) -> Interval | None:
@@ -82,10 +84,14 @@ class Comparison:
         if found is None:
             return "nothing is compared yet: no released batch was served by both arms"
         if found.low > 0:
-            return f"the learned policy earns more than the present ranking: {_words(found)}"
+            return f"the learned policy earns more than the present ranking: {self._words(found)}"
         if found.high < 0:
-            return f"the learned policy earns less than the present ranking: {_words(found)}"
-        return f"not decided yet: {_words(found)}"
+            return f"the learned policy earns less than the present ranking: {self._words(found)}"
+        return f"not decided yet: {self._words(found)}"
+
+    def _words(self, found: Interval) -> str:
+        interval = f"{100 * LEVEL:.0f} % interval {found.low:+.4g} to {found.high:+.4g}"
+        return f"{found.estimate:+.4g} per visitor, {interval}, a choice counted up to {self.most:g}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that strict JSON can hold; what is not known is null."""
@@ -93,6 +99,7 @@ class Comparison:
             "verdict": self.verdict,
             "level": LEVEL,
             "batches": self.batches,
+            "fallen_back": self.fallen_back,
             "most_revenue": self.most,
             "visitors": dict(zip(ARMS, self.visitors, strict=True)),
             "arms": {
@@ -195,7 +202,3 @@ def _boundary(spread: FloatArray, first: float, risk: float) -> FloatArray:
 
 def _scaled(found: Interval, unit: float) -> Interval:
     return Interval(*(float(unit * each) for each in found))
-
-
-def _words(found: Interval) -> str:
-    return f"{found.estimate:+.4g} per visitor, {100 * LEVEL:.0f} % interval {found.low:+.4g} to {found.high:+.4g}"

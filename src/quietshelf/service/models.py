@@ -143,8 +143,11 @@ class ShelfBody(Strict):
     comparison: FiniteFloat = Field(
         0.0, ge=0, le=MOST_COMPARISON, description="Share of rho that goes to comparing the two; 0 compares nothing."
     )
-    most_revenue: FiniteFloat = Field(
-        1.0, gt=0, le=1e150, description="The most that one choice earns; cut there in the comparison, nowhere else."
+    most_revenue: FiniteFloat | None = Field(
+        None,
+        gt=0,
+        le=1e150,
+        description="The most that one choice earns, needed with a comparison: revenue is cut there, nowhere else.",
     )
     guard: bool = Field(
         True, description="Fall back to the present ranking once it earns more, beyond doubt, by the comparison."

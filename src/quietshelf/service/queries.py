@@ -115,10 +115,9 @@ def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
 def comparison(connection: Connection, row: Row) -> dict[str, Any]:
     """The learned policy against the present ranking, from releases alone; and whether offers fell back to it."""
     settings = settings_in(row)
-    learner = learning.learner(connection, row, settings)
-    back = learner is not None and arms.fallen_back(settings, learner)
+    found = arms.comparison(settings, learning.learner(connection, row, settings))
     shares = {"learned_share": settings.learned_share, "comparison": settings.comparison, "guard": settings.guard}
-    return {**shares, "fallen_back": back, **arms.comparison(settings, learner).to_dict()}
+    return {**shares, **found.to_dict()}
 
 
 def items(connection: Connection, row: Row) -> list[dict[str, Any]]:

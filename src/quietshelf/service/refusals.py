@@ -25,6 +25,8 @@ WORDS = {
     422: "Breaks a rule",
     503: "Try again",
 }
+SHORT = 60
+"""Letters of a value that is said again."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": words,
@@ -52,9 +54,18 @@ async def _unfit(request: Request, error: Exception) -> JSONResponse:
     kind = request.headers.get("content-type", "none")
     if isinstance(error.body, bytes) and "json" not in kind:
         return Invalid(f"the header must be `Content-Type: application/json`, got {kind}").response()
-    found = [{"where": ".".join(map(str, each["loc"])), "rule": each["msg"]} for each in error.errors()]
+    found = [{"where": ".".join(map(str, each["loc"])), "rule": _rule(each)} for each in error.errors()]
     first = found[0] if found else {"where": "request", "rule": "must fit its model"}
     return Invalid(f"{first['where']}: {first['rule']}", errors=found[:20]).response()
+
+
+def _rule(each: Any) -> str:
+    """What was broken, and by which value if that is short; it goes back to who sent it and nowhere else."""
+    if each["type"] == "extra_forbidden":
+        return "no such field is known"
+    given = each.get("input")
+    plain = isinstance(given, (bool, int, float)) or (isinstance(given, str) and len(given) <= SHORT)
+    return f"{each['msg']}, got {given!r}" if plain else str(each["msg"])
 
 
 async def _framework(request: Request, error: Exception) -> Response:

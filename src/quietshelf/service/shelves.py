@@ -31,8 +31,8 @@ NO_FEATURES = (
 )
 
 
-def check(body: ShelfBody) -> None:
-    """Refuse settings that make no sense, by rule and value."""
+def checked(body: ShelfBody) -> ShelfBody:
+    """The settings with what follows from them; refused by rule and value if they make no sense."""
     body = described.settled(body)
     try:
         settings, public = settings_of(body), public_of(body)
@@ -45,17 +45,18 @@ def check(body: ShelfBody) -> None:
     private_prior = public.log is None or public.log.private
     if not body.private and body.policy not in NOT_PRIVATE and private_prior:
         raise Invalid(f"private must be true with policy={body.policy!r}")
+    return body
 
 
 def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
-    """Create a shelf, or change one as far as its guarantee allows; whether it is new."""
-    body = described.settled(body)
+    """Create a shelf, or change one as far as its guarantee allows; whether it is new. What is left out stays."""
     try:
         row = shelf_row(connection, name, lock=True)
     except NotFound:
-        connection.execute(sa.insert(schema.shelves), new_row(name, body, now))
+        connection.execute(sa.insert(schema.shelves), new_row(name, checked(body), now))
         return True
     before = ShelfBody.model_validate_json(row["config"])
+    body = checked(_completed(body, before))
     if described.same_schema(before, body):
         body = body.model_copy(update={"columns": before.columns})
     altered = sorted(key for key in ShelfBody.model_fields if getattr(before, key) != getattr(body, key))
@@ -63,7 +64,7 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
     if fixed and _promised(connection, row):
         raise Frozen(
             f"{', '.join(fixed)} must stay as at the first offer: what visitors were promised and what was learned "
-            "rest on it (a setting that is left out counts as its default). Another shelf may have another value; "
+            "rest on it (what is left out stays as it is). Another shelf may have another value; "
             "budgets add up for those who meet both.",
             fields=fixed,
         )
@@ -78,6 +79,13 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
         changed = {"config": body.kept(), "config_version": row["config_version"] + 1}
         _update(connection, row, changed)
     return False
+
+
+def _completed(body: ShelfBody, before: ShelfBody) -> ShelfBody:
+    """The settings, with those that were left out as they were; a new schema decides some of them anew."""
+    anew = {"visitor_dim", "visitor_scale", "feature_map"} if "columns" in body.model_fields_set else set()
+    given = body.model_fields_set | anew | {"epsilon", "delta"} | ({"rho"} if body.epsilon is not None else set())
+    return body.model_copy(update={key: getattr(before, key) for key in ShelfBody.model_fields if key not in given})
 
 
 def delete(connection: Connection, name: str, now: float) -> None:

@@ -52,7 +52,7 @@ from quietshelf.shelf.tabled import (
     with_rows,
 )
 from quietshelf.shelf.tastes import Tastes
-from quietshelf.tables import Schema, infer, read_table
+from quietshelf.tables import Schema, as_schema, infer, read_table
 from quietshelf.types import NOTHING, Id, Offer, html_table, require, whole
 
 
@@ -84,7 +84,7 @@ class Shelf:
             features put the item, and is learned; a number reserves places for items that come later (True: none).
         capacity: K, the most items shown. Fewer are where revenues differ and a further item would lower what is
             expected, for visitors would take it in place of one that earns more.
-        fill: Whether to show as many items as may be all the same.
+        fill: Whether to fill the offer up nevertheless.
         rho: The promise to one person for the shelf's lifetime, in zCDP.
         epsilon: The promise given as (epsilon, delta) instead: the largest rho that keeps it is taken.
         delta: Together with epsilon.
@@ -105,10 +105,10 @@ class Shelf:
             do; 0.2 is assumed if it is not given. It sizes the first batch. What offers that nobody has tuned would
             sell is meant; today's figure is near enough. A wrong one costs time, never privacy.
         learned_share: Share of visitors that the policy serves, by a coin each; the others see what the shop shows
-            today, and are learned from all the same. 0 for an apprentice. `serve` changes it.
+            today, and are learned from as well. 0 for an apprentice. `serve` changes it.
         present: What those others see: "ranking", the shop's own (see `rank` and `offer`), or "random".
         comparison: Share of rho that goes to comparing the two; 0 compares nothing. See `comparison()`.
-        most_revenue: The most that one choice earns; revenue is cut there in the comparison, nowhere else.
+        most_revenue: The most that one choice earns, needed with a comparison: revenue is cut there, nowhere else.
         guard: Whether offers fall back to what the shop shows today once the comparison says, beyond doubt, that it
             earns more.
         schema: What the columns behind ``catalogue`` and visitors' attributes mean; `from_table` sees to all of it.
@@ -144,7 +144,7 @@ class Shelf:
         learned_share: float = 1.0,
         present: Literal["ranking", "random"] = "ranking",
         comparison: float = 0.0,
-        most_revenue: float = 1.0,
+        most_revenue: float | None = None,
         guard: bool = True,
         schema: Schema | None = None,
     ) -> None:
@@ -187,7 +187,7 @@ class Shelf:
     def from_table(
         cls,
         products: Any,
-        schema: Schema | None = None,
+        schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         *,
         capacity: int,
         limits: Limits = None,
@@ -205,14 +205,15 @@ class Shelf:
 
         Args:
             products: A data frame, an Arrow table, a path to CSV or Parquet, or a list of dicts. It must be public.
-            schema: What its columns mean, and visitors' attributes; inferred by default, and kept in ``shelf.schema``.
+            schema: What its columns mean, and visitors' attributes: a `Schema`, or its file. Inferred by default, and
+                kept in ``shelf.schema``.
             capacity: K, the most items shown.
             limits: The most items shown of each group, by its name, or one number for all of the schema's groups.
             separator: Of a CSV file; found in its first line if left out.
             **options: All others that `Shelf` takes; a promise, ``rho`` or ``epsilon`` and ``delta``, is needed.
         """
         table = read_table(products, separator=separator)
-        known = infer(table) if schema is None else schema.measured(table)
+        known = infer(table) if schema is None else as_schema(schema).measured(table)
         found = known.products(table)
         groups = grouped(found, limits)
         if known.visitors:
@@ -333,11 +334,12 @@ class Shelf:
                 given = {"revenue": revenue, "group": group, "ids": ids}
                 given = {name: value for name, value in given.items() if value is not None}
                 require(not given, "what the columns of the table say must not be given beside it", **given)
-                state.stock = with_rows(state.stock, state.public.schema, features)
+                more = with_rows(state.stock, state.public.schema, features)
             else:
                 more = state.stock.with_more(features, 1.0 if revenue is None else revenue, group, ids)
-                check_places(state.settings, len(more), state.stock.catalogue.shape[1])  # type: ignore[union-attr]
-                state.stock = more
+            if more.catalogue is not None:
+                check_places(state.settings, len(more), more.catalogue.shape[1])
+            state.stock = more
             return list(state.stock.names(range(before, len(state.stock))))
 
     def change(

@@ -107,7 +107,8 @@ def with_rows(stock: Stock, schema: Schema, rows: Any) -> Stock:
 def with_changes(stock: Stock, schema: Schema, item: Id, row: Mapping[str, Any]) -> Stock:
     """The stock with some columns of one product changed; the others stay."""
     index, features = stock.known(item), None
-    known = [*schema.items, *(name for name in (schema.revenue, schema.available, schema.group) if name is not None)]
+    special = (schema.revenue, schema.available, schema.group)
+    known = list(dict.fromkeys([*schema.items, *(name for name in special if name is not None)]))
     strange = [name for name in row if name not in known]
     require(not strange, f"columns that change must be among those declared ({', '.join(known)})", unknown=strange)
     if stock.catalogue is not None:

@@ -4,12 +4,14 @@ from quietshelf.tables.columns import Column, category, embedding, flag, ignore,
 from quietshelf.tables.inference import infer
 from quietshelf.tables.reading import read_table
 from quietshelf.tables.records import service_items
-from quietshelf.tables.schema import Products, Schema
+from quietshelf.tables.schema import Products, Schema, UnknownLevel, as_schema
 
 __all__ = [
     "Column",
     "Products",
     "Schema",
+    "UnknownLevel",
+    "as_schema",
     "category",
     "embedding",
     "flag",

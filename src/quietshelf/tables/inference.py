@@ -28,6 +28,8 @@ DISTINCT = 0.9
 """Text of which a larger share of values is different describes products one by one."""
 FEW, EACH = 10, 5
 """Whole numbers of at most so many values, on average in so many products or more each, are categories."""
+MOSTLY = 0.5
+"""Share of numbers above which text among them is a mistake."""
 HEAVY = 1.0
 """Skewness from which a positive number is looked at in logarithms."""
 
@@ -68,8 +70,10 @@ def infer(
         rule = "a special column must be in the table"
         require(name is None or name in table.columns, rule, column=name, columns=list(table.columns))
     named = _id_column(table) if id is None else id
-    items = {name: _inferred(name, table.column(name)) for name in table.columns if name not in (named, available)}
-    return Schema(items, visitors or {}, id=named, revenue=revenue, available=available, group=group)
+    items = {name: _inferred(name, table) for name in table.columns if name not in (named, available)}
+    found = Schema(items, visitors or {}, id=named, revenue=revenue, available=available, group=group)
+    found.products(table)  # refuses ids that come twice, and revenues that are no numbers, with their rows
+    return found
 
 
 def _id_column(table: Table) -> str:
@@ -78,6 +82,8 @@ def _id_column(table: Table) -> str:
     for name in ranked:
         if _ids(name, table.column(name)):
             return name
+    if ranked:  # the schema says which id comes twice, or is none
+        return ranked[0]
     rule = f"the ids of products must be in a column named like {', '.join(ID_NAMES[:6])}, each value once"
     raise ValueError(f"{rule}: write id='...' with one of the columns {list(table.columns)}")
 
@@ -86,15 +92,19 @@ def _ids(name: str, cells: Sequence[Any]) -> bool:
     return _all(cells, lambda cell: as_id(name, cell)) and len(set(map(str, cells))) == len(cells)
 
 
-def _inferred(name: str, cells: Sequence[Any]) -> Column:
+def _inferred(name: str, table: Table) -> Column:
     """What one column seems to mean."""
+    cells = table.column(name)
     there = [cell for cell in cells if not is_missing(cell)]
     gaps = len(there) <= (1 - RARE) * len(cells)
     if not there:
         return ignore("no values")
     if (dim := _common_length(there)) is not None:
         return _embedding(there, dim)
-    if not _all(there, lambda cell: as_level(name, cell)) and not _all(there, lambda cell: as_number(name, cell)):
+    levels = _all(there, lambda cell: as_level(name, cell))
+    if not levels or len({str(cell).strip() for cell in there}) > LEVELS:
+        _check_numbers(name, table)
+    if not levels and not _all(there, lambda cell: as_number(name, cell)):
         return ignore(f"values of type {type(there[0]).__name__} have no meaning here")
     if len({str(cell).strip() for cell in there}) == 1 and not gaps:
         return ignore(f"always {str(there[0]).strip()[:40]!r}")
@@ -105,6 +115,21 @@ def _inferred(name: str, cells: Sequence[Any]) -> Column:
     if _all(there, lambda cell: as_number(name, cell)) and not _few_integers(there):
         return _number(name, there, gaps)
     return _category(name, cells)
+
+
+def _check_numbers(name: str, table: Table) -> None:
+    """Refuse a column of numbers with a little text in it: as a category, or left out, it would say nothing."""
+    strange = [place for place, cell in enumerate(table.column(name)) if not is_missing(cell) and not _is_number(cell)]
+    numbers = sum(not is_missing(cell) for cell in table.column(name)) - len(strange)
+    if strange and numbers > MOSTLY * (numbers + len(strange)):
+        rule = f"{name} must be numbers in every row, or text: {numbers:,} are numbers"
+        advice = "leave such cells empty, or declare the column yourself"
+        value = table.column(name)[strange[0]]
+        raise ValueError(f"{rule}, got {name}={value!r} in {table.place(strange[0])} ({advice})")
+
+
+def _is_number(cell: Any) -> bool:
+    return _all([cell], lambda value: as_number("", value))
 
 
 def _all(cells: Sequence[Any], read: Callable[[Any], Any]) -> bool:

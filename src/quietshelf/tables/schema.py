@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from quietshelf.tables.cells import as_flag, as_id, as_level, as_number
-from quietshelf.tables.columns import Column, ignore, number
+from quietshelf.tables.columns import Column, category, ignore, number
 from quietshelf.tables.kinds import KINDS, column_from
 from quietshelf.tables.reading import Table, read_table
 from quietshelf.types import BoolArray, FloatArray, Id, require
@@ -22,6 +23,10 @@ from quietshelf.types import BoolArray, FloatArray, Id, require
 VERSION = 1
 SPECIAL = ("id", "revenue", "available", "group")
 SIDES = ("items", "visitors")
+
+
+class UnknownLevel(UserWarning):
+    """A product has a level that its category does not declare."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +150,7 @@ class Schema:
             rule = f"{name} must have a scale: declare it, or use schema.measured(products)"
             require(column.measured, rule, **{name: column})
         kept = {name: column for name, column in self.items.items() if column.names(name)}
+        self._warn(read)
         count, every = len(read.rows), np.ones(len(read.rows))
         blocks = [np.array(read.each(name, column.encode), dtype=np.float64) for name, column in kept.items()]
         return Products(
@@ -195,6 +201,7 @@ class Schema:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:
         """A schema from a file of ``save``."""
+        require(Path(path).is_file(), "the file of a schema must exist", path=str(path))
         try:
             given = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
@@ -206,6 +213,20 @@ class Schema:
         special = [f"    {name}={getattr(self, name)!r}," for name in SPECIAL if getattr(self, name) is not None]
         sides = [line for side in SIDES if (line := _declared(side, getattr(self, side)))]
         return "\n".join(["Schema(", *special, *sides, ")"])
+
+    def _warn(self, table: Table) -> None:
+        """Say which levels of products have no place of their own: a new category, or a slip of the pen."""
+        for name, column in self.items.items():
+            if isinstance(column, category) and not column.other:
+                known = {*column.levels, None}
+                levels = table.each(name, as_level)
+                strange = [index for index, level in enumerate(levels) if level not in known]
+                if strange:
+                    where = f"{name}={levels[strange[0]]!r} in {table.place(strange[0])}"
+                    more = f" and {len(strange) - 1:,} more" if len(strange) > 1 else ""
+                    first = next(iter(column.levels))
+                    told = f"counted as {first!r}, the first level, for other=True is not declared"
+                    warnings.warn(f"{where}{more}: {told}", UnknownLevel, stacklevel=4)
 
     def _checked(self, table: Table) -> Table:
         """Refuse columns that are not declared, and declared ones that are not there."""
@@ -220,6 +241,15 @@ class Schema:
         absent = [name for name in dict.fromkeys(needed) if name not in table.columns]
         require(not absent, "the table must have every column declared", missing=absent, columns=list(table.columns))
         return table
+
+
+def as_schema(given: Schema | Mapping[str, Any] | str | os.PathLike[str]) -> Schema:
+    """A schema, whatever form it is in: itself, its plain data, or the path of its file."""
+    if isinstance(given, Schema):
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        return Schema.load(given)
+    return Schema.from_dict(given)
 
 
 def _check_columns(side: str, columns: Any) -> None:

@@ -62,10 +62,9 @@ def comparison(view: View) -> dict[str, Any] | None:
     settings = view.settings
     if not settings.comparison and settings.learned_share == 1:
         return None
-    back = view.learner is not None and arms.fallen_back(settings, view.learner)
     found = arms.comparison(settings, view.learner).to_dict()
     shares = {"learned_share": settings.learned_share, "share_of_rho": settings.comparison, "present": settings.present}
-    return {**found, **shares, "fallen_back": back}
+    return {**found, **shares}
 
 
 def release_list(rows: list[Row]) -> list[dict[str, Any]]:
