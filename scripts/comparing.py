@@ -6,7 +6,7 @@ import numpy as np
 
 from quietshelf.release.arms import ArmSums, scale
 from quietshelf.release.compared import compare
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 
 SHOPS, BATCHES, DIM, SEED = 100, 22, 6, 1702
 RHO, SHARE, PRESENT = 1.0, 0.1, 0.03

@@ -8,7 +8,8 @@ from tests.release.learners import outlook_for, simulated, started
 from quietshelf.curation import batches
 from quietshelf.curation.batches import Batch, Schedule, arrive
 from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
-from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet import Learner
+from quietshelf.release.quiet_settings import Quiet
 
 DIM = 2
 

@@ -18,7 +18,8 @@ from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
 from quietshelf.policies import POLICIES
 from quietshelf.release.outlook import view
-from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet import Learner
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.types import Context, Release, Round
 
 

@@ -20,7 +20,7 @@ from quietshelf.curation.fields import (
     record_from,
     start_fields,
 )
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.statistics import nothing
 
 

@@ -8,7 +8,7 @@ import pytest
 from quietshelf.accounting import Assumption, Event, gaussian
 from quietshelf.curation.ledgers import addressed
 from quietshelf.release.noise import Simulated
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 
 SOURCE = Simulated(np.random.default_rng(0))
 

@@ -13,7 +13,8 @@ from quietshelf.choice.features import Dense
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release import batch_pair
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, NoiseSource, Simulated
-from quietshelf.release.quiet import Learner, OpenBatch, Quiet
+from quietshelf.release.quiet import Learner, OpenBatch
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.statistics import Shown, contribution, svec
 from quietshelf.types import Context, Release, Round, Streams
 

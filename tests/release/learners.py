@@ -9,7 +9,8 @@ import numpy as np
 from quietshelf.curation.outlook import MadeUp, normal_outlook
 from quietshelf.policies import POLICIES
 from quietshelf.release.noise import NoiseSource, Simulated
-from quietshelf.release.quiet import Learner, OpenBatch, Quiet
+from quietshelf.release.quiet import Learner, OpenBatch
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.statistics import Total
 
 ITEMS, CAPACITY = 8, 3

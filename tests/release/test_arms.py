@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quietshelf.accounting import Ledger
 from quietshelf.release import arms, batch_pair
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, NoiseSource, Simulated
-from quietshelf.release.quiet import MOST_COMPARISON, Quiet
+from quietshelf.release.quiet_settings import MOST_COMPARISON, Quiet
 
 N = 3_000
 

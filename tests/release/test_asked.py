@@ -20,7 +20,7 @@ from quietshelf.release.noise import GRID
 from quietshelf.release.objective_perturbation import OUTPUT_NOISE, private_fit
 from quietshelf.release.perturbation_cost import calibrate
 from quietshelf.release.private_newton import private_newton
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.release.toeplitz import Toeplitz
 from quietshelf.release.tree import Law
 from quietshelf.statistics import Shown, nothing

@@ -17,7 +17,8 @@ from quietshelf.release import records
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.outlook import FACTORS
 from quietshelf.release.prior import UNDECLARED
-from quietshelf.release.quiet import TRIALS, Learner, OpenBatch, Quiet
+from quietshelf.release.quiet import TRIALS, Learner, OpenBatch
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.statistics import Shown, Total, contribution, nothing, summed, svec
 from quietshelf.types import Context, FloatArray
 

@@ -15,7 +15,8 @@ from quietshelf.curation.outlook import normal_outlook
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.policies import POLICIES
 from quietshelf.release.noise import Noiseless, Simulated
-from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet import Learner
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.shelf import AnswerConflict, OfferExpired, ShelfError, UnknownOffer
 from quietshelf.shelf.testing import state_of
 from quietshelf.types import Context, Round

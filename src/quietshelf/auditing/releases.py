@@ -13,7 +13,8 @@ from quietshelf.curation.parallel import QuietCurator
 from quietshelf.policies import POLICIES
 from quietshelf.release import arms, batch_pair
 from quietshelf.release.noise import NoiseSource
-from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet import Learner
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.release.tree import ContinualSum
 from quietshelf.statistics import Shown, Total, contribution, gram, if_chosen, on_grid, outcome, summed, svec
 from quietshelf.types import NOTHING, Context, FloatArray, Round

@@ -13,7 +13,8 @@ from quietshelf.curation.batches import Batch
 from quietshelf.release.arms import ArmSums
 from quietshelf.release.batch_pair import Scales
 from quietshelf.release.outlook import Moments
-from quietshelf.release.quiet import Learner, OpenBatch, Quiet
+from quietshelf.release.quiet import Learner, OpenBatch
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import ARMS, OUTCOMES
 from quietshelf.types import FloatArray

@@ -13,7 +13,7 @@ from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.stock import Stock
 from quietshelf.policies import PRESENT
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.statistics.pair import ROUNDING_ROOM
 from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, finite, one_of, positive, require, whole

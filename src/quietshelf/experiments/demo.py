@@ -22,7 +22,7 @@ from quietshelf.loop import Contestant, Setting, contestant
 from quietshelf.loop.pool import Progress, Throttled, spread
 from quietshelf.release import batch_pair
 from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.shelf import Shelf
 from quietshelf.shelf.testing import copied, state_of
 from quietshelf.statistics import svec

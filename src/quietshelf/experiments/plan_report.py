@@ -16,7 +16,7 @@ from quietshelf.release import batch_pair, tree
 from quietshelf.release.dpmnl import Dpmnl
 from quietshelf.release.noise import ContinuousGaussian
 from quietshelf.release.perturbation_cost import choice_loss
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.report.charts import Curve
 from quietshelf.statistics import SCORE_BOUND, pair_sensitivity
 

@@ -23,7 +23,7 @@ from quietshelf.experiments.revenue import Estimate, best_revenue, kept_share, l
 from quietshelf.loop import Contestant, Result, Setting, contestant, simulate
 from quietshelf.loop.named import MakeQuiet
 from quietshelf.loop.pool import Progress
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.types import Curator, FloatArray, Random, Release, Round, positive, require, whole
 
 LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0)

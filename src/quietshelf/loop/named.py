@@ -21,7 +21,8 @@ from quietshelf.release.dpmnl_curator import DpmnlCurator
 from quietshelf.release.maximum_likelihood import ConfidenceWidth, MaximumLikelihood
 from quietshelf.release.mirror_descent import MirrorDescent
 from quietshelf.release.noise import Simulated
-from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet import Learner
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.types import Curator, FloatArray, Random, Release, Round, one_of, positive, require
 
 GEOMETRIES = ("declared", "unknown")

@@ -9,7 +9,7 @@ from typing import Any
 from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
 from quietshelf.release.maximum_likelihood import MaximumLikelihood
 from quietshelf.release.mirror_descent import MirrorDescent
-from quietshelf.release.quiet import Quiet
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.types import require
 
 OF_THE_WORLD = ("dim", "capacity", "worlds", "horizon")

@@ -14,7 +14,8 @@ from quietshelf.accounting import Event, Ledger
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.fields import batch_from, learner_from, record_fields, record_from
 from quietshelf.curation.settings import Settings
-from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet import Learner
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.service import schema
 from quietshelf.service.store import named_rows
 from quietshelf.types import FloatArray

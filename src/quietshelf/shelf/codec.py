@@ -17,7 +17,8 @@ from quietshelf.curation.persons import Persons
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
-from quietshelf.release.quiet import Learner, Quiet
+from quietshelf.release.quiet import Learner
+from quietshelf.release.quiet_settings import Quiet
 from quietshelf.shelf.state import Slots, State
 from quietshelf.tables import Schema
 

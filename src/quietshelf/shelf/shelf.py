@@ -179,6 +179,8 @@ class Shelf:
         known_prior = PriorFile.load(prior) if isinstance(prior, (str, os.PathLike)) else prior
         public = replace(Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=known_prior), schema=schema)
         check_schema(schema, known, settings.visitor_dim)
+        if known.features is not None:
+            check_places(settings, known.count, known.features.shape[1])
         stock = replace(Stock.of(known.count, known.features, groups, limits), ids=known.ids)
         start(settings, public, stock, DiscreteGaussian())  # refuse now what the first visitor would stumble over
         self._start(State(settings, public, stock))
