@@ -241,6 +241,8 @@ def test_a_log_with_text_is_fitted_by_its_schema(tmp_path: Path) -> None:
     answer, prior = json.loads(found.stdout), PriorFile.load(tmp_path / "prior.json")
     assert answer["scales_declared"]
     assert [line["name"] for line in answer["coefficients"]] == ["intercept", "age", "price", "colour=blue"]
+    assert "scales and levels in the schema come from the product table" in answer["statement"]
+    assert "a level that is listed because somebody here had it" in prior.statement
     assert prior.schema == schema.to_dict()
     price = answer["coefficients"][2]
     assert price["estimate"] == pytest.approx(-1.0, abs=5 * price["standard_error"])
