@@ -168,7 +168,7 @@ def test_features_that_move_together_are_named_in_exact_fits_alone(tmp_path: Pat
     call = ["fit", str(tmp_path / "log.csv"), "--map", "item"]
     refused = command(*call)
     assert refused.returncode == 2
-    assert "price and price_eur move together: drop one (or fit with --ridge 1)" in refused.stderr
+    assert "price and price_eur move together: drop one (--ridge 1 fits them all the same" in refused.stderr
     assert command(*call, "--ridge", "1").returncode == 0
     assert "move together" not in command(*call, "--rho", "1", "--scales", "price=1,price_eur=1").stderr
 
@@ -241,6 +241,8 @@ def test_a_log_with_text_is_fitted_by_its_schema(tmp_path: Path) -> None:
     answer, prior = json.loads(found.stdout), PriorFile.load(tmp_path / "prior.json")
     assert answer["scales_declared"]
     assert [line["name"] for line in answer["coefficients"]] == ["intercept", "age", "price", "colour=blue"]
+    assert "scales and levels in the schema come from the product table" in answer["statement"]
+    assert "a level that is listed because somebody here had it" in prior.statement
     assert prior.schema == schema.to_dict()
     price = answer["coefficients"][2]
     assert price["estimate"] == pytest.approx(-1.0, abs=5 * price["standard_error"])

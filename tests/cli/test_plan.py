@@ -102,6 +102,11 @@ def test_plan_takes_a_prior_and_adds_its_cost(tmp_path: Path) -> None:
     with_log, without = (found["expected"][name]["regret"]["mean"] for name in ("quiet", "without the log"))
     assert with_log < without
     assert any("somebody in it who comes as well is promised rho = 1.75 in all" in line for line in found["advice"])
+    call = ["plan", *shop, "--prior", str(tmp_path / "prior.json"), "--epsilon", "7"]
+    kept = json.loads(command(*call, "--json").stdout)
+    assert 6.999 < kept["epsilon"] <= 7.0
+    assert kept["rho_of_shelf"] == pytest.approx(rho_of(7.0, 1e-6) - 0.75)
+    assert "promise to somebody who is in the log too" in command(*call).stdout
 
 
 def test_a_sure_log_leaves_little_to_lose_and_a_vague_one_changes_little() -> None:
@@ -119,7 +124,8 @@ def test_plan_refuses_a_prior_that_does_not_fit(tmp_path: Path) -> None:
     """Another dimension, no units, no promise."""
     for given, arguments, rule in (
         (prior(), ["--dim", "5"], "dim must be that of the prior, 3, got dim=5"),
-        (prior(scales=None), [], "the prior must be of a log with declared scales"),
+        (prior(scales=None), [], "the prior must be of a log with declared scales: fit the log again with --scales"),
+        (prior(), ["--epsilon", "6"], "epsilon must be above"),
         (not_private(), [], "this prior is not private"),
     ):
         given.save(tmp_path / "prior.json")

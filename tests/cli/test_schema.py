@@ -29,6 +29,14 @@ def test_a_declaration_is_printed_and_kept(products: Path, tmp_path: Path) -> No
     assert Schema.load(out) == infer(products, revenue="price")
 
 
+def test_a_table_that_looks_like_a_log_gets_a_warning(products: Path, tmp_path: Path) -> None:
+    """On stderr, by the columns that give it away."""
+    log = tmp_path / "log.csv"
+    log.write_text("item,Visit_id,chosen,price\n" + "".join(f"i{k},{k % 3},{k % 2},{k}.5\n" for k in range(9)))
+    assert "Visit_id, chosen: is this a log?" in command("schema", str(log)).stderr
+    assert "is this a log?" not in command("schema", str(products)).stderr
+
+
 def test_json_is_the_declaration(products: Path) -> None:
     """For machines."""
     found = command("schema", str(products), "--json")

@@ -56,6 +56,7 @@ def test_a_prior_that_is_not_private_says_so_and_is_refused_without_a_flag(tmp_p
         ({"theta": [1.0, 2.0]}, r"theta of a prior must have one number per feature, 3, got shape=\(2,\)"),
         ({"theta": [1.0, math.nan, 2.0]}, r"theta of a prior must be finite, got theta of a prior\[1\]=nan"),
         ({"precision": [[1.0]]}, r"precision of a prior must be \(3, 3\), got shape=\(1, 1\)"),
+        ({"intercept": "no"}, "intercept of a prior must be true or false, got intercept='no'"),
         ({"names": ["intercept", "price", "visitor_age"]}, "names must be those of the map concat"),
         ({"feature_map": "cross"}, "feature_map must be one of item, concat, outer, full, got feature_map='cross'"),
         ({"scales": {"price": [0, 1]}}, r"scales of a prior must be of its features.*differ=\['visitor_age'\]"),

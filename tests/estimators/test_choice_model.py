@@ -15,10 +15,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from quietshelf import choice
+from quietshelf import Shelf, choice
 from quietshelf.accounting import DELTA, Ledger, Promise, epsilon_of, together
 from quietshelf.choice.maps import feature_map
-from quietshelf.estimators import ChoiceModel, ScalesNotDeclared, from_long
+from quietshelf.estimators import ChoiceModel, CollinearFeatures, ScalesNotDeclared, from_long
 from quietshelf.types import FloatArray, IntArray
 
 TASTES = np.array([-0.5, -0.8, 0.6])
@@ -119,6 +119,58 @@ def test_visitor_columns_meet_items_as_the_map_says() -> None:
         model.fit(wide, y)
 
 
+def test_persons_stay_apart() -> None:
+    """Ids that end in a NUL, or differ by it; groups as floats, or missing, are refused."""
+    X, y = rounds(3)
+    model = ChoiceModel(rho=1.0, **DECLARED)
+    who = ["a", "a\0", "b"]
+    table = {"round": [1, 2, 3], "chosen": [0, 0, 0], "price": [1, 2, 3], "who": who}
+    found = from_long(table, round="round", chosen="chosen", features=["price"], person="who").groups
+    assert found is not None
+    assert found.tolist() == who
+    assert promise_of(model.fit(X, y, groups=found)).unit == "person"
+    wrong: list[Any] = [[1.0, 2.0, 3.0], [1, np.nan, 2], np.array([1.0, 1.0, np.nan]), ["1", 1, 2], [None, "a", "b"]]
+    for groups in wrong:
+        with pytest.raises(ValueError, match=r"groups must be text or whole numbers, one of them throughout"):
+            model.fit(X, y, groups=groups)
+
+
+def test_a_private_fit_becomes_a_prior() -> None:
+    """With names, units and cost, also for somebody who alters the estimator later; an exact fit has none."""
+    X, y = rounds(2000)
+    model = ChoiceModel(rho=2.0, **DECLARED).fit(X, y, groups=np.arange(2000))
+    prior = model.set_params(scales=None).to_prior()
+    np.testing.assert_array_equal(prior.theta, model.coef_)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(np.linalg.inv(prior.precision))), model.standard_errors_)
+    assert (prior.names, prior.scales) == (model.feature_names_out_, {"price": (120.0, 40.0), "rating": (0.0, 1.0)})
+    assert (prior.rho, prior.unit) == (promise_of(model).rho, "person")
+    assert "costs again, and costs add up" in prior.statement
+    shelf = Shelf(catalogue=np.eye(4, 2), feature_map="concat", visitor_dim=0, capacity=2, rho=1.0, prior=prior)
+    assert shelf.privacy().budget == pytest.approx(3.0)
+    with pytest.raises(ValueError, match="a prior must come from a private fit: give rho, got rho=None"):
+        ChoiceModel(**DECLARED).fit(X, y).to_prior()
+
+
+def test_the_promise_of_a_fit_says_that_the_next_one_costs_again() -> None:
+    """Nothing refuses it."""
+    X, y = rounds(50)
+    assert "Every further fit" in promise_of(ChoiceModel(rho=1.0, **DECLARED).fit(X, y)).words
+
+
+def test_features_that_move_together_are_named() -> None:
+    """By an exact fit; a ridge needs no warning, and a private fit does not look."""
+    X, y = rounds(300)
+    twice: dict[str, Any] = {"features": ["price", "eur"], "scales": [40, 40]}
+    both = np.repeat(X[..., :1], 2, axis=-1) * [1, 0.9]
+    with pytest.warns(CollinearFeatures, match="price and eur move together: drop one"):
+        ChoiceModel(**twice).fit(both, y)
+    wishes: list[dict[str, Any]] = [{"ridge": 1.0}, {"rho": 1.0}]
+    for options in wishes:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ChoiceModel(**twice, **options).fit(both, y)
+
+
 def test_scikit_learn_can_copy_search_and_validate_it() -> None:
     """clone, set_params, cross_val_score and GridSearchCV work on rounds as they are."""
     X, y = rounds(300)
@@ -130,6 +182,7 @@ def test_scikit_learn_can_copy_search_and_validate_it() -> None:
     with pytest.raises(NotFittedError):
         copy.predict(X)
     assert (cross_val_score(copy, X, y, cv=3) > math.log(1 / 5)).all()
+    assert (cross_val_score(copy, X, y, cv=3, params={"groups": np.arange(300)}) > math.log(1 / 5)).all()
     found = GridSearchCV(ChoiceModel(**DECLARED), {"ridge": [0.0, 1e6]}, cv=3).fit(X, y)
     assert found.best_params_ == {"ridge": 0.0}
 
@@ -217,6 +270,11 @@ def test_long_table_becomes_rounds() -> None:
         ("booked", [0, 2, 0], r"booked must be 0 or 1, got row=\[1\], value=\[2\]"),
         ("user", [1, 2, 3], "user must be the same in all rows of a round, got search='a'"),
         ("price", ["x", 1, 2], "price must be an array of numbers"),
+        ("user", [1.0, 1.0, 2.0], r"user must be text or whole numbers, .* got user=1.0 in row 1"),
+        ("user", np.array([1, 1, np.nan]), r"user must be text or whole numbers, .* got user=.*1.0.* in row 1"),
+        ("user", [1, 1, "1"], r"user must be text or whole numbers, one of them throughout.* got user='1' in row 3"),
+        ("user", ["a", "a", None], r"user must be text or whole numbers.* got user=None in row 3"),
+        ("search", [1.0, 2.0, 3.0], r"search must be text or whole numbers.* got search=1.0 in row 1"),
     ],
 )
 def test_wrong_long_tables_are_refused(column: str, values: list[Any], message: str) -> None:

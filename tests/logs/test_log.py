@@ -162,7 +162,7 @@ def test_wide_format_is_the_same_log() -> None:
             np.testing.assert_array_equal(mine, theirs)
     assert sorted(log.item_ids) == ["jam", "rye", "tea"]
     assert log.chosen.sum() == 2
-    with pytest.raises(BadLog, match="got gin in row 2"):
+    with pytest.raises(BadLog, match="got chosen=gin in row 2"):
         from_wide(wide.assign(chosen=["jam", "gin", None]))
     with pytest.raises(ValueError, match="FEATURE:ITEM"):
         from_wide(table())

@@ -13,6 +13,7 @@ from tests.service.backups import copied, put_back
 from tests.service.harness import FakeClock, inline
 from tests.service.test_offers import problem
 
+from quietshelf.accounting import epsilon_of
 from quietshelf.curation.prior_file import PriorFile
 
 SHELF = {"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 10.0}
@@ -88,6 +89,39 @@ def test_items_that_the_prior_does_not_know_are_refused_when_they_are_put(client
     assert client.put("/v1/shelves/hotels/items", json={"items": ITEMS}).status_code == 200
     dear = {"items": [{"id": "palace", "features": [12.0]}]}
     assert client.put("/v1/shelves/hotels/items", json=dear).status_code == 200
+
+
+def test_an_epsilon_is_kept_for_somebody_in_the_log_too(client: httpx.Client) -> None:
+    """As for `Shelf`; the same settings again are the same shelf."""
+    promised = {"rho": None, "epsilon": 7.0, "delta": 1e-6}
+    assert put(client, **promised).status_code == 201
+    assert put(client, **promised).status_code == 200
+    budget = client.get("/v1/shelves/hotels/privacy").json()["budget"]
+    assert 6.999 < epsilon_of(budget, 1e-6) <= 7.0
+    found = problem(put(client, **{**promised, "epsilon": 6.0}), 422, "invalid")
+    assert "epsilon must be above" in found
+    assert "what the log behind the prior costs" in found
+
+
+def test_a_shelf_whose_prior_was_lost_says_what_to_do(tmp_path: Path) -> None:
+    """The backup knew the shelf and not its prior: of that only the cost is left."""
+    clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
+    body, lost = {"features": [0.1], "person": "anna"}, "the content of this shelf's prior was lost with the backup"
+    with inline(database, tmp_path, clock=clock) as client:
+        put(client, prior=None)
+    copied(tmp_path)
+    with inline(database, tmp_path, clock=clock) as client:
+        put(client)
+        client.put("/v1/shelves/hotels/items", json={"items": ITEMS})
+        assert client.post("/v1/shelves/hotels/offers", json=body).status_code == 200
+    put_back(tmp_path)
+    with inline(database, tmp_path, clock=clock) as client:
+        found = problem(client.put("/v1/shelves/hotels/items", json={"items": ITEMS}), 422, "invalid")
+        assert f"{lost}: delete this shelf and make it anew" in found
+        assert client.delete("/v1/shelves/hotels").status_code in (200, 204)
+        assert put(client).status_code == 201
+        assert client.put("/v1/shelves/hotels/items", json={"items": ITEMS}).status_code == 200
+        assert client.post("/v1/shelves/hotels/offers", json=body).status_code == 200
 
 
 @pytest.mark.parametrize("given", [prior(), not_private()])

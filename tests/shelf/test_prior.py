@@ -11,9 +11,10 @@ import pytest
 from tests.curation.priors import not_private, prior
 
 from quietshelf import Shelf
+from quietshelf.accounting import epsilon_of
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.shelf.testing import state_of
-from quietshelf.tables import Schema, category, flag, number
+from quietshelf.tables import Schema, category, flag, number, read_table
 
 PRICES = np.array([[80.0], [100.0], [120.0], [150.0], [180.0]])
 UNITS = (PRICES - 120) / 40
@@ -91,6 +92,35 @@ def test_budgets_add_and_the_promise_says_so(tmp_path: Path) -> None:
     assert kept.to_dict() == prior().to_dict()
 
 
+def test_a_shelf_shows_the_sum() -> None:
+    """On one line and in a notebook."""
+    for text in (repr(shelf()), shelf()._repr_html_()):
+        assert "1.75 (1 of the shelf and 0.75 of the log)" in text
+    assert "rho = 1," in repr(shelf(prior=None))
+    assert "rho = infinite (1 of the shelf and infinite of the log)" in repr(shelf(prior=not_private()))
+
+
+def test_an_epsilon_is_kept_for_the_sum() -> None:
+    """The shelf gets what the log leaves of it, and nothing where that is nothing."""
+    promise = shelf(rho=None, epsilon=7.0, delta=1e-6).privacy(delta=1e-6)
+    assert promise.budget is not None
+    assert 6.999 < epsilon_of(promise.budget, 1e-6) <= 7.0
+    for log, epsilon in ((prior(), 6.0), (not_private(), 100.0)):
+        with pytest.raises(ValueError, match=rf"epsilon must be above .* the log behind the prior .* got {epsilon=}"):
+            shelf(rho=None, epsilon=epsilon, delta=1e-6, prior=log)
+
+
+def test_a_prior_may_be_plain_data_as_for_the_service() -> None:
+    """The content of a file, or theta and precision; one that is not private needs a word."""
+    assert shelf(prior=prior().to_dict()).privacy().budget == 1.75
+    public = {"theta": prior().theta.tolist(), "precision": prior().precision.tolist()}
+    assert shelf(prior=public).privacy().budget == 1.0
+    with pytest.raises(ValueError, match=r"this prior is not private: .* \(Shelf\(prior=PriorFile.from_dict"):
+        shelf(prior=not_private().to_dict())
+    with pytest.raises(ValueError, match="a prior must be of the kind"):
+        shelf(prior={"theta": [1.0]})
+
+
 def test_a_prior_that_is_not_private_needs_a_word(tmp_path: Path) -> None:
     """A path is refused; whoever allows it gets a shelf that promises nothing, also when it is loaded."""
     not_private().save(tmp_path / "prior.json")
@@ -154,6 +184,21 @@ def test_a_shelf_from_a_table_starts_from_a_log_of_the_same_schema(tmp_path: Pat
     assert mine.offer({"age": 30}).items == ("sencha",)
     mine.save(tmp_path / "teas.shelf")
     assert Shelf.load(tmp_path / "teas.shelf").privacy().budget == 1.75
+
+
+def test_a_shelf_without_the_schema_of_its_prior_must_be_in_its_units() -> None:
+    """Encoded features are fine; raw ones, or visitors of another scale, are refused."""
+    options: dict[str, Any] = {"feature_map": "concat", "visitor_dim": 1, "capacity": 1, "rho": 1.0, "prior": taught()}
+    encoded = SCHEMA.products(read_table(TEAS)).features
+    assert Shelf(catalogue=encoded, **options).offer([0.0]).items == (1,)
+    raw = encoded * [1, 2] + [0, 55]
+    with pytest.raises(ValueError, match=r"items must be in the prior's units, those of its schema .* got root_mean"):
+        Shelf(catalogue=raw, **options)
+    with pytest.raises(ValueError, match=r"visitor_scale must be 1 with this prior"):
+        Shelf(catalogue=encoded, visitor_scale=15.0, **options)
+    halves = taught(schema=replace(SCHEMA, visitors={"age": flag()}).to_dict())
+    with pytest.raises(ValueError, match=r"visitor_scale must be \[0.5\] with this prior"):
+        Shelf(catalogue=encoded, **{**options, "prior": halves})
 
 
 @pytest.mark.parametrize(

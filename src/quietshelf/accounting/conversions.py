@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.accounting.figures import at_least_zero
+from quietshelf.accounting.figures import added_up, at_least_zero, shown
 from quietshelf.types import as_float, check_shape, positive, require
 
 DELTA = 1e-6
@@ -66,8 +66,11 @@ def rho_of(epsilon: float, delta: float) -> float:
     return _step_down(rho, lambda smaller: epsilon_of(smaller, delta) <= epsilon)
 
 
-def rho_from(rho: float | None, epsilon: float | None, delta: float | None) -> float:
+def rho_from(rho: float | None, epsilon: float | None, delta: float | None, *, log: float = 0.0) -> float:
     """A budget in zCDP, given as rho or as epsilon and delta.
+
+    An epsilon is kept for somebody in the log behind the prior too: what that log cost is taken off. A rho stands for
+    itself.
 
     >>> rho_from(0.5, None, None), rho_from(None, 2.0, 1e-6) == rho_of(2.0, 1e-6)
     (0.5, True)
@@ -75,11 +78,21 @@ def rho_from(rho: float | None, epsilon: float | None, delta: float | None) -> f
     Traceback (most recent call last):
     ...
     ValueError: give rho, or epsilon and delta together, got rho=0.5, epsilon=2.0, delta=None
+    >>> epsilon_of(rho_from(None, 2.0, 1e-6, log=0.05) + 0.05, 1e-6) <= 2.0
+    True
+    >>> rho_from(None, 2.0, 1e-6, log=0.1)
+    Traceback (most recent call last):
+    ...
+    ValueError: epsilon must be above 2.142, what the log behind the prior costs at delta=1e-06, got epsilon=2.0
     """
     if rho is not None and epsilon is None and delta is None:
         return rho
     if rho is None and epsilon is not None and delta is not None:
-        return rho_of(epsilon, delta)
+        total = rho_of(epsilon, delta)
+        rest = _step_down(max(total - log, 0.0), lambda smaller: added_up([smaller, log]) <= total)
+        rule = f"epsilon must be above {shown(epsilon_of(log, delta))}, what the log behind the prior costs at {delta=}"
+        require(log == 0 or rest > 0, rule, epsilon=epsilon)
+        return rest
     raise ValueError(f"give rho, or epsilon and delta together, got {rho=}, {epsilon=}, {delta=}")
 
 

@@ -12,6 +12,10 @@ from quietshelf.accounting.events import Assumption, Event
 from quietshelf.accounting.figures import TOLERANCE, shown
 from quietshelf.types import html_table
 
+COSTS_AGAIN = (
+    "Every further fit or release of the same people's data costs again, and costs add up: no limit is kept here."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
@@ -90,6 +94,8 @@ def _sentences(promise: Promise) -> Iterator[str]:
             yield event.detail
     if promise.budget is not None:
         yield f"No more than rho = {shown(promise.budget)} will ever be spent: the ledger refuses."
+    elif promise.events and math.isfinite(promise.rho):
+        yield COSTS_AGAIN
     for assumption in Assumption:
         if names := _names(event for event in promise.events if event.assumption is assumption and event.noise > 0):
             yield f"Noise of {names}: {assumption.words}."

@@ -32,15 +32,19 @@ if TYPE_CHECKING:
 
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
 PER_ROW = "The log tells no persons apart: the guarantee is to each row (round) of it, not to each person."
-EVERY_RUN = (
-    "Every further run on the same people's data costs again, and costs add up: no record is kept of earlier runs."
-)
 PER_PERSON = "The first round of every person counts, further ones do not."
 OWN_LOG = (
     "It is assumed that each round's features were made from that round and public facts alone; nothing is promised "
     "for a log that was standardised, imputed or averaged by its own data."
 )
-COLLINEAR = "features must not move together, or nothing tells their tastes apart: {mixes} (or fit with --ridge 1)"
+COLLINEAR = (
+    "features must not move together, or nothing tells their tastes apart: {mixes} (--ridge 1 fits them all the same; "
+    "what it cannot tell apart then has no finite error)"
+)
+SCHEMA = (
+    "It is assumed that scales and levels in the schema come from the product table or from public knowledge, not from "
+    "this log: a level that is listed because somebody here had it gives them away."
+)
 REFUSED = (
     "a private fit must not rest on a preparation that looked at visitors' data, and this file's did, or may have: "
     "{steps}. Prepare it again from its source with `quietshelf expedia prepare --public`, or fit with "
@@ -158,7 +162,7 @@ def _answer(given: Declared, chosen_map: Any, found: PrivateTastes, delta: float
     names = chosen_map.names(*used_names(given.log, chosen_map))
     return {
         "private": math.isfinite(promise.rho),
-        "statement": _statement(promise, own_log=isinstance(given.log, Log)),
+        "statement": _statement(promise, own_log=isinstance(given.log, Log), schema=given.schema is not None),
         "coefficients": _lines(names, found.theta, found.standard_errors),
         "rho": promise.rho,
         "epsilon": promise.epsilon,
@@ -189,14 +193,14 @@ def _write_prior(path: Path, given: Declared, chosen_map: Any, found: PrivateTas
     say(f"written: {path}" + ("" if made.private else "; it is NOT PRIVATE, and says so"))
 
 
-def _statement(promise: Any, *, own_log: bool) -> str:
+def _statement(promise: Any, *, own_log: bool, schema: bool) -> str:
     """To whom what is promised, and on what assumption; or that nothing is, and why."""
     if math.isinf(promise.rho):
         return " ".join(
             ["rho = infinity.", promise.words, *(event.detail for event in promise.events if math.isinf(event.rho))]
         )
     whom = PER_PERSON if promise.unit == "person" else PER_ROW
-    return " ".join([whom, promise.words, EVERY_RUN, *([OWN_LOG] if own_log else [])])
+    return " ".join([whom, promise.words, *([OWN_LOG] if own_log else []), *([SCHEMA] if schema else [])])
 
 
 def _lines(names: list[str], theta: Any, errors: Any) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from quietshelf.accounting import DELTA, rho_of
+from quietshelf.accounting import DELTA, rho_from
 from quietshelf.accounting.figures import shown
 from quietshelf.cli.console import Delta, Json, Workers, out, processes, progress, say, strict_json, writable
 from quietshelf.curation.prior_file import PriorFile
@@ -32,8 +32,14 @@ def plan(
         typer.Option(help="Share of visitors who buy from random offers; what your shop sells today is near enough."),
     ] = 0.03,
     visitors: Annotated[int, typer.Option(help="Expected over the shelf's life.")] = 10_000,
-    epsilon: Annotated[float | None, typer.Option(help="The promise to one person, at --delta.")] = None,
-    rho: Annotated[float | None, typer.Option(help="The promise in zCDP instead.", show_default="1")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="The promise to one person, at --delta, also if they are in the log of --prior."),
+    ] = None,
+    rho: Annotated[
+        float | None,
+        typer.Option(help="The promise in zCDP instead; what the log of --prior cost comes on top.", show_default="1"),
+    ] = None,
     delta: Delta = DELTA,
     returns: Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")] = 1.0,
     shelves: Annotated[int, typer.Option(help="Shelves that the same persons meet: their promises add up.")] = 1,
@@ -54,8 +60,9 @@ def plan(
     Example: quietshelf plan --items 500 --capacity 8 --conversion 0.05 --visitors 20000 --epsilon 2 --report plan.html
     """
     require(epsilon is None or rho is None, "give epsilon or rho, not both", epsilon=epsilon, rho=rho)
-    wished = rho_of(epsilon, delta) if epsilon is not None else 1.0 if rho is None else rho
     log = None if prior is None else PriorFile.load(prior, allow_not_private=allow_data_dependent)
+    beside = 0.0 if log is None else log.rho
+    wished = rho_from(None, epsilon, delta, log=beside) if epsilon is not None else 1.0 if rho is None else rho
     wish = Wish(
         items=items,
         capacity=capacity,

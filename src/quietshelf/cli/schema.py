@@ -11,6 +11,16 @@ from rich.text import Text
 
 from quietshelf.cli.console import Json, counted, out, say, strict_json, writable
 
+OF_LOGS = (
+    *("bought", "booked", "chosen", "clicked", "customer", "order", "person", "purchase", "purchased", "round"),
+    *("session", "user", "visit", "visitor"),
+)
+"""Names that columns of logs have, with or without ``_id``."""
+LOG = (
+    "{names}: is this a log? A schema must come from the public product table: scales and levels that are measured on "
+    "visitors' data shape a private fit or a shelf without being paid for."
+)
+
 
 def schema(
     products: Annotated[Path, typer.Argument(help="The product table: CSV (.gz too) or Parquet. It must be public.")],
@@ -33,6 +43,8 @@ def schema(
     if write is not None:
         writable(write)
     found = infer(products, id=id, revenue=revenue, available=available, group=group, separator=separator)
+    if names := [name for name in found.items if name.lower().removesuffix("_id") in OF_LOGS]:
+        say(LOG.format(names=", ".join(names)))
     if write is not None:
         write.parent.mkdir(parents=True, exist_ok=True)
         found.save(write)

@@ -18,27 +18,51 @@ FAR = 10.0
 
 def check_log(settings: Settings, public: Public, log: PriorFile) -> None:
     """Refuse a log where the shelf means other features by its declarations; its items are checked when known."""
+    check_content(log)
     if settings.feature_map is None:  # each offer brings x: its length is all there is to compare
         return
     _check_map(settings, log)
     if public.schema is not None:
         _check_schema(public.schema, log)
-    elif log.scales is not None and public.visitor_scale is not None and log.visitor_names:
-        rule = "visitor_scale must be 1 with this prior: its visitor features are in units of their declared spread"
-        require(bool((public.visitor_scale == 1.0).all()), rule, visitor_scale=public.visitor_scale.tolist())
+    elif public.visitor_scale is not None and log.visitor_names and (told := log.declared_spread()) is not None:
+        scale = told[: len(log.visitor_names)]
+        rule = f"visitor_scale must be {_written(scale)} with this prior: its visitor features are in declared units"
+        require(bool((public.visitor_scale == scale).all()), rule, visitor_scale=public.visitor_scale.tolist())
 
 
 def check_items(catalogue: FloatArray, log: PriorFile, *, units: bool = True) -> None:
-    """Refuse items of other features than the log's, or surely in other units. A catalogue is public."""
+    """Refuse items of other features than the log's, or surely in other units. A catalogue is public.
+
+    Under a schema of the shelf its own units are the log's, or it was refused: there is nothing more to look at.
+    """
+    check_content(log)
     rule = f"items must have {len(log.item_names)} features, for the prior knows {', '.join(log.item_names)}"
     require(catalogue.shape[1] == len(log.item_names), rule, features=catalogue.shape[1])
-    if log.scales is None or not units or not len(catalogue):
+    spread = log.declared_spread()
+    if spread is None or not units or not len(catalogue):
         return
     size = np.sqrt((catalogue**2).mean(axis=0))
-    for name, found in zip(log.item_names, size.tolist(), strict=True):
-        centre, spread = log.scales[name]
-        rule = f"items must be in the prior's units, ({name} - {centre:g}) / {spread:g}, a few units around 0"
-        require(found < FAR, rule, **{f"root_mean_square_of_{name}": round(found, 3)})
+    own = spread[len(log.visitor_names) :]
+    for name, found, usual in zip(log.item_names, size.tolist(), own.tolist(), strict=True):
+        rule = f"items must be in the prior's units, {_unit(log, name)}, a few units around 0"
+        require(found < FAR * usual, rule, **{f"root_mean_square_of_{name}": round(found, 3)})
+
+
+def check_content(log: PriorFile) -> None:
+    """Refuse a log of which only the cost is known."""
+    rule = "the content of this shelf's prior was lost with the backup: delete this shelf and make it anew"
+    require(not log.lost, rule)
+
+
+def _unit(log: PriorFile, name: str) -> str:
+    if log.scales is None:
+        return "those of its schema (make the shelf from a table and that schema)"
+    centre, spread = log.scales[name]
+    return f"({name} - {centre:g}) / {spread:g}"
+
+
+def _written(scale: FloatArray) -> str:
+    return "1" if bool((scale == 1.0).all()) else str(scale.tolist())
 
 
 def _check_map(settings: Settings, log: PriorFile) -> None:

@@ -107,7 +107,7 @@ class PriorFile:
         """One of which only the cost is left; it says nothing of tastes, and no shelf can start from it."""
         nothing: dict[str, Any] = {
             "theta": np.zeros(1),
-            "precision": np.eye(1),
+            "precision": np.zeros((1, 1)),
             "feature_map": "item",
             "item_names": (),
         }
@@ -145,6 +145,18 @@ class PriorFile:
             else "The shelf starts from a log whose fit promises nothing to those in it.",
         )
 
+    @property
+    def lost(self) -> bool:
+        """Whether only the cost is left, as `forgotten` makes it: no fit knows nothing at all."""
+        return not self.precision.any()
+
+    def declared_spread(self) -> FloatArray | None:
+        """Declared standard deviation of each visitor feature and then of each item feature; None if none is."""
+        if self.schema is None:
+            return None if self.scales is None else np.ones(len(self._features))
+        schema = Schema.from_dict(self.schema)
+        return np.concatenate([schema.visitor_scale[: len(self.visitor_names)], schema.item_scale])
+
     def accepted(self, allowed: bool, how: str) -> PriorFile:
         """The same; one that is not private only if that is allowed, and ``how`` says by what."""
         require(self.private or allowed, NOT_PRIVATE.format(how=how))
@@ -152,13 +164,12 @@ class PriorFile:
 
     def precision_in_units(self) -> FloatArray:
         """The precision if every feature had a standard deviation of 1, as declared, (d, d)."""
-        if self.schema is not None:
-            schema = Schema.from_dict(self.schema)
-            visitor = schema.visitor_scale[: len(self.visitor_names)]
-            size = self.map.dense(visitor, schema.item_scale[None])[0]
-            return np.asarray(self.precision / np.outer(size, size))
-        require(self.scales is not None, "the prior must be of a log with declared scales", scales=None)
-        return self.precision
+        spread, visitor = self.declared_spread(), len(self.visitor_names)
+        if spread is None:
+            advice = 'fit the log again with --scales "price=120:40,..." or --schema'
+            raise ValueError(f"the prior must be of a log with declared scales: {advice}, got scales=None")
+        size = self.map.dense(spread[:visitor], spread[None, visitor:])[0]
+        return np.asarray(self.precision / np.outer(size, size))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that strict JSON can hold; equal priors give equal files."""
@@ -200,7 +211,7 @@ class PriorFile:
             theta=finite("theta of a prior", record["theta"], shape=(None,)),
             precision=finite("precision of a prior", record["precision"], shape=(None, None)),
             feature_map=record["feature_map"],
-            intercept=record["intercept"],
+            intercept=_flag("intercept", record["intercept"]),
             visitor_names=_names("visitor_names", record["visitor_names"]),
             item_names=_names("item_names", record["item_names"]),
             scales=_scales(record["scales"]),
@@ -238,6 +249,22 @@ def _cost(given: Any) -> dict[str, Any]:
     require(good, "cost of a prior must have rho, unit and statement", cost=given)
     rho = math.inf if given["rho"] == "infinity" else positive("rho of a prior", given["rho"])
     return {"rho": rho, "unit": given["unit"], "statement": str(given["statement"])}
+
+
+def given_prior(given: Any) -> Any:
+    """A prior in any form that a shelf takes: as it is, the path of its file, or plain data as the service takes it."""
+    if isinstance(given, (str, os.PathLike)):
+        return PriorFile.load(given)
+    if not isinstance(given, Mapping):
+        return given
+    if set(given) == {"theta", "precision"}:
+        return given["theta"], given["precision"]
+    return PriorFile.from_dict(given).accepted(False, how="Shelf(prior=PriorFile.from_dict(...))")
+
+
+def _flag(field: str, given: Any) -> bool:
+    require(isinstance(given, bool), f"{field} of a prior must be true or false", **{field: given})
+    return bool(given)
 
 
 def _names(field: str, given: Any) -> tuple[str, ...]:

@@ -15,12 +15,17 @@ from quietshelf.accounting import DELTA, Ledger, Promise
 from quietshelf.choice.dense import checked
 from quietshelf.choice.likelihood import shares, utilities
 from quietshelf.choice.maps import feature_map as named
+from quietshelf.curation.prior_file import PriorFile
+from quietshelf.logs.collinear import move_together
+from quietshelf.logs.encoded import uses_visitor
 from quietshelf.logs.files import EXTRA, pandas
+from quietshelf.logs.ids import as_ids
+from quietshelf.logs.searches import Rounds
 from quietshelf.release.geometry import scaled_curvature, unknown_curvature
 from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.release.private_newton import first_rounds, private_newton
+from quietshelf.release.private_newton import PrivateTastes, first_rounds, private_newton
 from quietshelf.statistics import Shown
-from quietshelf.types import BoolArray, FloatArray, IntArray, as_array, as_float, finite, positive, require, whole
+from quietshelf.types import BoolArray, FloatArray, IntArray, as_float, finite, positive, require, whole
 
 try:
     from sklearn.base import BaseEstimator
@@ -34,6 +39,11 @@ class ScalesNotDeclared(UserWarning):
     """A private fit does not know how large features are, and starts from a blind guess."""
 
 
+class CollinearFeatures(UserWarning):
+    """Features of an exact fit move together, so that nothing tells their tastes apart."""
+
+
+COLLINEAR = "features move together, and nothing tells their tastes apart: {mixes}"
 BLIND = (
     "no scales are declared, so the private fit starts from a blind guess of how large features are, which costs "
     "accuracy (never privacy): declare scales={{{names}}} from what is publicly known, never measured on these rounds"
@@ -89,6 +99,7 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     feature_names_out_: list[str]
     privacy_: Promise | None
     ledger_: Ledger | None
+    _prior: PriorFile | None
 
     def __init__(
         self,
@@ -119,19 +130,20 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Args:
             X: (n, J, columns): what each place of each round held; NaN in all columns where nothing was offered.
             y: Place chosen, (n,), -1 for none.
-            groups: Who came, (n,). A private fit then counts the first round of each person, and promises to persons;
-                without, it promises to each round. An exact fit counts all rounds.
+            groups: Who came, (n,), text or whole numbers. A private fit then counts the first round of each person, and
+                promises to persons; without, it promises to each round. An exact fit counts all rounds. With
+                `cross_val_score`, pass ``params={"groups": who}``.
         """
         require(self.rho is None or self.ridge == 0, "ridge is for exact fits", ridge=self.ridge, rho=self.rho)
         require(0 < self.delta < 1, "delta must be in (0, 1)", delta=self.delta)
         x, offered, names = self._rows(X)
         data = checked(x, y, offered, True)
+        self.feature_names_out_ = self._map.names(*self._sides(names))
         if self.rho is None:
-            self._fit_exactly(x, data.choice, offered)
+            self._fit_exactly(Rounds(x, data.choice, offered))
         else:
             self._fit_privately(Shown(x, offered, data.choice), groups, names, positive("rho", self.rho))
         self.n_features_in_ = len(names)
-        self.feature_names_out_ = self._map.names(*self._sides(names))
         self.classes_ = np.arange(-1, x.shape[1])
         return self
 
@@ -166,16 +178,29 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         check_is_fitted(self)
         return plot_tastes(self.feature_names_out_, self.coef_, self.standard_errors_, ax, most=most)
 
-    def _fit_exactly(self, x: FloatArray, chosen: IntArray, offered: BoolArray) -> None:
-        found = choice.fit(x, chosen, offered, ridge=self.ridge)
+    def to_prior(self) -> PriorFile:
+        """What a private fit learned, with its cost, for ``Shelf(prior=...)``; ``save`` writes it as a file.
+
+        An exact fit has none: its coefficients are visitors' data. ``Shelf(prior=(theta, precision))`` is for public
+        knowledge alone; nothing there would count what such coefficients cost those they come from.
+        """
+        check_is_fitted(self)
+        if self._prior is None:
+            raise ValueError(f"a prior must come from a private fit: give rho, got rho={self.rho!r}")
+        return self._prior
+
+    def _fit_exactly(self, rounds: Rounds) -> None:
+        if self.ridge == 0 and (mixes := move_together(rounds, self.feature_names_out_)):
+            warnings.warn(COLLINEAR.format(mixes="; ".join(mixes)), CollinearFeatures, stacklevel=3)
+        found = choice.fit(*rounds, ridge=self.ridge)
         if not found.converged:
             warnings.warn("the fit did not converge: separable data? try ridge", ConvergenceWarning, stacklevel=3)
         self.coef_, self.standard_errors_ = found.theta, found.standard_errors
-        self.ledger_, self.privacy_ = None, None
+        self.ledger_, self.privacy_, self._prior = None, None, None
 
     def _fit_privately(self, shown: Shown, groups: ArrayLike | None, names: list[str], rho: float) -> None:
         if groups is not None:
-            who = as_array("groups", groups)
+            who = as_ids("groups", groups)
             require(who.shape == shown.position.shape, "groups must have one entry per round", shape=who.shape)
             counted = first_rounds(who)
             shown = Shown(shown.rows[counted], shown.offered[counted], shown.position[counted])
@@ -196,8 +221,23 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             declared=self.scales is not None,
         )
         self.coef_, self.standard_errors_ = found.theta, found.standard_errors
+        self._prior = self._as_prior(found, names)
         ledger = replace(found.ledger, budget=None)  # nothing refuses the next fit
         self.ledger_, self.privacy_ = ledger, ledger.promise(delta=self.delta)
+
+    def _as_prior(self, found: PrivateTastes, names: list[str]) -> PriorFile:
+        """With the names and units of the columns that the map uses."""
+        visitor, item = self._sides(names)
+        visitor = visitor if uses_visitor(self._map) else []
+        units = zip(names, *(part.tolist() for part in self._units(names)), strict=True)
+        scales = {name: (centre, spread) for name, centre, spread in units if name in {*visitor, *item}}
+        return PriorFile.of(
+            found,
+            self._map,
+            visitor_names=tuple(visitor),
+            item_names=tuple(item),
+            scales=None if self.scales is None else scales,
+        )
 
     @property
     def _map(self) -> Any:

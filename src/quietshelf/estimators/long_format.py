@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quietshelf.logs.ids import as_ids
 from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, as_float, require
 
 
@@ -42,12 +43,12 @@ def from_long(
 
     Args:
         table: The rows, in any order; rounds keep the order in which they first appear.
-        round: Column that tells rounds apart.
+        round: Column that tells rounds apart: text or whole numbers.
         chosen: Column that is true in the row that was chosen; at most one row of a round.
         features: Columns of X, in this order.
-        person: Column that says who came, the same in all rows of a round.
+        person: Column that says who came, text or whole numbers, the same in all rows of a round.
     """
-    ids = _column(table, round)
+    ids = as_ids(round, _cells(table, round))
     _, first, code = np.unique(ids, return_index=True, return_inverse=True)
     number = np.argsort(np.argsort(first))[code]
     place = _places(number, len(first))
@@ -72,7 +73,7 @@ def _places(number: IntArray, count: int) -> IntArray:
 
 
 def _persons(table: Any, person: str, round: str, ids: NDArray[Any], number: IntArray) -> NDArray[Any]:  # noqa: A002
-    who = _column(table, person)
+    who = as_ids(person, _cells(table, person))
     _, first = np.unique(number, return_index=True)
     other = np.flatnonzero(who != who[first][number])
     require(not other.size, f"{person} must be the same in all rows of a round", **_at(round, ids, other))
@@ -80,9 +81,13 @@ def _persons(table: Any, person: str, round: str, ids: NDArray[Any], number: Int
 
 
 def _column(table: Any, name: str) -> NDArray[Any]:
+    return np.asarray(_cells(table, name))
+
+
+def _cells(table: Any, name: str) -> Any:
     names = list(table.columns) if hasattr(table, "columns") else list(table)
     require(name in names, f"the table must have the column {name!r}", columns=names)
-    return np.asarray(table[name])
+    return table[name]
 
 
 def _truth(name: str, values: NDArray[Any]) -> BoolArray:

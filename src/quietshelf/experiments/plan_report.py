@@ -10,7 +10,7 @@ import numpy as np
 
 from quietshelf.accounting import epsilon_of
 from quietshelf.accounting.figures import added_up, shown
-from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, WITHOUT_LOG, Expected, Planned
+from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, WITHOUT_LOG, Expected, Planned, Wish
 from quietshelf.experiments.revenue import Estimate
 from quietshelf.release import batch_pair, tree
 from quietshelf.release.dpmnl import Dpmnl
@@ -135,7 +135,7 @@ def _promise(found: Planned) -> PlanTable:
     first = wish.quiet()
     second = first.batch_size(wish.dim, first.batch_size(wish.dim, None))
     rows = [
-        ["promise to one person", f"ρ = {shown(wish.rho_with_log)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
+        [_whom(wish), f"ρ = {shown(wish.rho_with_log)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
         *([] if wish.log is None else [["of which the log", f"ρ = {shown(wish.log.rho)}"]]),
         *([["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)}, {wish.shelves} of them"]] * (wish.shelves > 1)),
         ["first release", f"after {first.batch_size(wish.dim, None):,} visitors, the next after {second:,} more"],
@@ -143,6 +143,13 @@ def _promise(found: Planned) -> PlanTable:
         ["buy from random offers", f"{100 * wish.conversion:.3g} % of visitors"],
     ]
     return PlanTable("The promise", ("what", "how much"), rows, "Every figure of privacy is rounded upwards.")
+
+
+def _whom(wish: Wish) -> str:
+    """To whom the sum is promised; a log that told no persons apart promises to rows."""
+    if wish.log is None:
+        return "promise to one person"
+    return "promise to somebody who is in the log too" if wish.log.unit == "person" else "promise to a visit and a row"
 
 
 def _outcomes(found: Planned) -> PlanTable:

@@ -57,16 +57,20 @@ def _check_columns(table: Any, schema: Schema, sides: Mapping[str, Column], *, v
 
 
 def _encoded(table: Any, name: str, column: Column) -> FloatArray:
-    """The features of a column, (rows, k); every different cell is worked out once."""
-    cells = table[name]
-    if cells.dtype == object:  # lists cannot be told apart as they are
-        cells = cells.map(lambda cell: tuple(cell) if isinstance(cell, (list, np.ndarray)) else cell)
-    codes, values = pandas().factorize(cells, use_na_sentinel=False)
+    """The features of a column, (rows, k), each cell by itself; equal texts are worked out once.
+
+    Only texts: other cells may be equal and yet mean different things, as True and 1 do.
+    """
+    known: dict[str, list[float]] = {}
     found = []
-    for code, value in enumerate(values):
-        try:
-            found.append(column.encode(name, value))
-        except ValueError as error:
-            row = int(np.flatnonzero(codes == code)[0]) + 1
-            raise ValueError(f"{error} in row {row}") from None
-    return np.asarray(np.array(found, dtype=np.float64).reshape(len(values), -1)[codes])
+    for row, cell in enumerate(table[name], start=1):
+        features = known.get(cell) if isinstance(cell, str) else None
+        if features is None:
+            try:
+                features = column.encode(name, cell)
+            except ValueError as error:
+                raise ValueError(f"{error} in row {row}") from None
+            if isinstance(cell, str):
+                known[cell] = features
+        found.append(features)
+    return np.array(found, dtype=np.float64).reshape(len(table), -1)

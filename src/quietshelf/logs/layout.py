@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from quietshelf.logs.files import EXTRA, pandas, reading
+from quietshelf.logs.ids import APART, IDS
+from quietshelf.logs.lines import BadLine, count_rows
 from quietshelf.tables.reading import PARQUET, separator_of
 from quietshelf.types import require
 
-IDS = ("round", "item", "person")
 SEPARATOR = ":"
 """Between feature and item in the column names of wide format, as in ``price:tea``."""
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
@@ -59,7 +60,8 @@ def read_table(path: str | Path, layout: Layout, *, text: tuple[str, ...] = (), 
     """The table as it stands in the file, under our names.
 
     Ids are read as text, each by itself: a type guessed from a whole column would let one person's id decide whether
-    "01" and "1" are one person or two, and so change what others contribute. So are the columns in ``text``.
+    "01" and "1" are one person or two, and so change what others contribute. So are the columns in ``text``. Every line
+    of a CSV is a row by itself too: what one row says cannot swallow or shift another.
 
     Args:
         path: The file.
@@ -77,10 +79,15 @@ def read_table(path: str | Path, layout: Layout, *, text: tuple[str, ...] = (), 
         with reading(path) as source:
             header = source.handle.readline().decode("utf-8-sig")
         separator = layout.separator or separator_of(header)
+        with reading(path) as source:
+            rows = count_rows(source.handle, separator)
         kinds = _kinds(header, separator, layout, {*ids, *text})
         options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]} if exact else {}
         with reading(path) as source:
-            table = pandas().read_csv(source.handle, sep=separator, dtype=kinds, **options)
+            table = pandas().read_csv(source.handle, sep=separator, dtype=kinds, index_col=False, **options)
+        require(len(table) == rows, "each line must be a row", lines=rows, rows=len(table))
+    except BadLine as error:
+        raise ValueError(f"{path}: {error}") from None
     except _UNREADABLE as error:
         raise ValueError(f"{path} must be a CSV table with a header: {str(error).strip()}") from None
     return renamed(table, layout)
@@ -117,6 +124,5 @@ def _parquet(path: str | Path) -> Any:
 def _check_ids(table: Any, ids: tuple[str, ...]) -> Any:
     for name in set(ids) & set(table.columns):
         kind = table[name].dtype
-        rule = f"{name} must be text or whole numbers, so that ids stay apart"
-        require(kind.kind in "OTUiu", rule, type=str(kind))
+        require(kind.kind in "OTUiu", f"{name} {APART}", type=str(kind))
     return table

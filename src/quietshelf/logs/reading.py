@@ -16,6 +16,8 @@ from quietshelf.logs.rules import NEEDED, VISITOR, feature_columns, is_shown, nu
 from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, IntArray, require
 
+ABSENT = "chosen must name an item that has a value in its row, or be empty"
+
 
 class BadLog(ValueError):  # noqa: N818 - says what it is
     """A log breaks rules; the message names the first row that breaks each."""
@@ -68,7 +70,8 @@ def from_wide(table: Any) -> Any:
 
     Columns ``FEATURE:ITEM`` (also ``position:ITEM``, ``revenue:ITEM``, ``available:ITEM``) hold what belongs to an
     item, which was in the round where any of them has a value; ``chosen`` holds the name of the item taken, or nothing.
-    Other columns belong to the round; without a column ``round`` the rows are numbered.
+    A row in which no item has a value is refused, for its visitor would vanish. Other columns belong to the round;
+    without a column ``round`` the rows are numbered.
     """
     of_items = [str(name) for name in table.columns if SEPARATOR in str(name)]
     require(len(of_items) > 0, f"a wide log must have columns FEATURE{SEPARATOR}ITEM", columns=list(table.columns))
@@ -81,14 +84,21 @@ def from_wide(table: Any) -> Any:
     long = parts.stack(level=1, future_stack=True).dropna(how="all").rename_axis(["row", "item"]).reset_index()
     of_rounds = table.drop(columns=of_items).reset_index(drop=True)
     taken = of_rounds["chosen"].reindex(long["row"]).reset_index(drop=True)
-    known = {name.split(SEPARATOR, 1)[1] for name in of_items}  # of the header: nobody's rows decide who is refused
-    strange = of_rounds["chosen"].notna() & ~of_rounds["chosen"].astype(str).isin(known)
-    if strange.any():
-        row = int(np.flatnonzero(strange)[0])
-        raise BadLog(f"chosen must name an item or be empty, got {of_rounds['chosen'].iloc[row]!s} in row {row + 1}")
     long["chosen"] = (taken.notna() & (taken.astype(str) == long["item"].astype(str))).astype(int)
+    _check_wide(of_rounds, long)
     rest = of_rounds.drop(columns="chosen")
     return long.merge(rest, left_on="row", right_index=True).drop(columns="row")
+
+
+def _check_wide(of_rounds: Any, long: Any) -> None:
+    """Refuse a row that would vanish, or whose choice would: each is somebody's round."""
+    rows = np.arange(len(of_rounds))
+    empty = ~np.isin(rows, long["row"])
+    lost = of_rounds["chosen"].notna().to_numpy() & ~np.isin(rows, long["row"][long["chosen"] == 1])
+    for rule, broken in (("a round must show something", empty), (ABSENT, lost)):
+        if broken.any():
+            row = int(np.flatnonzero(broken)[0])
+            raise BadLog(f"{rule}, got chosen={of_rounds['chosen'].iloc[row]!s} in row {row + 1}")
 
 
 def _built(table: Any) -> Log:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietshelf.logs.files import pandas
+from quietshelf.logs.ids import APART, IDS, not_ids
 from quietshelf.types import BoolArray
 
 NEEDED = ("round", "item", "chosen")
@@ -60,8 +61,11 @@ def feature_columns(table: Any) -> tuple[list[str], list[str]]:
 
 
 def numbers(table: Any, column: str) -> Any:
-    """The column as numbers, NaN where it holds none."""
-    return pandas().to_numeric(table[column], errors="coerce")
+    """The column as numbers, NaN where it holds none; a number that no float can hold is none."""
+    try:
+        return pandas().to_numeric(table[column], errors="coerce").astype(np.float64)
+    except OverflowError:
+        return pandas().to_numeric(table[column].astype(str), errors="coerce").astype(np.float64)
 
 
 def is_shown(table: Any) -> BoolArray:
@@ -73,8 +77,9 @@ def is_shown(table: Any) -> BoolArray:
 
 def _shape_rules(table: Any) -> Iterator[Rule]:
     """Each cell by itself."""
-    for column in ("round", "item"):
+    for column in (name for name in IDS if name in table.columns):
         yield Rule(f"{column} must not be empty", column, lambda t, c: np.asarray(t[c].isna()))
+        yield Rule(f"{column} {APART}", column, lambda t, c: not_ids(t[c]))
     for column in ("chosen", "available", "random"):
         if column in table.columns:
             yield Rule(f"{column} must be 0 or 1", column, lambda t, c: ~numbers(t, c).isin([0, 1]).to_numpy())
@@ -117,9 +122,8 @@ def _sense_rules(table: Any) -> Iterator[Rule]:
     same = [name for name in ("person", "time", "propensity", "random") if name in table.columns]
     for column in [*same, *feature_columns(table)[0]]:
         yield Rule(f"{column} must be the same in all rows of a round", column, lambda t, c: _varies(t, c))
-    for column in ("person", "time"):
-        if column in table.columns:
-            yield Rule(f"{column} must not be empty", column, lambda t, c: np.asarray(t[c].isna()))
+    if "time" in table.columns:
+        yield Rule("time must not be empty", "time", lambda t, c: np.asarray(t[c].isna()))
 
 
 def _bad_position(table: Any) -> BoolArray:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from quietshelf.accounting import rho_from
 from quietshelf.choice.maps import feature_map
 from quietshelf.curation.names import feature_names
+from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import declared_dim
 from quietshelf.service.learning import Row
 from quietshelf.service.models import LARGEST_DIM, LARGEST_RHO, SMALLEST_RHO, ItemBody, ShelfBody, is_text
@@ -24,7 +25,8 @@ from quietshelf.types import require
 def settled(body: ShelfBody) -> ShelfBody:
     """The settings with what follows from others written out; `Invalid` where they contradict each other."""
     try:
-        rho = rho_from(body.rho, body.epsilon, body.delta)
+        log = PriorFile.from_dict(body.prior).rho if isinstance(body.prior, dict) else 0.0
+        rho = rho_from(body.rho, body.epsilon, body.delta, log=log)
         rule = f"rho must be between {SMALLEST_RHO:g} and {LARGEST_RHO:g}"
         require(SMALLEST_RHO <= rho <= LARGEST_RHO, rule, rho=rho)
         changes: dict[str, Any] = {"rho": rho, "epsilon": None, "delta": None}

@@ -162,7 +162,7 @@ class ShelfBody(Strict):
     prior: Prior | Plain | None = Field(
         None,
         description="What to start from: public theta and precision, or the content of a file of `quietshelf fit "
-        "--prior`, whose cost comes on top of rho.",
+        "--prior`, whose cost comes on top of rho; an epsilon is kept for the sum.",
     )
     curvature: list[list[FiniteFloat]] | None = Field(None, description="Public guess of the second moment of x.")
 

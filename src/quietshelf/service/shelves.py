@@ -195,11 +195,12 @@ def _check_item(body: ItemBody, known: Row | None, config: ShelfBody, size: int 
 
 def _check_units(config: ShelfBody, new: Sequence[dict[str, Any]], *, first: bool) -> None:
     """Refuse items that a prior from a log does not speak of; units are looked at where all items are at hand."""
-    log = public_of(config).log
-    if log is None or not new:
+    public = public_of(config)
+    if public.log is None or not new:
         return
     try:
-        check_items(np.stack([np.frombuffer(item["features"]) for item in new]), log, units=first)
+        items = np.stack([np.frombuffer(item["features"]) for item in new])
+        check_items(items, public.log, units=first and public.schema is None)
     except ValueError as error:
         raise Invalid(str(error)) from None
 

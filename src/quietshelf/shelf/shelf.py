@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.accounting import DELTA, Promise, rho_from
+from quietshelf.accounting.figures import added_up, shown
 from quietshelf.curation import arms
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.names import feature_names
 from quietshelf.curation.outlook import start
-from quietshelf.curation.prior_file import PriorFile
+from quietshelf.curation.prior_file import PriorFile, given_prior
 from quietshelf.curation.requests import check_person, visitor_context
 from quietshelf.curation.settings import (
     OnNoAnswer,
@@ -95,8 +96,9 @@ class Shelf:
         wait_arrivals: How many visitors are served between a batch's last one and its release; with 0 the next offer
             releases it. Counted in arrivals, never in answers.
         on_no_answer: "no-choice" if an unanswered offer means that nothing was chosen, "zero" if it means nothing.
-        prior: What to start from: public (theta, precision), or a `PriorFile` of ``quietshelf fit --prior``, or its
-            path. The cost of that fit comes on top of rho.
+        prior: What to start from: (theta, precision) of public knowledge alone, for nothing counts what they cost; or
+            a `PriorFile` of ``quietshelf fit --prior``, its path or its content. The cost of that fit comes on top of
+            rho; an epsilon is kept for the sum.
         curvature: Public guess of the second moment of x, (d, d), where each offer brings x; I/d by default. If it is
             ten times too large or too small, the releases tell, and it costs one or two of them.
         max_batch: The most visitors in a batch, where tastes drift.
@@ -136,7 +138,7 @@ class Shelf:
         visits: int = 1,
         wait_arrivals: int = 0,
         on_no_answer: OnNoAnswer = "no-choice",
-        prior: tuple[ArrayLike, ArrayLike] | PriorFile | str | os.PathLike[str] | None = None,
+        prior: tuple[ArrayLike, ArrayLike] | PriorFile | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         curvature: ArrayLike | None = None,
         max_batch: int | None = None,
         forgetting: float = 1.0,
@@ -148,14 +150,15 @@ class Shelf:
         guard: bool = True,
         schema: Schema | None = None,
     ) -> None:
-        known = items_of(items, dim, catalogue)
+        known, known_prior = items_of(items, dim, catalogue), given_prior(prior)
+        log = known_prior.rho if isinstance(known_prior, PriorFile) else 0.0
         if feature_map is None:
             unknown = known.popular if schema is None else not schema.visitors
             feature_map = "item" if unknown else "full"
         dense = known.features is None
         whole("capacity", capacity, high=known.count, high_name="items")
         settings = Settings(
-            rho=rho_from(rho, epsilon, delta),
+            rho=rho_from(rho, epsilon, delta, log=log),
             visits=visits,
             window=1 + whole("wait_arrivals", wait_arrivals, low=0),
             on_no_answer=on_no_answer,
@@ -176,7 +179,6 @@ class Shelf:
             learned_share=learned_share,
             guard=guard,
         )
-        known_prior = PriorFile.load(prior) if isinstance(prior, (str, os.PathLike)) else prior
         public = replace(Public.of(visitor_scale=visitor_scale, curvature=curvature, prior=known_prior), schema=schema)
         check_schema(schema, known, settings.visitor_dim)
         if known.features is not None:
@@ -460,18 +462,25 @@ class Shelf:
 
     def __repr__(self) -> str:
         settings, count = self._state.settings, len(self._state.stock)
-        return f"<Shelf: {settings.capacity} of {count} items, rho = {settings.rho:g}, {self.arrivals} visitors so far>"
+        return f"<Shelf: {settings.capacity} of {count} items, rho = {self._cost()}, {self.arrivals} visitors so far>"
 
     def _repr_html_(self) -> str:
         settings, learner, count = self._state.settings, self._state.learner, len(self._state.stock)
         rows = [
             ("items", f"{count:,}"),
             ("shown at most", f"{settings.capacity}"),
-            ("rho, for its lifetime", f"{settings.rho:g}"),
+            ("rho, for its lifetime", self._cost()),
             ("visitors so far", f"{self.arrivals:,}"),
             ("releases so far", f"{len(learner.records) if learner else 0}"),
         ]
         return html_table("Shelf", ("", ""), rows)
+
+    def _cost(self) -> str:
+        """The most that somebody is promised, in the log behind the prior or not, rounded upwards."""
+        rho, log = self._state.settings.rho, self._state.public.log
+        if log is None:
+            return shown(rho)
+        return f"{shown(added_up([rho, log.rho]))} ({shown(rho)} of the shelf and {shown(log.rho)} of the log)"
 
     @classmethod
     def _loaded(cls, path: str | os.PathLike[str], source: NoiseSource | None = None) -> Shelf:
