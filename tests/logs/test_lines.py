@@ -13,6 +13,7 @@ from tests.logs.test_layout import packed
 from tests.logs.test_log import table
 
 from quietshelf.logs.layout import Layout
+from quietshelf.logs.lines import BadLine, count_rows
 from quietshelf.logs.reading import BadLog, as_log, from_wide, read_log
 from quietshelf.tables import Schema, category, flag
 
@@ -133,3 +134,17 @@ def test_nobody_vanishes_from_a_wide_log(changes: dict[str, Any], rule: str) -> 
     assert len(as_log(from_wide(pd.DataFrame(wide)))) == 2
     with pytest.raises(BadLog, match=rule):
         from_wide(pd.DataFrame({**wide, **changes}))
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    """Another reader would give the second a new name, and a person would be a feature."""
+    with pytest.raises(BadLine, match=r"columns must have different names; 'person' comes twice, got .* in line 1"):
+        count_rows([b"round,person,person\n", b"1,a,b\n"], ",")
+
+
+def test_one_word_among_times_is_refused() -> None:
+    """All would be ordered as words: 10 before 2."""
+    rows = table()
+    rows["time"] = ["2", "2", "x", "x", "x", "10"]
+    with pytest.raises(BadLog, match="time must be numbers in every row, or in none, got time='x'"):
+        as_log(rows)

@@ -104,7 +104,9 @@ def test_a_share_of_visitors_is_served_by_coins_of_their_own() -> None:
 
 def test_outcomes_are_what_each_arm_sold() -> None:
     """Without noise the sums are exact: choices and revenue, cut at the most, of the arm that served."""
-    shelf = copied(shop(learned_share=0.5, comparison=0.2, most_revenue=10.0, guard=False), source=Noiseless())
+    shelf = copied(
+        shop(learned_share=0.5, comparison=0.2, most_revenue=10.0, guard=False, conversion=0.05), source=Noiseless()
+    )
     wanted = np.zeros((2, 2))
     while True:
         before = shelf.batches[0].present if shelf.batches and not shelf.batches[0].full else 0
@@ -171,7 +173,7 @@ def test_the_share_is_changed_and_saved(tmp_path: Path) -> None:
 
 def test_a_batch_in_which_the_share_changes_compares_nothing(tmp_path: Path) -> None:
     """A busy season that comes with a larger share would favour the learned policy; the next batch compares again."""
-    shelf = shop(learned_share=0.2, comparison=0.3, conversion=0.2)
+    shelf = shop(learned_share=0.2, comparison=0.3, conversion=0.03)
     shelf.offer()
     shelf.serve(0.6)
     shelf.offer()

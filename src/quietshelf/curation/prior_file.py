@@ -229,7 +229,8 @@ class PriorFile:
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, allow_not_private: bool = False) -> PriorFile:
         """A prior from its file; one that is not private must be allowed."""
-        require(Path(path).is_file(), "the prior file must exist", path=str(path))
+        named = isinstance(path, (str, os.PathLike)) and Path(path).is_file()
+        require(named, "the prior file must exist", path=path)
         try:
             record = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
@@ -256,6 +257,9 @@ def given_prior(given: Any) -> Any:
     if isinstance(given, (str, os.PathLike)):
         return PriorFile.load(given)
     if not isinstance(given, Mapping):
+        pair = isinstance(given, (tuple, list)) and len(given) == 2
+        known = given is None or pair or isinstance(given, PriorFile)
+        require(known, "prior must be a PriorFile, the path of its file, or (theta, precision)", prior=given)
         return given
     if set(given) == {"theta", "precision"}:
         return given["theta"], given["precision"]

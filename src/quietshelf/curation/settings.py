@@ -74,7 +74,8 @@ class Settings:
     guard: bool = True
 
     def __post_init__(self) -> None:
-        self.learning()  # checks rho and visits
+        whole("visits", self.visits)
+        self.learning()  # checks rho
         positive("window", self.window)
         whole("capacity", self.capacity)
         require(isinstance(self.fill, bool), "fill must be True or False", fill=self.fill)

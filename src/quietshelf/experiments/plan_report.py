@@ -65,7 +65,8 @@ def advice(found: Planned) -> list[str]:
     if wish.shelves > 1:
         lines.append(
             f"The same persons meet {wish.shelves} shelves, whose promises add up: each gets rho = "
-            f"{wish.rho_of_shelf:.4g}, so that together they stay within rho = {wish.rho:.4g}."
+            f"{shown(wish.rho_of_shelf)}, so that together they stay within rho = {shown(wish.rho)}"
+            f"{'' if wish.log is None else ', the log apart'}."
         )
     if found.horizon < wish.visitors:
         lines.append(

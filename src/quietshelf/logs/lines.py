@@ -29,9 +29,12 @@ def count_rows(lines: Iterable[bytes], separator: str) -> int:
         if width and not text.strip(" \t" if separator != "\t" else " "):
             continue
         cells = _cells(text, separator, number)
-        width = width or cells
-        if cells != width:
-            raise _bad(f"a line must have {width} cells, as the first has; it has {cells}", text, number)
+        if not width and len(set(cells)) < len(cells):
+            again = next(name for name in cells if cells.count(name) > 1)
+            raise _bad(f"columns must have different names; {again!r} comes twice", text, number)
+        width = width or len(cells)
+        if len(cells) != width:
+            raise _bad(f"a line must have {width} cells, as the first has; it has {len(cells)}", text, number)
         rows += number > 1
     return rows
 
@@ -43,13 +46,13 @@ def _text(line: bytes, number: int) -> str:
         raise _bad("a line must be in UTF-8", line.decode("utf-8", errors="replace"), number) from None
 
 
-def _cells(text: str, separator: str, number: int) -> int:
-    """How many there are; a quote that does not close, or a cell that another reader may break, is refused."""
+def _cells(text: str, separator: str, number: int) -> list[str]:
+    """The cells; a quote that does not close, or a cell that another reader may break, is refused."""
     rule = "a line must be a row: quotes must close and cells hold no line break"
     if "\r" in text or "\0" in text:
         raise _bad(rule, text, number)
     try:
-        return len(next(csv.reader([text], delimiter=separator, strict=True)))
+        return next(csv.reader([text], delimiter=separator, strict=True))
     except (csv.Error, StopIteration):
         raise _bad(rule, text, number) from None
 

@@ -142,7 +142,16 @@ def _matrix(table: Any, columns: list[str]) -> FloatArray:
 def _ranks(first: Any) -> IntArray | None:
     if "time" not in first.columns:
         return None
+    _check_times(first["time"])
     return np.asarray(first["time"].rank(method="first")).astype(np.int64) - 1
+
+
+def _check_times(times: Any) -> None:
+    """Refuse times of which one is a word among numbers: all would be ordered as words."""
+    told = pandas().to_numeric(times, errors="coerce").notna()
+    if told.any() and not told.all() and not times[~told].isna().all():
+        value = times[~told & times.notna()].iloc[0]
+        raise BadLog(f"time must be numbers in every row, or in none, got time={value!r}")
 
 
 def _persons(first: Any) -> IntArray | None:

@@ -68,7 +68,8 @@ class Quiet:
         require(known, "conversion must be a share of visitors, above 0 and below 1", conversion=self.conversion)
         positive("first", self.first)
         require(1 <= self.growth < math.inf, "growth must be at least 1 and finite", growth=self.growth)
-        require(0 < self.forgetting <= 1, "forgetting must be in (0, 1]", forgetting=self.forgetting)
+        kept = isinstance(self.forgetting, (int, float)) and 0 < self.forgetting <= 1
+        require(kept, "forgetting must be in (0, 1]", forgetting=self.forgetting)
         positive("optimism", self.optimism, zero=True)
         whole("item_effects", self.item_effects, low=0)
         positive("effect_spread", self.effect_spread)

@@ -15,9 +15,10 @@ from quietshelf.curation.prior_checks import check_items, check_log
 from quietshelf.curation.settings import check_places
 from quietshelf.service import described, schema
 from quietshelf.service.learning import Row
-from quietshelf.service.models import ItemBody, ShelfBody
+from quietshelf.service.models import LARGEST_DIM, ItemBody, ShelfBody
 from quietshelf.service.problems import Frozen, Invalid, NotFound
 from quietshelf.service.views import item_rows, public_of, settings_of, shelf_row
+from quietshelf.statistics.pair import ROUNDING_ROOM
 from quietshelf.tables import Schema
 
 FREE = {"capacity", "fill", "limits", "learned_share", "guard"}
@@ -34,6 +35,9 @@ NO_FEATURES = (
 def checked(body: ShelfBody) -> ShelfBody:
     """The settings with what follows from them; refused by rule and value if they make no sense."""
     body = described.settled(body)
+    most = (ROUNDING_ROOM - LARGEST_DIM) // 7
+    if body.capacity > most:
+        raise Invalid(f"capacity must be at most {most}: rounding is proven so far, got capacity={body.capacity}")
     try:
         settings, public = settings_of(body), public_of(body)
         if public.log is not None:
@@ -56,7 +60,11 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
         connection.execute(sa.insert(schema.shelves), new_row(name, checked(body), now))
         return True
     before = ShelfBody.model_validate_json(row["config"])
+    anew = not {"rho", "epsilon"}.isdisjoint(body.model_fields_set)
     body = checked(_completed(body, before))
+    if body.prior != before.prior and isinstance(body.prior, dict) and not anew:
+        rule = "rho, or epsilon and delta, must be given with a new prior, whose cost comes on top"
+        raise Invalid(f"{rule}, got neither")
     if described.same_schema(before, body):
         body = body.model_copy(update={"columns": before.columns})
     altered = sorted(key for key in ShelfBody.model_fields if getattr(before, key) != getattr(body, key))
@@ -75,6 +83,8 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
     missing = sorted({item["group"] for item in items} - {None, *body.limits})
     if missing:
         raise Invalid(f"limits must name every group that has items, got none for {missing[0]!r}")
+    if items:
+        _check_places(body, len(items), len(items[0]["features"]) // 8)
     if altered:
         changed = {"config": body.kept(), "config_version": row["config_version"] + 1}
         _update(connection, row, changed)
@@ -83,7 +93,8 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
 
 def _completed(body: ShelfBody, before: ShelfBody) -> ShelfBody:
     """The settings, with those that were left out as they were; a new schema decides some of them anew."""
-    anew = {"visitor_dim", "visitor_scale", "feature_map"} if "columns" in body.model_fields_set else set()
+    told = "columns" in body.model_fields_set and not described.same_schema(before, body)
+    anew = {"visitor_dim", "visitor_scale", "feature_map"} if told else set()
     given = body.model_fields_set | anew | {"epsilon", "delta"} | ({"rho"} if body.epsilon is not None else set())
     return body.model_copy(update={key: getattr(before, key) for key in ShelfBody.model_fields if key not in given})
 

@@ -331,7 +331,7 @@ class Shelf:
         with self._lock:
             state, before = self._state, len(self._state.stock)
             if features is None:
-                known = learns_popularity(state.settings, state.stock) and ids is not None
+                known = learns_popularity(state.settings, state.stock) and isinstance(ids, Sequence)
                 require(known, "features must be given, or ids alone to a shelf that learns popularity", ids=ids)
                 features = np.zeros((len(ids or ()), 0))
             if state.public.schema is not None:
@@ -380,7 +380,11 @@ class Shelf:
             self._state.stock = self._state.stock.ranked(ranking)
 
     def serve(self, learned_share: float, *, guard: bool | None = None) -> None:
-        """Let the policy serve that share of visitors from the next offer on, and the present ranking the others."""
+        """Let the policy serve that share of visitors from the next offer on, and the present ranking the others.
+
+        The open batch compares nothing then. Do not change it because of what the open batch sells: to leave out
+        batches that went badly is to choose the result.
+        """
         with self._lock:
             settings = self._state.settings
             kept = settings.guard if guard is None else guard

@@ -189,6 +189,9 @@ class Schema:
         require("items" in given, "a schema must have items", given=sorted(given))
         for side in SIDES:
             require(isinstance(given.get(side, {}), Mapping), f"{side} must be an object", **{side: given.get(side)})
+        for side in SIDES:
+            strange_names = [name for name in given.get(side, {}) if not isinstance(name, str)]
+            require(not strange_names, f"a name in {side} must be text", names=strange_names)
         items, visitors = (
             {name: column_from(name, column) for name, column in given.get(side, {}).items()} for side in SIDES
         )
