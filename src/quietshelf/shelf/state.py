@@ -67,7 +67,7 @@ class Slots:
         """Enter an answer; contributions are summed some at a time, and the features behind them dropped."""
         self.kept[offer] = Slot(self.kept[offer].rows, place)
         self.answered[offer] = place
-        if len(self.answered) >= min(AT_ONCE, max(1, NUMBERS // self.sum.size)):
+        if len(self.answered) >= min(AT_ONCE, max(2, NUMBERS // self.sum.size)):
             self.add_up()
 
     def add_up(self) -> None:
