@@ -169,9 +169,8 @@ def _arm_by_features() -> list[Any]:
         now[0] = float(np.nan_to_num(np.ravel([] if given is None else given), nan=0.0).sum())
         return real(settings, stock, given)
 
-    def present(settings: Any, _: Any, coins: Any) -> list[bool]:
-        compared = settings.comparison or settings.learned_share < 1
-        return [bool(compared and now[0] > 0)] * len(coins)
+    def present(share: float, coins: Any) -> list[bool]:
+        return [bool(share < 1 and now[0] > 0)] * len(coins)
 
     return [
         mock.patch.object(requests, "_features", features),

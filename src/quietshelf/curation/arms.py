@@ -37,10 +37,12 @@ def share_of(settings: Settings, learner: Learner) -> float:
     return 0.0 if fallen_back(settings, learner) else settings.learned_share
 
 
-def present(settings: Settings, learner: Learner, coins: SlotCoins) -> Sequence[bool]:
-    """R3: which of some slots the present ranking serves; a slot's coin decides, whatever is in it."""
-    share = share_of(settings, learner)
-    return [False] * len(coins) if share >= 1.0 else [bool(each >= share) for each in coins.arms()]
+def present(share: float, coins: SlotCoins) -> list[bool]:
+    """R3: which of some slots the present ranking serves; a slot's coin decides, whatever is in it.
+
+    ``share`` is that of the learned policy; with all of it, no coin is tossed.
+    """
+    return [False] * len(coins) if share >= 1.0 else [each >= share for each in coins.arms()]
 
 
 def policies(settings: Settings, arms: Sequence[bool]) -> list[str]:

@@ -147,8 +147,8 @@ class OfferTransaction:
             self.batches.append(batch)
             self.opened_at[batch.frozen.number] = now
         batch, self.now = self.batches[-1], now
-        (present,) = arms.present(self.view.settings, learner, self.coins.of([(batch.frozen.number, batch.taken)]))
-        share = arms.share_of(self.view.settings, learner)
+        share, slot = arms.share_of(self.view.settings, learner), (batch.frozen.number, batch.taken)
+        present = share < 1.0 and arms.present(share, self.coins.of([slot]))[0]  # else coins wait for all in one step
         self.batches[-1] = arrive(batch, now, present=present, share=share)
         shelf, number = self.row["shelf"], batch.frozen.number
         person = None if request.body.person is None else self.vault.person(shelf, request.body.person)

@@ -160,14 +160,14 @@ class State:
             self.open = Slots.of(batch)
         mine, number = self.open, self.open.batch.frozen.number
         own = coins.of([(number, mine.batch.taken)])
-        arms = present(self.settings, learner, own)
+        share = share_of(self.settings, learner)
+        arms = present(share, own)
         (decision,) = decide(policies(self.settings, arms), [context], learner.release, own)
         decision = kept(self.settings, decision, context, present=arms[0])
         counts = person is None or self.persons.admit(person, batch=number, visits=self.settings.visits)
         name = f"{number}-{mine.batch.taken}-{secrets.token_urlsafe(12)}"
         mine.shown[name] = tuple(decision.items.tolist())
         mine.kept[name] = Slot(decision.rows if counts else None)
-        share = share_of(self.settings, learner)
         mine.batch = arrive(mine.batch, self.arrivals, present=arms[0], share=share)
         self.arrivals += 1
         self.anonymous += person is None
