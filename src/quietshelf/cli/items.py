@@ -55,7 +55,8 @@ def put_shelf(
     settings |= {"schema": None if schema is None else Schema.load(schema).to_dict(), **_assigned(other or [])}
     with reached(url, key) as service:
         new = service.put_shelf(name, **{each: value for each, value in settings.items() if value is not None})
-    typer.echo(strict_json({"shelf": name, "created": new}) if as_json else f"{name} is {'made' if new else 'there'}")
+    said = f"{name} is {'made' if new else 'up to date'}"
+    typer.echo(strict_json({"shelf": name, "created": new}) if as_json else said)
 
 
 @items.command("put")
