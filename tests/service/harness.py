@@ -147,6 +147,11 @@ class Process:
         self._process.wait(30)
         self._close()
 
+    def end(self) -> None:
+        """Whatever state it is in."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
     def _close(self) -> None:
         if self._process is not None and self._process.stdout is not None:
             self._process.stdout.close()

@@ -31,13 +31,13 @@ def opened(database: str, secrets: Path) -> Store:
 
 
 def all_of_it(database: str, secrets: Path) -> tuple[Rows, int | None, bytes]:
-    """Every row, the last number that PostgreSQL gave to a shelf, and the epoch file."""
+    """Every row but who is alive, the last number that PostgreSQL gave to a shelf, and the epoch file."""
     store, number = opened(database, secrets), None
     if not store.sqlite:
         with store.read() as connection:
             query = "SELECT pg_sequence_last_value(pg_get_serial_sequence('shelves', 'shelf')::regclass)"
             number = connection.exec_driver_sql(query).scalar()
-    rows = snapshot(store)
+    rows = {name: found for name, found in snapshot(store).items() if name not in ("releaser", "witnesses")}
     store.close()
     file = secrets / "epoch.json"
     return rows, number, file.read_bytes() if file.exists() else b""

@@ -149,12 +149,14 @@ def test_a_commit_that_is_lost_before_it_is_noted_burns_the_batch(database: str,
         service = client.service  # type: ignore[attr-defined]
         stocked(client)
         people(client, FIRST + 2)
-        before = [snapshot(service.store)]
+        lost: list[Any] = []
 
         def acknowledged_and_lost(*given: Any, **named: Any) -> Any:
+            before = snapshot(service.store)
             outcome = releaser.release_one(*given, **named)
-            if before:
-                put_back_live(service.store, before.pop())
+            if not lost:
+                put_back_live(service.store, before)
+                lost.append(outcome)
             return outcome
 
         with pytest.MonkeyPatch.context() as patch:

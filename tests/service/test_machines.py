@@ -62,9 +62,9 @@ def with_the_key_of(folder: Path, other: Path) -> Path:
     return other
 
 
-def test_of_two_machines_with_their_own_epoch_files_one_releases(database: str, tmp_path: Path) -> None:
-    """Else neither file would know every release, and a restored backup could be released again; restore takes over."""
-    clock = FakeClock()
+def test_a_database_on_sqlite_has_one_epoch_file(tmp_path: Path) -> None:
+    """Else neither file would know every release, and a restored backup could be released again."""
+    clock, database = FakeClock(), f"sqlite:///{tmp_path}/shop.db"
     first = machine(database, tmp_path / "a", clock)
     first.prepare()
     shop(first)

@@ -2,6 +2,10 @@
 
 A release is announced in the file before its noise is drawn, and settled after its commit: whatever happens in between,
 in this process or the next, the file knows of a batch that may have been drawn (`restore`; docs/proofs.md, section 6).
+
+On PostgreSQL, which several machines may share, the announcement is committed to the database first, for the files of
+all of them to note (`election`). A file is *current* if it has the id of the last announcement: it then knows of every
+release.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.service import schema
+from quietshelf.service.election import Announcement, announced
 from quietshelf.service.learning import Row
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Mark, Progress
@@ -72,45 +77,81 @@ def note(store: Store, *, afresh: bool = False, mine: bool = False) -> None:
     """
     with store.read() as connection:
         this = connection.execute(sa.select(schema.store)).one()
-        found = progress(connection)
+        found, under_way = progress(connection), announced(connection)
     file = store.vault.epoch
     known: Progress = {} if afresh else file.get("shelves", {})
     merged = {shelf: furthest(found.get(shelf), known.get(shelf)) for shelf in {**known, **found}}
     for shelf, mark in merged.items():
-        mark["announced"] = unsettled(found.get(shelf), known.get(shelf))
+        told = {each.batch for each in under_way if each.shelf == int(shelf)}
+        mark["announced"] = sorted({*unsettled(found.get(shelf), known.get(shelf)), *told})
     ids = file.get("releaser_ids", [])
-    if this.releaser_id is not None and (mine or this.releaser_id in ids):
+    if this.releaser_id is not None and (mine or current(this, under_way, file)):
         ids = [this.releaser_id]
     _write(store, this, merged, ids, afresh=afresh)
 
 
-def keeps(store: Store) -> bool:
-    """Whether the last release was announced in this epoch file: only then does the file know of every release."""
+def current(this: Any, under_way: list[Announcement], file: dict[str, Any]) -> bool:
+    """Whether an epoch file knows of every release: it has the last announcement, or the one before that under way.
+
+    Args:
+        this: The row of ``store``.
+        under_way: What is announced in the same moment.
+        file: The content of the epoch file.
+    """
+    ids = file.get("releaser_ids", [])
+    before = [each.previous for each in under_way if each.id == this.releaser_id]
+    return this.releaser_id is None or this.releaser_id in ids or any(each in ids for each in before)
+
+
+def is_current(store: Store) -> bool:
+    """The same, of the database and the epoch file as they are now."""
     with store.read() as connection:
-        return announces(connection.execute(sa.select(schema.store)).one(), store.vault.epoch)
-
-
-def announces(this: Any, file: dict[str, Any]) -> bool:
-    """The same, of a row of ``store`` and the content of an epoch file."""
-    return this.releaser_id is None or this.releaser_id in file.get("releaser_ids", [])
+        this = connection.execute(sa.select(schema.store)).one()
+        return current(this, announced(connection), store.vault.epoch)
 
 
 def announce(store: Store, connection: Connection, shelf: int, batch: int) -> None:
     """R7: write to the epoch file that a batch is about to be released, before its noise is drawn.
 
-    The caller holds the file's lock. The database carries the id of the releaser whose file announced its last release.
-    Another machine's file does not have it, and cannot announce: two files that each know some of the releases could
-    not tell a restored backup. A database that has lost a release meanwhile is refused here (R8).
+    The caller holds the file's lock. The database carries the id of its last announcement. Another machine's file does
+    not have it, and cannot announce: two files that each know some of the releases could not tell a restored backup. A
+    database that has lost a release meanwhile is refused here (R8).
     """
-    this = connection.execute(sa.select(schema.store).with_for_update()).one()
-    file, found = store.vault.epoch, progress(connection)
-    require(announces(this, file), ELSEWHERE)
-    known: Progress = file.get("shelves", {})
-    require(not behind(found, known), LOST_COMMIT)
+    this, found = _checked(store, connection)
     merged = {each: {**mark, "announced": []} for each, mark in found.items()}
     merged[str(shelf)]["announced"] = [batch]
     before = [] if this.releaser_id is None else [this.releaser_id]
     _write(store, this, merged, [*before, _new_id(connection)], always=True)  # an earlier try may have written the file
+
+
+def tell(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
+    """R7, on PostgreSQL: announce to all machines, from this transaction's commit on; `note` follows in every file.
+
+    The id goes to this file before: whether the commit is heard of or not, the file stays current. A file that has the
+    id, and not the announcement, is that of the releaser before anything was drawn.
+    """
+    this, _ = _checked(store, connection)
+    told = Announcement(_new_id(connection), shelf, batch, this.releaser_id)
+    connection.execute(sa.insert(schema.announcements).values(told._asdict()))
+    before = [] if this.releaser_id is None else [this.releaser_id]
+    store.vault.note({**store.vault.epoch, "releaser_ids": [*before, told.id]})
+    return told
+
+
+def untold(told: Announcement, file: dict[str, Any]) -> bool:
+    """Whether an announcement is this file's own, and nothing was drawn: the file has the id alone (`tell`)."""
+    mark: Mark = file.get("shelves", {}).get(str(told.shelf), {"announced": []})
+    return told.id in file.get("releaser_ids", []) and told.batch not in mark["announced"]
+
+
+def _checked(store: Store, connection: Connection) -> tuple[Any, Progress]:
+    """The row of ``store``, locked, and how far the shelves are, if this file may announce."""
+    this = connection.execute(sa.select(schema.store).with_for_update()).one()
+    file, found = store.vault.epoch, progress(connection)
+    require(current(this, [], file), ELSEWHERE)
+    known: Progress = file.get("shelves", {})
+    require(not behind(found, known), LOST_COMMIT)
+    return this, found
 
 
 def take_over(store: Store, connection: Connection) -> None:

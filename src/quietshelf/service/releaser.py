@@ -23,6 +23,7 @@ from quietshelf.curation.batches import announce, close, shelf_time
 from quietshelf.curation.contributions import NUMBERS, total, width
 from quietshelf.curation.fields import batch_from
 from quietshelf.release.noise import NoiseSource
+from quietshelf.release.quiet import Learner
 from quietshelf.service import learning, schema
 from quietshelf.service.answers import of_rows
 from quietshelf.service.learning import Row, from_row
@@ -58,7 +59,13 @@ def next_due_of(connection: Connection, shelf: int, *, after: float) -> float | 
 
 
 def release_one(
-    store: Store, source: NoiseSource, *, upto: float, forget_before: float, announced: Announce
+    store: Store,
+    source: NoiseSource,
+    *,
+    upto: float,
+    forget_before: float,
+    announced: Announce,
+    only: tuple[int, int] | None = None,
 ) -> Outcome | None:
     """Release the batch that is due first, by ``upto``; None if none is, or if another releaser is at it.
 
@@ -68,9 +75,10 @@ def release_one(
         upto: Everything received before this is written.
         forget_before: Idempotency keys of released offers are forgotten if they are older than so many seconds.
         announced: Called before the noise is drawn; if it raises, there is no release.
+        only: The batch that was announced, with its shelf; None for whichever is due first.
     """
     with store.write() as connection:
-        found = _due(connection, store, upto)
+        found = _due(connection, store, upto, only)
         if found is None:
             return None
         shelf, batch = found
@@ -84,7 +92,22 @@ def release_one(
         return Outcome(shelf["name"], batch["batch"], batch["size"], released)
 
 
-def _due(connection: Connection, store: Store, upto: float) -> tuple[Row, Row] | None:
+def affordable_due(connection: Connection, store: Store, source: NoiseSource, upto: float) -> tuple[int, int] | None:
+    """Shelf and number of the batch that is due first; None if there is none, or the ledger refuses its release."""
+    found = _due(connection, store, upto)
+    if found is None:
+        return None
+    shelf, row = found
+    try:
+        announce(_learner(connection, shelf, source), batch_from(from_row(row)), source)
+    except BudgetExceeded:
+        return None
+    return row["shelf"], row["batch"]
+
+
+def _due(
+    connection: Connection, store: Store, upto: float, only: tuple[int, int] | None = None
+) -> tuple[Row, Row] | None:
     """Shelf and batch to release, locked: of each shelf its oldest batch alone, and only once that is full and due.
 
     A lock that somebody holds is waited for, never passed over: an answer on its way must not change the order.
@@ -92,7 +115,9 @@ def _due(connection: Connection, store: Store, upto: float) -> tuple[Row, Row] |
     shelves, table = schema.shelves, schema.batches
     older = table.alias()
     first = ~sa.exists().where(older.c.shelf == table.c.shelf, older.c.batch < table.c.batch)
-    due = (first, table.c.taken == table.c.size, _due_at <= upto)
+    due = [first, table.c.taken == table.c.size, _due_at <= upto]
+    if only is not None:
+        due += [table.c.shelf == only[0], table.c.batch == only[1]]
     query = sa.select(table.c.shelf, table.c.batch).where(*due).order_by(_due_at, table.c.shelf)
     for number, batch in connection.execute(query).all():
         if store.lock(connection, number):  # else another releaser is at this shelf
@@ -106,13 +131,9 @@ def _due(connection: Connection, store: Store, upto: float) -> tuple[Row, Row] |
 
 def _spend(connection: Connection, shelf: Row, row: Row, source: NoiseSource, announced: Announce) -> bool:
     """Release and ledger entry; False if the budget does not allow it, and then nothing is announced or drawn."""
-    settings = settings_in(shelf)
-    learner = learning.learner(connection, shelf, settings)
-    assert learner is not None  # noqa: S101 - a batch was opened by a learner
-    if source.noiseless:  # a test injected it: all is lost anyway, and the ledger says so
-        learner = replace(learner, ledger=replace(learner.ledger, budget=None))
+    learner = _learner(connection, shelf, source)
     batch, before = batch_from(from_row(row)), len(learner.ledger.events)
-    found = summed_up(connection, row, silent=settings.on_no_answer == "no-choice")
+    found = summed_up(connection, row, silent=settings_in(shelf).on_no_answer == "no-choice")
     try:
         charged = announce(learner, batch, source)
     except BudgetExceeded:
@@ -123,6 +144,14 @@ def _spend(connection: Connection, shelf: Row, row: Row, source: NoiseSource, an
     entries = [(row["batch"], event) for event in after.ledger.events[before:]]
     learning.enter(connection, row["shelf"], entries, first=before)
     return True
+
+
+def _learner(connection: Connection, shelf: Row, source: NoiseSource) -> Learner:
+    learner = learning.learner(connection, shelf, settings_in(shelf))
+    assert learner is not None  # noqa: S101 - a batch was opened by a learner
+    if source.noiseless:  # a test injected it: all is lost anyway, and the ledger says so
+        return replace(learner, ledger=replace(learner.ledger, budget=None))
+    return learner
 
 
 def summed_up(connection: Connection, batch: Row, *, silent: bool) -> Total:

@@ -1,59 +1,97 @@
-"""Who releases, and what may have been lost: R7 and R8 in the running process, as at its start."""
+"""When this process releases, and what it checks first, running as at its start: memory (R8), and who leads.
+
+On SQLite the epoch file's lock decides. On PostgreSQL the releaser is elected (`election`), and a release has three
+steps: it is announced in the database, noted in the epoch file of every witness, drawn and committed. A releaser that
+dies in between costs the batch that was announced; whoever leads next burns it.
+"""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
 
 from quietshelf.release.noise import NoiseSource
-from quietshelf.service import epochs, logs, restore
+from quietshelf.service import election, epochs, logs, restore
+from quietshelf.service.election import Announcement, Election
 from quietshelf.service.inbox import Inbox
-from quietshelf.service.releaser import release_one
+from quietshelf.service.releaser import affordable_due, release_one
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Store
+from quietshelf.types import require
 
 HOUR = 3600.0
+WAITING = (
+    "releases are left to others: the epoch file of this machine does not know the last one. It will once a process "
+    "that does is running; if there is none, run quietshelf restore"
+)
+UNTOLD = "a release must be announced before it is drawn, got one that is not"
 
 
 class Releasing:
     """The releases of one process.
 
     Attributes:
-        elsewhere: Whether another machine makes them.
+        elsewhere: Whether another process makes them.
     """
 
     def __init__(self, store: Store, source: NoiseSource, inbox: Inbox, settings: Settings) -> None:
         self._store, self._source, self._inbox, self._settings = store, source, inbox, settings
+        self._election = None if store.sqlite else Election(store, pause=settings.poll_seconds)
+        self._told: Announcement | None = None
+        self._current = True
         self.elsewhere = not settings.releaser
 
     def prepare(self) -> None:
         """At the start: drop what may have been released already, and find out who releases."""
         self.check_memory()
         if self._settings.releaser:
-            self._find_out()
+            self.elsewhere = not self._leads()
 
     def check_memory(self) -> None:
-        """R8: compare the database with the epoch file, and bring the file up to it."""
+        """R8: compare the database with the epoch file, and bring the file up to it; be a witness if it knows all."""
         if self._settings.releaser:
             with self._store.vault.locked():
-                self._check()
+                self._told = self._check(burns=self._election is None, told=self._told)
+
+    def stay(self) -> None:
+        """At every look: note what others announced, and keep the lease if this process has it."""
+        if self._election is not None:
+            self.check_memory()
+            if not self.elsewhere:
+                self.elsewhere = not self._leads()
+
+    def leave(self) -> None:
+        """At the end: let another process release at once."""
+        if self._election is not None and self._settings.releaser:
+            self._election.leave()
 
     def release(self) -> bool:
-        """Release one batch; False if another process is at it. It is announced in the epoch file, or not made.
+        """Release one batch; False if another process is at it, or witnesses are waited for.
 
         Whatever failed since the last time is settled first: a batch that was announced then is burnt (R7).
         """
         if not self._settings.releaser:
             return False
         with self._store.vault.locked():
-            self._check()
-            if self._find_out():
+            told, self._told = self._told, None  # whatever fails from here on, it is burnt
+            told = self._check(burns=self._election is None, told=told)
+            self.elsewhere = not self._leads()
+            if self.elsewhere:
                 return False
+            if self._election is not None:
+                told = self._check(burns=True, told=told) or self._announce(self._election)
+                if told is not None and not self._election.witnessed(told.id):
+                    self._told = told
+                    return False
             outcome = release_one(
                 self._store,
                 self._source,
                 upto=self._inbox.time(),
                 forget_before=self._settings.retry_hours * HOUR,
-                announced=partial(epochs.announce, self._store),
+                announced=partial(self._draw, told),
+                only=None if told is None else (told.shelf, told.batch),
             )
             epochs.note(self._store)
         if outcome is None:
@@ -62,15 +100,73 @@ class Releasing:
         logs.say(grade, "release", shelf=outcome.shelf, batch=outcome.batch, released=outcome.released)
         return True
 
-    def _check(self) -> None:
-        dropped = restore.check(self._store, self._source)
+    def _announce(self, mine: Election) -> Announcement | None:
+        """R7: announce the batch that is due first, in the database and in this file; None if there is none."""
+        with self._store.write() as connection:
+            mine.fence(connection)
+            found = affordable_due(connection, self._store, self._source, self._inbox.time())
+            told = None if found is None else epochs.tell(self._store, connection, *found)
+        if told is not None:
+            self._note(mine)
+        return told
+
+    def _draw(self, told: Announcement | None, connection: Connection, shelf: int, batch: int) -> None:
+        """R7: the last look before the noise is drawn; the announcement goes with the batch."""
+        if self._election is None:
+            epochs.announce(self._store, connection, shelf, batch)
+            return
+        require(told is not None and (told.shelf, told.batch) == (shelf, batch), UNTOLD)
+        assert told is not None  # noqa: S101 - as above
+        self._election.fence(connection)
+        require(election.withdraw(connection, told.id), UNTOLD)
+
+    def _leads(self) -> bool:
+        """Whether this process releases: its epoch file knows of every release and, on PostgreSQL, it has the lease."""
+        leads = epochs.is_current(self._store) and (self._election is None or self._election.lead())
+        if not leads and not self.elsewhere:
+            logs.say("warning", "releases are made elsewhere")
+        return leads
+
+    def _check(self, *, burns: bool, told: Announcement | None = None) -> Announcement | None:
+        """R8; what is under way here, undrawn."""
+        mine = self._election
+        if mine is not None:
+            with self._store.read() as connection:
+                alone, vouched, open_ = (
+                    mine.alone(connection),
+                    mine.vouched_for(connection),
+                    election.announced(connection),
+                )
+            untold = [each for each in open_ if epochs.untold(each, self._store.vault.epoch)]
+            told = told or next(iter(untold), None)
+        else:
+            alone, vouched = True, False
+        dropped = restore.check(
+            self._store, self._source, burns=burns, under_way=None if told is None else told.id, alone=alone
+        )
         if dropped is not None:
             logs.say("warning", "batches left out", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
+        if mine is not None:
+            self._join(mine, vouched=vouched)
+        return told
 
-    def _find_out(self) -> bool:
-        """Whether another machine releases: its epoch file has the last release, and this one does not."""
-        elsewhere = not epochs.keeps(self._store)
-        if elsewhere and not self.elsewhere:
-            logs.say("warning", "releases are left to the machine whose epoch file has the last one")
-        self.elsewhere = elsewhere
-        return elsewhere
+    def _join(self, mine: Election, *, vouched: bool) -> None:
+        """Be a witness if this file knows of every release, or a process whose file does vouches for the database."""
+        current = epochs.is_current(self._store)
+        if not current and vouched:
+            epochs.note(self._store, mine=True)
+            current = True
+        if current:
+            self._note(mine)
+        elif self._current:
+            logs.say("warning", WAITING)
+        self._current = current
+
+    def _note(self, mine: Election) -> None:
+        epochs.note(self._store)
+        mine.testify(_last(self._store.vault.epoch))
+
+
+def _last(file: dict[str, Any]) -> str | None:
+    ids = file.get("releaser_ids", [])
+    return ids[-1] if ids else None

@@ -24,6 +24,7 @@ from quietshelf.release import batch_pair
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.service import epochs, learning, schema
+from quietshelf.service.election import Announcement, announced, withdraw
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.releaser import forget_batch
@@ -63,26 +64,37 @@ class Dropped(NamedTuple):
     lost_releases: int
 
 
-def check(store: Store, source: NoiseSource) -> Dropped | None:
+def check(
+    store: Store, source: NoiseSource, *, burns: bool = True, under_way: str | None = None, alone: bool = True
+) -> Dropped | None:
     """R8: drop what may have been released already; None if nothing may. The caller holds the file's lock.
 
     Nothing is written where nothing is wrong: it is asked whenever a batch opens.
+
+    Args:
+        store: The database and its epoch file.
+        source: Where noise comes from.
+        burns: Whether this process may burn what was announced: on PostgreSQL the one that leads.
+        under_way: The announcement that this process is about to release, and has not drawn.
+        alone: Whether no other process has an epoch file that knows of every release.
     """
     with store.read() as connection:
         state = state_of(connection, store)
     dropped: Dropped | None = None
-    if state.behind or state.fresh or state.pending:
+    pending = [each for each in state.pending if burns and (under_way is None or each.id != under_way)]
+    fresh = state.fresh and alone
+    if state.behind or fresh or pending:
         with store.write() as connection:
-            _wait_for(connection, state)
+            _wait_for(connection, store, pending)
             state = state_of(connection, store)
             if state.behind:
                 known = store.vault.epoch
                 dropped = settle(connection, store, known, lose(connection, store, source, known))
             else:
-                dropped = _burn(connection, store, source, state) if state.pending else None
-                if state.fresh:
+                dropped = _burn(connection, store, source, state, pending) if pending else None
+                if fresh:
                     epochs.take_over(store, connection)
-    epochs.note(store, afresh=state.behind, mine=state.behind or state.fresh)
+    epochs.note(store, afresh=state.behind, mine=state.behind or fresh)
     return dropped
 
 
@@ -92,41 +104,49 @@ class State(NamedTuple):
     Attributes:
         behind: A commit was lost.
         fresh: Nothing was ever announced.
-        pending: Batches that were announced, and whose cost the database does not have, each with its shelf.
-        known: What the file says of each shelf.
+        pending: What was announced, and whose cost the database does not have.
+        known: What file and database say of each shelf.
     """
 
     behind: bool
     fresh: bool
-    pending: list[tuple[int, int]]
+    pending: list[Announcement]
     known: Progress
 
 
 def state_of(connection: Connection, store: Store) -> State:
-    """How they compare; a file of another database is refused."""
+    """How they compare; a file of another database is refused, and on SQLite a database without its file."""
     this = connection.execute(sa.select(schema.store)).one()
     found, file = epochs.progress(connection), store.vault.epoch
     same = file.get("identity") == this.identity
-    require(same or not (epochs.used(found) or epochs.used(file.get("shelves", {}))), epochs.OTHER)
+    newcomer = not file and not store.sqlite
+    require(same or newcomer or not (epochs.used(found) or epochs.used(file.get("shelves", {}))), epochs.OTHER)
     known: Progress = file["shelves"] if same else {}
     behind = same and (this.epoch < file["epoch"] or epochs.behind(found, known))
-    fresh = this.releaser_id is None or not epochs.used(found)
-    pending = [
-        (int(shelf), batch)
+    noted = [
+        Announcement("", int(shelf), batch, None)
         for shelf, mark in known.items()
         for batch in ([] if behind else epochs.unsettled(found[shelf], mark))
     ]
+    pending = noted if store.sqlite else announced(connection)
+    if not store.sqlite:  # what a file has noted the database must have, under the same id
+        there = {(each.shelf, each.batch) for each in pending if each.id in file.get("releaser_ids", [])}
+        behind = behind or any((each.shelf, each.batch) not in there for each in noted)
     table = schema.batches
     filling = sa.select(table.c.shelf, table.c.batch).where(table.c.full_at.is_(None))
-    unlikely = {tuple(row) for row in connection.execute(filling)} & set(
-        pending
-    )  # announced as full, and not full here
-    return State(behind or bool(unlikely), fresh, pending, known)
+    told = {(each.shelf, each.batch) for each in pending}
+    unlikely = {tuple(row) for row in connection.execute(filling)} & told  # announced as full, and not full here
+    fresh = this.releaser_id is None or not (epochs.used(found) or epochs.current(this, [], file))
+    return State(behind or bool(unlikely), fresh, pending, {**found, **known})
 
 
 def lose(connection: Connection, store: Store, source: NoiseSource, known: dict[str, Any]) -> dict[int, Dropped]:
     """Drop every batch that is not released, and enter what this database has forgotten: what each shelf loses."""
     marks: Progress = known.get("shelves", {})
+    for each in announced(connection):  # by another process, perhaps drawn
+        mark = marks.setdefault(str(each.shelf), epochs.progress(connection)[str(each.shelf)])
+        mark["announced"] = [*mark["announced"], each.batch]
+        withdraw(connection, each.id)
     _bring_back(connection, store, marks)
     rows = connection.execute(sa.select(schema.shelves).order_by(schema.shelves.c.shelf)).mappings().all()
     return {
@@ -149,19 +169,25 @@ def settle(connection: Connection, store: Store, known: dict[str, Any], lost: di
     return total
 
 
-def _wait_for(connection: Connection, state: State) -> None:
+def _wait_for(connection: Connection, store: Store, pending: list[Announcement]) -> None:
     """Until a commit of these batches that may still be under way, of a process that was killed, has ended."""
+    if not store.sqlite:
+        connection.execute(sa.select(schema.releaser).with_for_update()).all()
     table = schema.batches
-    for shelf, batch in state.pending:
-        this = sa.select(table.c.batch).where(table.c.shelf == shelf, table.c.batch == batch)
+    for each in pending:
+        this = sa.select(table.c.batch).where(table.c.shelf == each.shelf, table.c.batch == each.batch)
         connection.execute(this.with_for_update()).all()
 
 
-def _burn(connection: Connection, store: Store, source: NoiseSource, state: State) -> Dropped:
+def _burn(
+    connection: Connection, store: Store, source: NoiseSource, state: State, pending: list[Announcement]
+) -> Dropped:
     """R7: drop the batches that were announced, and enter their cost."""
     visitors, table = 0, schema.shelves
-    for shelf, batch in state.pending:
+    burnt = [each for each in pending if each in state.pending]  # the others were released meanwhile
+    for told, shelf, batch, _ in burnt:
         row = dict(connection.execute(sa.select(table).where(table.c.shelf == shelf)).mappings().one())
+        withdraw(connection, told)
         left = _delete_batch(connection, shelf, batch)
         _enter(connection, row, [batch], state.known[str(shelf)], source, BURNT)
         said = INTERRUPTED.format(when=timestamp(store.now(connection)), batch=batch, visitors=left)
@@ -169,7 +195,7 @@ def _burn(connection: Connection, store: Store, source: NoiseSource, state: Stat
         connection.execute(sa.update(table).where(table.c.shelf == row["shelf"]).values(changed))
         visitors += left
     connection.execute(sa.update(schema.store).values(dropped=schema.store.c.dropped + visitors))
-    return Dropped(visitors, len(state.pending))
+    return Dropped(visitors, len(burnt))
 
 
 def _bring_back(connection: Connection, store: Store, known: Progress) -> None:

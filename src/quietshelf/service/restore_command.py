@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 from quietshelf.accounting import together
 from quietshelf.release.noise import NoiseSource
 from quietshelf.service import epochs, in_use, learning, queries, restore, schema
+from quietshelf.service.election import announced
 from quietshelf.service.restore import Dropped
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Store, made
@@ -170,7 +171,7 @@ def _reason(connection: Connection, store: Store) -> str:
         return OTHER
     if restore.state_of(connection, store).behind:
         return BEHIND
-    require(not epochs.announces(this, file), NOTHING)
+    require(not epochs.current(this, announced(connection), file), NOTHING)
     return ELSEWHERE
 
 

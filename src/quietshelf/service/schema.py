@@ -32,7 +32,35 @@ store = Table(
     Column("releaser_id", Text),
 )
 """One row: which database this is, which key its hashes need, how often it was restored, who was left out then, and
-the id of the releaser whose epoch file knows the last release."""
+the id of the last announcement: an epoch file that has it knows of every release."""
+
+releaser = Table(
+    "releaser",
+    metadata,
+    Column("one", Integer, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("until", Double, nullable=False),
+)
+"""One row, where several processes share a PostgreSQL: which of them makes the releases, and until when."""
+
+announcements = Table(
+    "announcements",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("previous", Text),
+    Column("shelf", Integer, nullable=False),
+    Column("batch", Integer, nullable=False),
+)
+"""The release that is under way on PostgreSQL, at most one, perhaps drawn; ``previous``: the announcement before."""
+
+witnesses = Table(
+    "witnesses",
+    metadata,
+    Column("process", Text, primary_key=True),
+    Column("until", Double, nullable=False),
+    Column("noted", Text),
+)
+"""Processes on PostgreSQL whose epoch files know the last announcement, ``noted``; until when they count as alive."""
 
 shelves = Table(
     "shelves",

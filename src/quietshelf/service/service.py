@@ -28,6 +28,9 @@ from quietshelf.service.vault import Vault
 from quietshelf.service.views import View, look, number_of, shelf_row
 from quietshelf.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
 
+SOON = 0.05
+"""Seconds until another look where a release is due and not made: others may wait for this process to note it."""
+
 
 class Service:
     """One process of the service.
@@ -82,6 +85,7 @@ class Service:
     def stop(self) -> None:
         """Finish what was asked for and let go of the database."""
         self.writer.stop()
+        self.releasing.leave()
         self.store.close()
 
     # Visitors
@@ -261,10 +265,7 @@ class Service:
             self._tried = max(self._tried, self._due)
             self._clean_at = 0.0
             if not self.releasing.release():
-                pause = min(
-                    self.settings.poll_seconds, self.settings.poll_seconds if self.releasing.elsewhere else 0.05
-                )
-                self._due, self._look_at = None, time.monotonic() + pause
+                self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, SOON)
                 break
             self._look()
         self._clean()
@@ -279,6 +280,7 @@ class Service:
             self._keys = keys.valid(connection)
             for name in list(self._views):
                 self._refresh(connection, name)
+        self.releasing.stay()
         self._look_at = time.monotonic() + self.settings.poll_seconds
 
     def _clean(self) -> None:

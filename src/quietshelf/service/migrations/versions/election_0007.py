@@ -1,0 +1,35 @@
+"""A releaser is elected: who leads and until when, what is announced, and which processes have noted it."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Nobody leads yet, and nothing is announced but in epoch files."""
+    op.create_table(
+        "releaser",
+        sa.Column("one", sa.Integer, primary_key=True),
+        sa.Column("holder", sa.Text, nullable=False),
+        sa.Column("until", sa.Double, nullable=False),
+    )
+    op.create_table(
+        "announcements",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("previous", sa.Text),
+        sa.Column("shelf", sa.Integer, nullable=False),
+        sa.Column("batch", sa.Integer, nullable=False),
+    )
+    op.create_table(
+        "witnesses",
+        sa.Column("process", sa.Text, primary_key=True),
+        sa.Column("until", sa.Double, nullable=False),
+        sa.Column("noted", sa.Text),
+    )
+    op.execute("INSERT INTO releaser (one, holder, until) VALUES (1, '', 0)")

@@ -1,0 +1,314 @@
+"""Several machines on one PostgreSQL: one releases, the others know, and any of them takes over without a person."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from tests.service.backups import put_back_live, snapshot
+from tests.service.conftest import fresh_postgres
+from tests.service.harness import FIRST, WINDOW, FakeClock, Process, answered, offered, stocked, visit
+from tests.service.test_cuts import Counting
+from tests.service.test_machines import machine, shop, with_the_key_of
+
+from quietshelf.service import learning, queries, schema, verify
+from quietshelf.service.election import LEASE_SECONDS, LOST_LEASE, WITNESS_SECONDS
+from quietshelf.service.restore import BURNT, LOST
+from quietshelf.service.service import Service
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def pair(postgres: Any, tmp_path: Path, clock: FakeClock) -> Iterator[tuple[Service, Service]]:
+    """A machine that releases and, with nothing but a copy of its key, another that has been vouched for."""
+    with two_machines(fresh_postgres(postgres), tmp_path, clock) as both:
+        yield both
+
+
+@contextmanager
+def two_machines(database: str, folder: Path, clock: FakeClock) -> Iterator[tuple[Service, Service]]:
+    first = machine(database, folder / "a", clock, source=Counting())
+    first.prepare()
+    shop(first)
+    people(first, 1, "early")
+    second = machine(database, with_the_key_of(folder / "a", folder / "b"), clock, source=Counting())
+    second.prepare()
+    clock.time += 1.0
+    first.releasing.stay()
+    second.releasing.stay()
+    yield first, second
+    first.store.close()
+    second.store.close()
+
+
+def people(service: Service, count: int, prefix: str) -> None:
+    now = service.store.local_now(0.0)
+    with service.store.write() as connection:
+        service.place(connection, [visit("teas", now, person=f"{prefix} {n}") for n in range(count)])
+    service._settled(True, [])
+
+
+def full(pair: tuple[Service, Service], clock: FakeClock) -> None:
+    """The first batch is full, one more visitor has come, its window has passed, and both machines live."""
+    people(pair[1], FIRST, "person")
+    clock.time += WINDOW
+    for each in pair:
+        each.releasing.stay()
+
+
+def ledger(service: Service) -> list[tuple[int, str]]:
+    """Batch and detail of every event, of a ledger that is in order."""
+    with service.store.read() as connection:
+        row = queries.latest_row(connection, "teas")
+        assert verify.verify(connection, row) == []
+        return [(int(event.batch), event.detail) for event in learning.stored_events(connection, row["shelf"])]
+
+
+def unit(service: Service) -> str:
+    with service.store.read() as connection:
+        return queries.ledger_of(connection, queries.latest_row(connection, "teas")).promise().unit
+
+
+def waiting(service: Service) -> int:
+    """Visitors of batches that are not released."""
+    with service.store.read() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(schema.offers)).scalar_one())
+
+
+def test_a_release_waits_until_every_machine_that_lives_has_noted_it(
+    pair: tuple[Service, Service], clock: FakeClock
+) -> None:
+    """Nothing is drawn before; afterwards every file has it."""
+    first, second = pair
+    full(pair, clock)
+    assert not first.releasing.release()
+    assert first.source.draws == 0  # type: ignore[attr-defined]
+    second.releasing.stay()
+    assert second.vault.epoch["shelves"]["1"]["announced"] == [0]
+    assert first.releasing.release()
+    second.releasing.stay()
+    assert ledger(first) == [(0, "")]
+    for each in pair:
+        mark = each.vault.epoch["shelves"]["1"]
+        assert (mark["released"], mark["announced"]) == (0, [])
+    assert first.vault.epoch["releaser_ids"] == second.vault.epoch["releaser_ids"]
+
+
+def test_a_machine_that_is_gone_is_not_waited_for_long(pair: tuple[Service, Service], clock: FakeClock) -> None:
+    """A witness that is not heard of counts as dead after a while."""
+    first, second = pair
+    full(pair, clock)
+    assert not first.releasing.release()
+    second.store.close()
+    clock.time += WITNESS_SECONDS
+    assert first.releasing.release()
+
+
+def test_another_machine_takes_over_and_loses_nothing(pair: tuple[Service, Service], clock: FakeClock) -> None:
+    """The releaser is gone before it announced anything: every visitor counts, and persons keep their promise."""
+    first, second = pair
+    full(pair, clock)
+    first.store.close()
+    clock.time += 2 * LEASE_SECONDS
+    assert second.releasing.release()
+    assert ledger(second) == [(0, "")]
+    assert unit(second) == "person"
+    assert waiting(second) == 1
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_what_the_lost_releaser_had_announced_is_burnt_and_nothing_else(
+    pair: tuple[Service, Service], clock: FakeClock, noted: bool
+) -> None:
+    """Whether its noise was drawn cannot be known."""
+    first, second = pair
+    full(pair, clock)
+    assert not first.releasing.release()
+    if noted:
+        second.releasing.stay()
+    first.store.close()
+    clock.time += 2 * LEASE_SECONDS
+    assert not second.releasing.release()
+    assert ledger(second) == [(0, BURNT)]
+    assert unit(second) == "person"
+    assert waiting(second) == 1
+    people(second, 2 * FIRST, "later")
+    clock.time += WINDOW
+    assert second.releasing.release()
+    assert ledger(second) == [(0, BURNT), (1, "")]
+
+
+def test_a_releaser_that_lost_its_lease_draws_nothing(pair: tuple[Service, Service], clock: FakeClock) -> None:
+    """It was stopped between announcement and draw, and goes on after another has taken over."""
+    first, second = pair
+    full(pair, clock)
+    assert not first.releasing.release()
+    clock.time += 2 * LEASE_SECONDS
+    assert not second.releasing.release()
+    told = first.releasing._told
+    assert told is not None
+    with pytest.raises(ValueError, match=LOST_LEASE), first.store.write() as connection:
+        first.releasing._draw(told, connection, told.shelf, told.batch)
+    assert not first.releasing.release()
+    assert first.releasing.elsewhere
+    assert first.source.draws == second.source.draws == 0  # type: ignore[attr-defined]
+    assert ledger(first) == [(0, BURNT)]
+
+
+def test_a_database_that_lost_a_release_is_known_by_any_machine(
+    pair: tuple[Service, Service], clock: FakeClock
+) -> None:
+    """A standby takes over that lacks the release, and the machine that made it is gone: the other one knows."""
+    first, second = pair
+    full(pair, clock)
+    before = snapshot(second.store)
+    first.releasing.release()
+    second.releasing.stay()
+    assert first.releasing.release()
+    put_back_live(second.store, before)
+    first.store.close()
+    clock.time += 2 * LEASE_SECONDS
+    second.releasing.stay()
+    assert not second.releasing.release()
+    assert second.source.draws == 0  # type: ignore[attr-defined]
+    assert ledger(second)[0] == (0, LOST)
+    assert unit(second) == "visit"
+    assert waiting(second) == 0
+    people(second, 3 * FIRST, "later")
+    clock.time += WINDOW
+    assert second.releasing.release()
+
+
+def test_a_second_machine_refuses_what_the_database_has_forgotten(
+    pair: tuple[Service, Service], clock: FakeClock
+) -> None:
+    """The one that leads has a file as old as the database; a witness that knows better is asked before the draw."""
+    first, second = pair
+    full(pair, clock)
+    before, file = snapshot(second.store), first.vault.epoch
+    first.releasing.release()
+    second.releasing.stay()
+    assert first.releasing.release()
+    put_back_live(second.store, before)
+    first.vault.note(file)
+    drawn = first.source.draws  # type: ignore[attr-defined]
+    first.releasing.release()
+    second.releasing.stay()
+    first.releasing.release()
+    assert first.source.draws == drawn  # type: ignore[attr-defined]
+    assert (0, LOST) in ledger(second)
+    assert waiting(second) == 0
+
+
+def test_a_newcomer_alone_serves_and_releases_nothing(postgres: Any, tmp_path: Path, clock: FakeClock) -> None:
+    """Only the key was copied, and nobody is left who knows: whether this is a backup cannot be known."""
+    database = fresh_postgres(postgres)
+    first = machine(database, tmp_path / "a", clock)
+    first.prepare()
+    shop(first)
+    people(first, FIRST, "early")
+    first.store.close()
+    clock.time += WINDOW + 2 * LEASE_SECONDS
+    second = machine(database, with_the_key_of(tmp_path / "a", tmp_path / "b"), clock)
+    second.prepare()
+    people(second, 1, "later")
+    second.releasing.stay()
+    assert not second.releasing.release()
+    assert ledger(second) == []
+    first = machine(database, tmp_path / "a", clock)  # comes back, and vouches
+    first.prepare()
+    clock.time += 1.0
+    first.releasing.stay()
+    second.releasing.stay()
+    first.releasing.leave()
+    first.store.close()
+    assert second.releasing.release()
+    assert ledger(second) == [(0, "")]
+    second.store.close()
+
+
+@pytest.fixture
+def replicas(postgres: Any, tmp_path: Path) -> Iterator[tuple[Process, Process]]:
+    """Two real processes with folders of their own, the first of which releases; both know what is announced."""
+    database = fresh_postgres(postgres)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    first, second = (Process(database, tmp_path / name) for name in ("a", "b"))
+    try:
+        first.start()
+        with first.client() as client:
+            stocked(client, window=0.5)
+            assert offered(client, person="first").status_code == 200
+        with_the_key_of(tmp_path / "a" / "secrets", tmp_path / "b" / "secrets")
+        second.key = first.key
+        second.start()
+        yield first, second
+    finally:
+        for each in (first, second):
+            each.end()
+
+
+def test_the_releaser_is_killed_in_a_release_under_load(replicas: tuple[Process, Process]) -> None:
+    """The other machine takes over by itself, and at most the announced batch is lost."""
+    first, second = replicas
+    refused: list[int] = []
+    stop = threading.Event()
+    shoppers = [threading.Thread(target=_shop, args=(second, n, stop, refused)) for n in range(3)]
+    engine = sa.create_engine(first.database.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        _until(lambda: _count(engine, schema.witnesses) == 2)
+        for each in shoppers:
+            each.start()
+        _until(lambda: _count(engine, schema.announcements) > 0, pause=0.001)
+        first.kill()
+        made = _count(engine, schema.releases)
+        _until(lambda: _count(engine, schema.releases) >= made + 2, seconds=60)
+    finally:
+        stop.set()
+        engine.dispose()
+        for each in shoppers:
+            each.join()
+    with second.client() as client:
+        found = client.get("/v1/shelves/teas/privacy").json()
+        assert client.get("/readyz").json()["releases_here"]
+    assert refused == []
+    assert found["unit"] == "person"
+    assert sum(event["detail"] == BURNT for event in found["events"]) <= 1
+    assert {event["detail"] for event in found["events"]} <= {"", BURNT}
+
+
+def _shop(process: Process, number: int, stop: threading.Event, refused: list[int]) -> None:
+    with process.client() as client:
+        visitors = 0
+        while not stop.is_set():
+            reply: httpx.Response = offered(client, person=f"{number}-{visitors}")
+            visitors += 1
+            if reply.status_code != 200:
+                refused.append(reply.status_code)
+                continue
+            said = answered(client, reply.json()["offer"], None).status_code
+            if said not in (204, 409, 410):
+                refused.append(said)
+
+
+def _count(engine: sa.Engine, table: sa.Table) -> int:
+    with engine.connect() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+
+
+def _until(holds: Any, *, seconds: float = 60.0, pause: float = 0.05) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until, "it did not come to that"
+        time.sleep(pause)
