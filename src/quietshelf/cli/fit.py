@@ -13,6 +13,7 @@ from rich.table import Table
 from quietshelf.accounting import DELTA
 from quietshelf.cli.console import Delta, Json, out, say, strict_json, writable
 from quietshelf.cli.log_options import (
+    ClusterAddress,
     Columns,
     Declared,
     LogFile,
@@ -21,7 +22,9 @@ from quietshelf.cli.log_options import (
     SchemaFile,
     Separator,
     Wide,
+    Workers,
     declared_log,
+    reading,
     warn_unscaled,
 )
 from quietshelf.report.numbers import number
@@ -75,6 +78,8 @@ def fit(
     column: Columns = None,
     separator: Separator = None,
     wide: Wide = False,
+    workers: Workers = None,
+    cluster: ClusterAddress = None,
     as_json: Json = False,
 ) -> None:
     """Estimate tastes from a log, with standard errors; in private if rho is given.
@@ -89,17 +94,19 @@ def fit(
     if prior is not None:
         writable(prior)
     chosen_map = named(feature_map)
-    given = declared_log(log, chosen_map, scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
-    if rho is None:
-        answer = _exact(given.log, chosen_map, ridge)
-    else:
-        if steps := () if allow_data_dependent else data_dependent(given.log):
-            raise ValueError(REFUSED.format(steps="; ".join(steps)))
-        warn_unscaled(given)
-        found = _fitted(given, chosen_map, rho=rho, capacity=capacity)
-        answer = _answer(given, chosen_map, found, delta)
-        if prior is not None:
-            _write_prior(prior, given, chosen_map, found, answer)
+    declared = {"scales": scales, "schema": schema, "columns": column, "separator": separator, "wide": wide}
+    with reading(log, exact=rho is None, workers=workers, cluster=cluster) as in_parts:
+        given = declared_log(log, chosen_map, **declared, in_parts=in_parts)
+        if rho is None:
+            answer = _exact(given.log, chosen_map, ridge) | (in_parts.report.figures() if in_parts else {})
+        else:
+            if steps := () if allow_data_dependent else data_dependent(given.log):
+                raise ValueError(REFUSED.format(steps="; ".join(steps)))
+            warn_unscaled(given)
+            found = _fitted(given, chosen_map, rho=rho, capacity=capacity)
+            answer = _answer(given, chosen_map, found, delta)
+            if prior is not None:
+                _write_prior(prior, given, chosen_map, found, answer)
     if as_json:
         typer.echo(strict_json(answer))
     else:
@@ -107,20 +114,27 @@ def fit(
 
 
 def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
-    from quietshelf import choice
-    from quietshelf.logs.collinear import move_together
+    from quietshelf.choice.dense import checked
+    from quietshelf.choice.fitting import fit_sums
+    from quietshelf.logs.collinear import mixes, root_of
     from quietshelf.logs.encoded import encoded
+    from quietshelf.logs.partitioned import PartitionedLog
 
-    ready = encoded(log, chosen_map)
-    if ridge == 0 and (mixes := move_together(ready.rounds, ready.names)):
-        raise ValueError(COLLINEAR.format(mixes="; ".join(mixes)))
-    found = choice.fit(*ready.rounds, ridge=ridge)
+    if isinstance(log, PartitionedLog):
+        data, names, root = log, log.names, log.root
+    else:
+        ready = encoded(log, chosen_map)
+        data, names = checked(*ready.rounds, outside=True), ready.names
+        root = root_of(ready.rounds) if ridge == 0 else None
+    if ridge == 0 and (together := mixes(root, names)):
+        raise ValueError(COLLINEAR.format(mixes="; ".join(together)))
+    found = fit_sums(data, (len(names),), ridge=ridge)
     return {
         "private": False,
         "statement": NOT_PRIVATE,
-        "coefficients": _lines(ready.names, found.theta, found.standard_errors),
+        "coefficients": _lines(names, found.theta, found.standard_errors),
         "log_likelihood": float(found.log_likelihood),
-        "rounds": len(ready.rounds.choice),
+        "rounds": data.rounds,
         "converged": bool(found.converged),
         "gradient_norm": float(found.gradient_norm),
     }
@@ -128,41 +142,52 @@ def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
 
 def _fitted(given: Declared, chosen_map: Any, *, rho: float, capacity: int) -> PrivateTastes:
     """The private fit. That features move together is not looked for: it would be looking at the log."""
-    from quietshelf.logs.encoded import data_dependent, encoded
+    from quietshelf.logs.encoded import data_dependent
     from quietshelf.release.geometry import scaled_curvature, unknown_curvature
     from quietshelf.release.noise import DiscreteGaussian
-    from quietshelf.release.private_newton import first_rounds, private_newton
-    from quietshelf.statistics import Shown
+    from quietshelf.release.private_newton import private_newton
 
-    ready = encoded(given.log, chosen_map)
-    features, choice, available = ready.rounds
-    if ready.person is not None:
-        counted = first_rounds(ready.person)
-        features, choice, available = features[counted], choice[counted], available[counted]
-    guess = unknown_curvature(len(ready.names))
+    contributors, names, persons = _contributors(given.log, chosen_map)
+    guess = unknown_curvature(len(names))
     if given.visitor_scale is not None and given.item_scale is not None:
         sides = {"visitor_scale": given.visitor_scale, "item_scale": given.item_scale}
         guess = scaled_curvature(chosen_map, **sides, capacity=capacity)
     return private_newton(
-        Shown(features, available, choice),
+        contributors,
         rho=rho,
         curvature=guess,
         source=DiscreteGaussian(),
-        unit="visit" if ready.person is None else "person",
+        unit="person" if persons else "visit",
         declared=given.known,
         data_dependent=data_dependent(given.log),
     )
 
 
+def _contributors(log: Any, chosen_map: Any) -> tuple[Any, list[str], bool]:
+    """Everybody who counts, the names of their features, and whether they are persons."""
+    from quietshelf.logs.encoded import encoded
+    from quietshelf.logs.partitioned import PartitionedLog
+    from quietshelf.release.partitioned_pairs import PartitionedPairs
+    from quietshelf.release.private_newton import first_rounds
+    from quietshelf.statistics import Shown
+
+    if isinstance(log, PartitionedLog):
+        return PartitionedPairs(log), log.names, log.persons
+    rounds, names, person = (ready := encoded(log, chosen_map)).rounds, ready.names, ready.person
+    counted = slice(None) if person is None else first_rounds(person)
+    features, choice, available = (part[counted] for part in rounds)
+    return Shown(features, available, choice), names, person is not None
+
+
 def _answer(given: Declared, chosen_map: Any, found: PrivateTastes, delta: float) -> dict[str, Any]:
     from quietshelf.logs.encoded import used_names
-    from quietshelf.logs.log import Log
+    from quietshelf.logs.searches import Searches
 
     promise = replace(found.ledger, budget=None).promise(delta=delta)  # nothing refuses the next run
     names = chosen_map.names(*used_names(given.log, chosen_map))
     return {
         "private": math.isfinite(promise.rho),
-        "statement": _statement(promise, own_log=isinstance(given.log, Log), schema=given.schema is not None),
+        "statement": _statement(promise, own_log=not isinstance(given.log, Searches), schema=given.schema is not None),
         "coefficients": _lines(names, found.theta, found.standard_errors),
         "rho": promise.rho,
         "epsilon": promise.epsilon,

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from quietshelf.cli.console import say
+from quietshelf.cli.console import Move, processes, progress, say
 from quietshelf.types import require
 
 if TYPE_CHECKING:
     from quietshelf.choice.maps import FeatureMap
     from quietshelf.logs.log import Log
+    from quietshelf.logs.partitioned import Executor, PartitionedLog
     from quietshelf.logs.searches import Searches
     from quietshelf.tables import Schema
     from quietshelf.types import FloatArray
 
 LogFile = Annotated[
-    Path, typer.Argument(help="A log: CSV (.gz, .zst, .zip too) or Parquet in long format, or .npz of searches.")
+    Path,
+    typer.Argument(
+        help="A log: CSV (.gz, .zst, .zip too), Parquet or a folder of Parquet files in long format; .npz of searches."
+    ),
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Processes for a log in Parquet files, read a part at a time; 0: one per core.")
+]
+ClusterAddress = Annotated[
+    str | None, typer.Option("--cluster", help="Address of a Dask scheduler that reads such a log, tcp://HOST:PORT.")
 ]
 MapName = Annotated[str, typer.Option("--map", help="item, concat, outer or full.")]
 Scales = Annotated[
@@ -54,7 +66,7 @@ class Declared(NamedTuple):
         item_scale: The same of each item feature.
     """
 
-    log: Log | Searches
+    log: Log | Searches | PartitionedLog
     scales: Mapping[str, tuple[float, float]] | None
     schema: Schema | None
     visitor_scale: FloatArray | None
@@ -66,6 +78,20 @@ class Declared(NamedTuple):
         return self.visitor_scale is not None
 
 
+class Reading(NamedTuple):
+    """How a log larger than memory is read.
+
+    Attributes:
+        exact: Whether for an exact fit, or for a private one.
+        executor: Who reads it.
+        report: Who is told how many rows have been read.
+    """
+
+    exact: bool
+    executor: Executor
+    report: Passes
+
+
 def declared_log(
     path: Path,
     feature_map: FeatureMap,
@@ -75,12 +101,14 @@ def declared_log(
     columns: list[str] | None,
     separator: str | None,
     wide: bool,
+    in_parts: Reading | None = None,
 ) -> Declared:
     """The log as these options declare it."""
     import numpy as np
 
     from quietshelf.logs.encoded import in_public_units, parse_scales, read_any, scaled, used_names
     from quietshelf.logs.layout import Layout, parse_columns
+    from quietshelf.logs.partitions import Form
     from quietshelf.tables import Schema
 
     given = parse_scales(scales)
@@ -88,8 +116,12 @@ def declared_log(
     require(schema is None or schema.is_file(), "the schema must exist", schema=str(schema))
     known = None if schema is None else Schema.load(schema)
     layout = Layout(wide=wide, columns=parse_columns(columns or []), separator=separator)
-    log = read_any(path, feature_map, layout=layout, schema=known)
-    log = scaled(log, given, feature_map) if given else log
+    log: Log | Searches | PartitionedLog
+    if in_parts is not None:
+        log = _surveyed(path, Form(feature_map=feature_map, layout=layout, schema=known, scales=given), in_parts)
+    else:
+        log = read_any(path, feature_map, layout=layout, schema=known)
+        log = scaled(log, given, feature_map) if given else log
     visitor_names, item_names = used_names(log, feature_map)
     if known is not None:
         return Declared(log, None, known, known.visitor_scale[: len(visitor_names)], known.item_scale)
@@ -97,6 +129,54 @@ def declared_log(
         return Declared(log, None, None, None, None)
     used: Any = {name: tuple(given[name]) for name in (*visitor_names, *item_names)} if given else None
     return Declared(log, used, None, np.ones(len(visitor_names)), np.ones(len(item_names)))
+
+
+def _surveyed(path: Path, form: Any, how: Reading) -> PartitionedLog:
+    from quietshelf.logs.partitions import partitions
+    from quietshelf.logs.survey import survey
+
+    parts = partitions(path, form.layout)
+    return survey(parts, form, exact=how.exact, executor=how.executor, report=how.report)
+
+
+@contextmanager
+def reading(path: Path, *, exact: bool, workers: int | None, cluster: str | None) -> Iterator[Reading | None]:
+    """How to read a log that is larger than memory, or was asked to be read in parts; None for one read as a whole."""
+    from quietshelf.logs.partitions import is_partitioned
+
+    if not is_partitioned(path) and workers is None and cluster is None:
+        yield None
+        return
+    require(workers is None or cluster is None, "give --workers or --cluster, not both", workers=workers)
+    from quietshelf.loop.executors import Cluster, Processes, connected
+
+    with ExitStack() as opened:
+        report = Passes(opened.enter_context(progress("reading", unit="rows")))
+        if cluster is not None:
+            executor: Any = Cluster(opened.enter_context(connected(cluster)))
+        else:
+            executor = opened.enter_context(Processes(processes(workers or 0)))
+        yield Reading(exact, executor, report)
+
+
+class Passes:
+    """Moves a bar from its start to its end once per pass over a log, and counts the passes."""
+
+    def __init__(self, move: Move) -> None:
+        self._move, self._last, self._began = move, 0, monotonic()
+        self.number, self.rows = 0, 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """So many rows have been read in this pass."""
+        if self.number == 0 or done <= self._last:
+            self.number += 1
+        self._last, self.rows = done, total
+        self._move(done, total, f"pass {self.number}")
+
+    def figures(self) -> dict[str, float]:
+        """Rows, passes over them, and rows per second."""
+        second = self.number * self.rows / max(monotonic() - self._began, 1e-9)
+        return {"rows": self.rows, "passes": self.number, "rows_per_second": second}
 
 
 def warn_unscaled(declared: Declared) -> None:

@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Iterator, MutableSequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
-from typing import Any
 
-from quietshelf.__about__ import __version__
 from quietshelf.experiments.store import Store
 from quietshelf.experiments.units import Done, Unit, run_unit
+from quietshelf.loop.executors import connected, distributed
 from quietshelf.loop.pool import INTERVAL, STOP, Progress, share, work, worker_environment
 from quietshelf.types import whole
 
@@ -84,12 +83,10 @@ class Cluster:
 
     def __call__(self, units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
         """Each unit with its rows, in the order in which they are finished."""
-        distributed = _distributed()
         done = 0
-        with distributed.Client(self._address, set_as_default=False) as client:
-            _require_same_version(client)
+        with connected(self._address) as client:
             futures = {client.submit(_alone, unit, pure=False, key=f"quietshelf-{unit.name}"): unit for unit in units}
-            for future in distributed.as_completed(list(futures), loop=client.loop):
+            for future in distributed().as_completed(list(futures), loop=client.loop):
                 unit = futures.pop(future)
                 yield unit, future.result()
                 done += unit.work
@@ -98,21 +95,3 @@ class Cluster:
 
 def _alone(unit: Unit) -> Done:
     return run_unit(unit, lambda _: None)
-
-
-def _require_same_version(client: Any) -> None:
-    found = set(client.run(_version).values())
-    if found - {__version__}:
-        raise ValueError(f"all workers must have quietshelf {__version__}, got {', '.join(sorted(found))}")
-
-
-def _version() -> str:
-    return __version__
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("a cluster needs dask.distributed: pip install 'quietshelf[scale]'") from error
-    return distributed

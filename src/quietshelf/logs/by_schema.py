@@ -18,11 +18,11 @@ SAME = {"item": "id", "revenue": "revenue", "available": "available"}
 """Columns of a log that may go by the name that the schema gives them."""
 
 
-def by_schema(table: Any, schema: Schema, *, visitors: bool = True) -> Any:
+def by_schema(table: Any, schema: Schema, *, visitors: bool = True, before: int = 0) -> Any:
     """The log with every declared column as its features; the first cell that breaks a rule is named, with its row.
 
     Item columns are called as in the product table, those of a visitor's attributes ``visitor_NAME``. Scales must be
-    declared: they are not measured on a log.
+    declared: they are not measured on a log. Rows are counted from 1, after the ``before`` rows that came earlier.
     """
     unscaled = [name for name, column in schema.items.items() if not column.measured]
     rule = "every number of the schema must have a scale: measure it on the product table, or declare it"
@@ -38,7 +38,7 @@ def by_schema(table: Any, schema: Schema, *, visitors: bool = True) -> Any:
     for name, column in sides.items():
         prefix = ITEM if name in schema.items else ""
         if names := column.names(name):
-            values = _encoded(table, name, column)
+            values = _encoded(table, name, column, before)
             parts.append(pandas().DataFrame(values, columns=[prefix + each for each in names], index=table.index))
     return pandas().concat(parts, axis=1)
 
@@ -56,14 +56,14 @@ def _check_columns(table: Any, schema: Schema, sides: Mapping[str, Column], *, v
     require(not absent, "the log must have every column that is declared", missing=absent, columns=columns)
 
 
-def _encoded(table: Any, name: str, column: Column) -> FloatArray:
+def _encoded(table: Any, name: str, column: Column, before: int) -> FloatArray:
     """The features of a column, (rows, k), each cell by itself; equal texts are worked out once.
 
     Only texts: other cells may be equal and yet mean different things, as True and 1 do.
     """
     known: dict[str, list[float]] = {}
     found = []
-    for row, cell in enumerate(table[name], start=1):
+    for row, cell in enumerate(table[name], start=before + 1):
         features = known.get(cell) if isinstance(cell, str) else None
         if features is None:
             try:

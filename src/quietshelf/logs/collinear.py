@@ -23,10 +23,22 @@ def move_together(rounds: Rounds, names: Sequence[str]) -> list[str]:
     >>> move_together(shown, ["intercept", "price", "price_eur"])
     ['intercept, price and price_eur move together: drop one']
     """
+    return mixes(root_of(rounds), names)
+
+
+def root_of(rounds: Rounds, *, after: FloatArray | None = None) -> FloatArray:
+    """R of the QR decomposition of all rows shown, at most (d, d): what there is to know of how features move together.
+
+    With ``after``, the R of earlier rows, that of all together.
+    """
     rows = rounds.features[rounds.available]
-    size = np.sqrt((rows**2).sum(axis=0))
-    root = np.linalg.qr(rows / np.where(size > 0, size, 1.0)).R
-    return list(_mixes(root, size, names))
+    return np.asarray(np.linalg.qr(rows if after is None else np.concatenate([after, rows])).R)
+
+
+def mixes(root: FloatArray, names: Sequence[str]) -> list[str]:
+    """A sentence for each feature that is a mix of those before it, from the R of all rows."""
+    size = np.sqrt((root**2).sum(axis=0))
+    return list(_mixes(root / np.where(size > 0, size, 1.0), size, names))
 
 
 def _mixes(root: FloatArray, size: FloatArray, names: Sequence[str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,6 +20,18 @@ from quietshelf.logs.rules import VISITOR
 from quietshelf.logs.searches import Rounds, Searches
 from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, IntArray, positive, require
+
+
+class Named(Protocol):
+    """Any log: its features have names."""
+
+    @property
+    def visitor_names(self) -> tuple[str, ...]:
+        """The names of the visitor features."""
+
+    @property
+    def item_names(self) -> tuple[str, ...]:
+        """The names of the item features."""
 
 
 class Scale(NamedTuple):
@@ -65,7 +77,7 @@ def uses_visitor(feature_map: FeatureMap) -> bool:
     return any(block.visitor for block in feature_map.blocks)
 
 
-def used_names(log: Log | Searches, feature_map: FeatureMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def used_names(log: Named, feature_map: FeatureMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the visitor and of the item features that x is made of."""
     return (log.visitor_names if uses_visitor(feature_map) else ()), log.item_names
 
@@ -77,14 +89,20 @@ def _holds_searches(path: Path) -> bool:
 
 def encoded(log: Log | Searches, feature_map: FeatureMap) -> Encoded:
     """The features of what was shown."""
-    names = feature_map.names(log.visitor_names, log.item_names)
-    require(len(names) > 0, "the log must have features for this map", feature_map=feature_map.name)
+    names = feature_names(feature_map, log.visitor_names, log.item_names)
     if isinstance(log, Searches):
         return Encoded(log.rounds(feature_map), names, None)
     return Encoded(log.offered(feature_map), names, log.person)
 
 
-def data_dependent(log: Log | Searches) -> tuple[str, ...]:
+def feature_names(feature_map: FeatureMap, visitor_names: Sequence[str], item_names: Sequence[str]) -> list[str]:
+    """A name for each place of x; a log without any feature is refused."""
+    names = feature_map.names(visitor_names, item_names)
+    require(len(names) > 0, "the log must have features for this map", feature_map=feature_map.name)
+    return names
+
+
+def data_dependent(log: object) -> tuple[str, ...]:
     """The steps of its preparation in which one visitor can have changed others' features; unknown counts as one.
 
     A shop's own log comes without a record: that its features are each round's own is for the shop to see to.
@@ -92,7 +110,7 @@ def data_dependent(log: Log | Searches) -> tuple[str, ...]:
     return log.preparation.data_dependent if isinstance(log, Searches) else ()
 
 
-def in_public_units(log: Log | Searches) -> bool:
+def in_public_units(log: object) -> bool:
     """Whether the features were scaled by public constants before they came here."""
     return isinstance(log, Searches) and log.preparation.scaling == PUBLIC
 

@@ -42,10 +42,22 @@ def read_log(
 
 def as_log(table: Any, *, schema: Schema | None = None, visitors: bool = True) -> Log:
     """A long table as a log; a `BadLog` names the first bad row of each kind."""
+    log = built(checked(as_numbers(table, schema, visitors=visitors)))
+    return log if schema is None else named(log, schema, visitors=visitors)
+
+
+def as_numbers(table: Any, schema: Schema | None, *, visitors: bool, before: int = 0) -> Any:
+    """A long table with features that should be numbers: as the schema makes them, or as they are.
+
+    In messages rows are counted from ``before`` on, of which so many came before this table.
+    """
     if schema is not None:
-        return _named(as_log(by_schema(table, schema, visitors=visitors)), schema, visitors=visitors)
-    if not visitors:
-        table = table.drop(columns=feature_columns(table)[0])
+        return by_schema(table, schema, visitors=visitors, before=before)
+    return table if visitors else table.drop(columns=feature_columns(table)[0])
+
+
+def checked(table: Any, *, before: int = 0) -> Any:
+    """The table itself if it keeps to the rules; a `BadLog` names the first bad row of each kind."""
     missing = [name for name in NEEDED if name not in table.columns]
     require(
         not missing, f"a log must have the columns {', '.join(NEEDED)}", missing=missing, columns=list(table.columns)
@@ -53,14 +65,14 @@ def as_log(table: Any, *, schema: Schema | None = None, visitors: bool = True) -
     require(len(table) > 0, "a log must have rows", rows=0)
     found = problems(table)
     if found:
-        lines = [f"  - {problem}" for problem in found]
+        lines = [f"  - {problem._replace(row=before + problem.row)}" for problem in found]
         if any(problem.rule.startswith("the feature") for problem in found):
             lines.append("  (what text, categories and gaps mean is said in a schema: --schema)")
         raise BadLog("\n".join(["the log breaks these rules:", *lines]))
-    return _built(table)
+    return table
 
 
-def _named(log: Log, schema: Schema, *, visitors: bool) -> Log:
+def named(log: Log, schema: Schema, *, visitors: bool) -> Log:
     """The log with its features called as the schema calls them."""
     return replace(log, item_names=schema.item_names, visitor_names=schema.visitor_names if visitors else ())
 
@@ -101,13 +113,15 @@ def _check_wide(of_rounds: Any, long: Any) -> None:
             raise BadLog(f"{rule}, got chosen={of_rounds['chosen'].iloc[row]!s} in row {row + 1}")
 
 
-def _built(table: Any) -> Log:
+def built(table: Any, *, items: bool = True) -> Log:
+    """The log of a table that keeps to the rules; without ``items`` they are not told apart, which takes longest."""
     codes, _ = pandas().factorize(table["round"])
-    order = np.argsort(codes, kind="stable")
-    table, codes = table.iloc[order], codes[order]
+    if (np.diff(codes) < 0).any():
+        order = np.argsort(codes, kind="stable")
+        table, codes = table.iloc[order], codes[order]
     start = np.append(np.flatnonzero(np.diff(codes, prepend=-1)), len(codes))
     visitor, features = feature_columns(table)
-    item_ids, item = np.unique(table["item"].astype(str).to_numpy(dtype=str), return_inverse=True)
+    item_ids, item = _items(table) if items else ((), np.zeros(len(table), dtype=np.int64))
     first = table.iloc[start[:-1]]
     return Log(
         start=start,
@@ -118,7 +132,7 @@ def _built(table: Any) -> Log:
         revenue=_column(table, "revenue", 1.0),
         features=_matrix(table, features),
         visitor=_matrix(first, visitor),
-        item_ids=tuple(map(str, item_ids)),
+        item_ids=item_ids,
         item_names=tuple(features),
         visitor_names=tuple(visitor),
         person=_persons(first),
@@ -126,6 +140,11 @@ def _built(table: Any) -> Log:
         propensity=_column(first, "propensity", None),
         random=np.asarray(_column(first, "random", None) == 1) if "random" in first.columns else None,
     )
+
+
+def _items(table: Any) -> tuple[tuple[str, ...], IntArray]:
+    names, item = np.unique(table["item"].astype(str).to_numpy(dtype=str), return_inverse=True)
+    return tuple(map(str, names)), item
 
 
 def _column(table: Any, name: str, default: float | None) -> Any:
