@@ -8,19 +8,20 @@ import resource
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from quietshelf.choice.fitting import fit_sums
 from quietshelf.choice.maps import feature_map
 from quietshelf.logs.layout import Layout
-from quietshelf.logs.partitioned import PartitionedLog
+from quietshelf.logs.partitioned import Executor
 from quietshelf.logs.partitions import Form, Partition, partitions
 from quietshelf.logs.survey import survey
 from quietshelf.loop.executors import Processes
@@ -29,6 +30,8 @@ from quietshelf.release.noise import DiscreteGaussian
 from quietshelf.release.partitioned_pairs import PartitionedPairs
 from quietshelf.release.private_newton import STEPS, private_newton
 
+T = TypeVar("T")
+FORM = Form(feature_map=feature_map("item"))
 ITEMS, FEATURES, ROUNDS_PER_FILE = 10, ("price", "stars", "distance", "discount"), 100_000
 TASTES = np.array([-1.0, -0.8, 0.5, -0.3, 0.4])
 """Of the intercept and the features."""
@@ -71,12 +74,11 @@ def _write_part(path: Path, first: int, rounds: int, *, persons: int) -> None:
     rng = np.random.default_rng([first, 7])
     features = rng.normal(size=(rounds, ITEMS, len(FEATURES))).astype(np.float32)
     utility = TASTES[0] + features @ TASTES[1:]
-    taken = (utility + rng.gumbel(size=utility.shape)).argmax(axis=1)
-    nothing = np.log(np.exp(utility).sum(axis=1)) + rng.gumbel(size=rounds) < rng.gumbel(size=rounds)
-    chosen = (np.arange(ITEMS) == taken[:, None]) & ~nothing[:, None]
+    wanted = utility + rng.gumbel(size=utility.shape)
+    chosen = (wanted == wanted.max(axis=1, keepdims=True)) & (wanted > rng.gumbel(size=(rounds, 1)))
     columns = {
         "round": np.repeat(first + np.arange(rounds), ITEMS),
-        "item": rng.permuted(np.tile(np.arange(1000, dtype=np.int32), (rounds, 1))[:, :ITEMS], axis=1).ravel(),
+        "item": (100 * np.arange(ITEMS) + rng.integers(100, size=(rounds, ITEMS))).astype(np.int32).ravel(),
         "chosen": chosen.ravel().astype(np.int8),
         "person": np.repeat(rng.integers(persons, size=rounds), ITEMS),
     }
@@ -86,40 +88,57 @@ def _write_part(path: Path, first: int, rounds: int, *, persons: int) -> None:
 
 def measured(folder: Path, *, private: bool) -> dict[str, Any]:
     """Seconds of each kind of pass, by one worker and by two, and the largest memory of a worker."""
-    form = Form(feature_map=feature_map("item"))
-    parts = partitions(folder, Layout())
+    parts, found = partitions(folder, Layout()), dict[str, Any]()
     rows = sum(part.rows for part in parts)
-    found: dict[str, Any] = {}
     for workers in (1, 2):
         with Processes(workers) as executor:
-            list(executor(_warm, parts[:workers]))
-            taken = dict(_passes(parts, form, executor, private=private and workers == 2))
-            memory = max(executor(_peak, parts[: 4 * workers]))
-        found[f"{workers} worker{'s' * (workers > 1)}"] = {
-            "peak_memory_mb": round(memory),
-            "rows_per_second_per_core": {name: round(rows / second / workers) for name, second in taken.items()},
+            list(executor(_peak_memory, parts[: 2 * workers]))  # starts the processes, which takes a second
+            taken = dict(_passes(parts, executor, private=private and workers == 2))
+            memory = max(executor(_peak_memory, parts[: 4 * workers]))
+        found[f"workers={workers}"] = {
+            "peak_memory_per_worker_mb": round(memory),
             "seconds_per_pass": {name: round(second, 2) for name, second in taken.items()},
+            "rows_per_second_per_core": {name: round(rows / second / workers) for name, second in taken.items()},
         }
-    one, two = (found[name]["seconds_per_pass"] for name in ("1 worker", "2 workers"))
-    found["speed_of_two_workers"] = {name: round(one[name] / two[name], 2) for name in one}
-    found["parent_peak_memory_mb"] = round(_peak(None))
+    one, two = (found[f"workers={workers}"]["seconds_per_pass"] for workers in (1, 2))
+    found["speed_of_two_workers_against_one"] = {name: round(one[name] / two[name], 2) for name in one}
+    found["peak_memory_of_parent_mb"] = round(_peak_memory())
     return found
 
 
-def _passes(
-    parts: tuple[Partition, ...], form: Form, executor: Processes, *, private: bool
-) -> Iterator[tuple[str, float]]:
-    """What each kind of pass takes, in seconds."""
-    log, seconds = _timed(lambda: survey(parts, form, exact=True, executor=executor))
-    yield "survey, exact", seconds
-    exact, seconds = _timed(lambda: fit_sums(counting(log), (len(log.names),)))
-    assert exact.converged and np.abs(exact.theta - TASTES).max() < 0.05
-    yield "exact fit", seconds / counting.passes
-    log, seconds = _timed(lambda: survey(parts, form, exact=False, executor=executor))
-    yield "survey, private", seconds
-    pairs = PartitionedPairs(log)
-    frame = np.eye(len(log.names)) / np.sqrt(len(log.names))
+def _passes(parts: tuple[Partition, ...], executor: Executor, *, private: bool) -> Iterator[tuple[str, float]]:
+    """What a pass of each kind takes, in seconds."""
+    ready = partial(survey, parts, FORM, executor=executor)
+    log, seconds = _timed(partial(ready, exact=True))
+    yield "first pass, exact", seconds
+    passes = Counter[str]()
+    counting = replace(log, report=lambda done, total: passes.update(["exact"] if done == total else []))
+    fitted, seconds = _timed(lambda: fit_sums(counting, (len(log.names),)))
+    assert fitted.converged
+    assert np.abs(fitted.theta - TASTES).max() < 0.05
+    print(f"exact fit: {passes['exact']} passes after the first", file=sys.stderr)
+    yield "a step of an exact fit", seconds / passes["exact"]
+    log, seconds = _timed(partial(ready, exact=False))
+    yield "first pass, private", seconds
+    pairs, frame = PartitionedPairs(log), np.eye(len(log.names)) / np.sqrt(len(log.names))
     yield "sums of quiet", _timed(lambda: pairs.total(TASTES, frame, DiscreteGaussian().grid))[1]
+    if private:
+        guess = scaled_curvature(FORM.feature_map, visitor_scale=np.ones(0), item_scale=np.ones(4), capacity=ITEMS)
+        fit = partial(private_newton, pairs, rho=1.0, curvature=guess, source=DiscreteGaussian(), unit="person")
+        tastes, seconds = _timed(fit)
+        assert np.abs(tastes.theta - TASTES).max() < 0.1
+        print(f"private fit at rho = 1: {pairs.size:,} persons, {seconds:.0f} s, {STEPS} passes", file=sys.stderr)
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    began = perf_counter()
+    found = work()
+    return found, perf_counter() - began
+
+
+def _peak_memory(_: object = None) -> float:
+    """Of this process so far, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -122,7 +122,9 @@ def test_others_rounds_do_not_decide_which_round_of_a_person_counts(tmp_path: Pa
     somebody = table["person"] == table["person"].iloc[0]
     replaced = table.copy()
     replaced.loc[somebody, "price"] = other["price"].iloc[: int(somebody.sum())].to_numpy() * 1e6
-    logs = [opened(in_parts(each, tmp_path / str(n), [20, 50]), exact=False) for n, each in enumerate([table, replaced])]
+    logs = [
+        opened(in_parts(each, tmp_path / str(n), [20, 50]), exact=False) for n, each in enumerate([table, replaced])
+    ]
     assert [part.counted for part in logs[0].partitions] == [part.counted for part in logs[1].partitions]
 
 
