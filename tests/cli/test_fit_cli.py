@@ -13,6 +13,7 @@ import pytest
 from tests.cli.command import command
 from tests.environments.test_replay import random_log
 from tests.logs.hotels import ARRAYS, TABLES, needs_data
+from tests.logs.parts import in_parts, varied_log
 
 from quietshelf import Shelf
 from quietshelf.cli import main
@@ -257,3 +258,59 @@ def test_without_scales_the_cost_is_said_on_stderr(log: Path, arguments: list[st
         found = command(*call, *scales)
         assert found.returncode == 0, found.stderr
         assert ("No scales are declared" in found.stderr) == said
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The same log as one file, and as a folder of five."""
+    table, place = varied_log(1200), tmp_path_factory.mktemp("parts")
+    table.to_parquet(place / "log.parquet", index=False)
+    return place / "log.parquet", in_parts(table, place / "folder", [100, 400, 900, 901])
+
+
+def test_a_folder_of_parquet_files_is_fitted_as_one_file_is(parts: tuple[Path, Path]) -> None:
+    """By processes, to 1e-10; rows, passes and speed are told beside it. One file may be read in parts as well."""
+    whole, folder = parts
+    expected = json.loads(command("fit", str(whole), "--json").stdout)
+    for call in ([str(folder), "--workers", "2"], [f"{folder}/part-*.parquet"], [str(whole), "--workers", "1"]):
+        found = json.loads(command("fit", *call, "--json").stdout)
+        for ours, theirs in zip(found["coefficients"], expected["coefficients"], strict=True):
+            assert ours["name"] == theirs["name"]
+            assert ours["estimate"] == pytest.approx(theirs["estimate"], rel=1e-10)
+            assert ours["standard_error"] == pytest.approx(theirs["standard_error"], rel=1e-10)
+        assert found["log_likelihood"] == pytest.approx(expected["log_likelihood"], rel=1e-10)
+        assert (found["rounds"], found["converged"]) == (1200, True)
+        assert found["rows"] > 1200
+        assert found["passes"] > 3
+        assert found["rows_per_second"] > 0
+
+
+def test_a_private_fit_of_a_folder_promises_to_persons_and_tells_no_counts(
+    parts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """As one of a file; rows and speed are facts of the raw log, so they are not in the result."""
+    scales = "price=1,stars=1,visitor_age=1"
+    call = ["fit", str(parts[1]), "--rho", "2", "--scales", scales, "--prior", str(tmp_path / "prior.json"), "--json"]
+    done = command(*call)
+    found = json.loads(done.stdout)
+    assert (found["private"], found["unit"]) == (True, "person")
+    assert found["rho"] == pytest.approx(2.0)
+    assert "assumed that each round's features" in found["statement"]
+    assert not {"rows", "passes", "rows_per_second", "rounds", "log_likelihood"} & set(found)
+    assert PriorFile.load(tmp_path / "prior.json").unit == "person"
+    for line, truth in zip(found["coefficients"], (0.3, 0.4, -1.0, 0.5), strict=True):
+        assert line["estimate"] == pytest.approx(truth, abs=5 * line["standard_error"])
+
+
+def test_mistakes_with_a_log_in_parts_end_in_one_message(parts: tuple[Path, Path], tmp_path: Path) -> None:
+    """Both kinds of workers, features that move together, wide format, a folder without a log."""
+    for arguments, message in (
+        ([str(parts[1]), "--workers", "1", "--cluster", "tcp://127.0.0.1:1"], "give --workers or --cluster, not both"),
+        ([str(parts[1]), "--wide"], "must be Parquet in long format"),
+        ([str(tmp_path)], "must have Parquet files"),
+        ([str(parts[1]), "--scales", "price=1"], "every feature must have a declared scale"),
+    ):
+        found = command("fit", *arguments)
+        assert found.returncode == 2
+        assert message in found.stderr
+        assert "Traceback" not in found.stderr

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cli.command import command
 from tests.environments.test_replay import random_log
+from tests.logs.parts import in_parts
 from tests.logs.test_searches import made_up
 
 SMALL = ["--map", "item", "--horizon", "200", "--replicates", "3"]
@@ -56,3 +58,21 @@ def test_a_log_that_cannot_answer_says_why_and_is_simulated_still(tmp_path: Path
     assert "no answer: the log must have rows of items that could have been shown and were not" in text
     assert "offers every item of the log" in text
     assert "Not private" in text
+
+
+def test_a_folder_of_parquet_files_is_replayed_as_one_file_is(tmp_path: Path) -> None:
+    """All three answers, by two processes."""
+    table: Any = random_log(1200).assign(time=lambda rows: rows["round"])
+    table.to_parquet(tmp_path / "log.parquet", index=False)
+    in_parts(table, tmp_path / "log", [300, 301, 800])
+    call = ["--policy", "quiet,uniform", *SMALL, "--json"]
+    whole, folder = (command("replay", str(tmp_path / name), *call) for name in ("log.parquet", "log"))
+    assert folder.returncode == 0, folder.stderr
+    expected, found = json.loads(whole.stdout), json.loads(folder.stdout)
+    assert found["items"] == expected["items"]
+    assert found["rows"] == len(table)
+    for ours, theirs in zip(found["policies"], expected["policies"], strict=True):
+        assert ours["simulated"] == pytest.approx(theirs["simulated"], rel=1e-10)
+        for name in ("rejection", "inverse_propensity"):
+            for figure in ("value", "low", "high", "matches", "effective", "rounds"):
+                assert ours[name][figure] == pytest.approx(theirs[name][figure], rel=1e-10)

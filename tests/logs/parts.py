@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def in_parts(table: Any, folder: Path, cuts: list[int], **options: Any) -> Path:
     folder.mkdir(parents=True)
     code = pd.factorize(table["round"])[0]
     edges = [0, *cuts, int(code.max()) + 1]
-    for number, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for number, (low, high) in enumerate(pairwise(edges)):
         part = table[(code >= low) & (code < high)]
         part.to_parquet(folder / f"part-{number:03d}.parquet", index=False, **options)
     return folder

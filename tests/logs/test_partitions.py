@@ -138,9 +138,9 @@ def test_ids_that_differ_in_a_last_nul_or_in_case_are_apart(tmp_path: Path) -> N
 @pytest.mark.parametrize("files", [[[0, 1, 0]], [[0, 0, 1], [0]]])
 def test_a_round_in_two_places_is_refused_by_name(tmp_path: Path, files: list[list[int]]) -> None:
     """Apart in one file, or in two files: the round and the files are named."""
-    for number, rounds in enumerate(files):
+    for place, rounds in enumerate(files):
         rows = pd.DataFrame({"round": [f"r{n}" for n in rounds], "item": range(len(rounds)), "chosen": 0, "x": 1.0})
-        rows.to_parquet(tmp_path / f"part-{number}.parquet", index=False)
+        rows.to_parquet(tmp_path / f"part-{place}.parquet", index=False)
     with pytest.raises(ValueError, match=r"must stand together in one file.*got round='r0', files=") as refused:
         opened(tmp_path, Form(feature_map=CONCAT))
     assert all(f"part-{number}.parquet" in str(refused.value) for number in range(len(files)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +14,7 @@ from rich.table import Table
 from quietshelf.cli.console import Json, out, progress, strict_json
 from quietshelf.cli.contestants import Budgets, Policies, parse_contestants
 from quietshelf.cli.log_options import (
+    ClusterAddress,
     Columns,
     LogFile,
     MapName,
@@ -18,7 +22,9 @@ from quietshelf.cli.log_options import (
     SchemaFile,
     Separator,
     Wide,
+    Workers,
     declared_log,
+    reading,
     warn_unscaled,
 )
 from quietshelf.report.numbers import number
@@ -45,6 +51,8 @@ def replay(
     column: Columns = None,
     separator: Separator = None,
     wide: Wide = False,
+    workers: Workers = None,
+    cluster: ClusterAddress = None,
     as_json: Json = False,
 ) -> None:
     """Simulate policies in a world fitted on a log, and replay the log itself where it can answer.
@@ -52,41 +60,77 @@ def replay(
     Example: quietshelf replay log.csv --policy quiet,greedy,uniform --rho 0.5,1
     """
     from quietshelf.choice.maps import feature_map as named
-    from quietshelf.environments.replay import world_of
-    from quietshelf.logs.log import Log
-    from quietshelf.loop import Setting
-    from quietshelf.loop.replaying import replays
+    from quietshelf.logs.searches import Searches
 
     _, contestants = parse_contestants(policy, rho)
     chosen_map = named(feature_map)
-    declared = declared_log(
-        log, chosen_map, scales=scales, schema=schema, columns=column, separator=separator, wide=wide
-    )
-    given = declared.log
-    if not isinstance(given, Log):
-        rule = "replay needs a log in long or wide format; searches of hotels have `quietshelf reproduce hotels --data`"
-        raise ValueError(f"{rule}, got log={str(log)!r}")
-    warn_unscaled(declared)
-    world = world_of(given, chosen_map, ridge=ridge, capacity=capacity)
-    rows = _simulated(world, contestants, horizon=horizon, replicates=replicates, seed=seed)
-    candidates = given.offerable(chosen_map)
-    setting = Setting(world=world, worlds=1, horizon=len(given), tastes=lambda: world.theta[None])
-    for row, entrant in zip(rows, contestants, strict=True):
-        answers = replays(given, candidates, entrant, setting, seed=seed)
-        row |= {name: found if isinstance(found, str) else asdict(found) for name, found in answers.items()}
-    items = "candidates of each round" if given.candidates else "every item of the log, at its average"
+    options = {"scales": scales, "schema": schema, "columns": column, "separator": separator, "wide": wide}
+    with reading(log, exact=True, workers=workers, cluster=cluster) as in_parts:
+        declared = declared_log(log, chosen_map, **options, in_parts=in_parts)
+        given = declared.log
+        if isinstance(given, Searches):
+            rule = "replay needs a log in long or wide format; hotels have `quietshelf reproduce hotels --data`"
+            raise ValueError(f"{rule}, got log={str(log)!r}")
+        warn_unscaled(declared)
+        prepare = _in_memory if in_parts is None else _in_parts
+        world, items, answers = prepare(given, chosen_map, contestants, ridge=ridge, capacity=capacity, seed=seed)
+        rows = _simulated(world, contestants, horizon=horizon, replicates=replicates, seed=seed, bar=in_parts is None)
+        for row, found in zip(rows, answers, strict=True):
+            row |= {name: each if isinstance(each, str) else asdict(each) for name, each in found.items()}
     answer: dict[str, Any] = {"private": False, "statement": NOT_PRIVATE, "items": items, "policies": rows}
+    answer |= in_parts.report.figures() if in_parts else {}
     if as_json:
         typer.echo(strict_json(answer))
     else:
         _print(answer, horizon)
 
 
-def _simulated(world: Any, contestants: list[Any], *, horizon: int, replicates: int, seed: int) -> list[dict[str, Any]]:
+def _in_memory(
+    log: Any, chosen_map: Any, contestants: list[Any], *, ridge: float, capacity: int | None, seed: int
+) -> tuple[Any, str, Iterator[Any]]:
+    """The world of a log, what it offers, and what the log answers for each contestant."""
+    from quietshelf.environments.replay import world_of
+    from quietshelf.loop import Setting
+    from quietshelf.loop.replaying import replayable, replays
+
+    world = world_of(log, chosen_map, ridge=ridge, capacity=capacity)
+    setting = Setting(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
+    ready = partial(replayable, log, log.offerable(chosen_map))
+    return world, _items(log.candidates), (replays(ready, one, setting, seed=seed) for one in contestants)
+
+
+def _in_parts(
+    log: Any, _: Any, contestants: list[Any], *, ridge: float, capacity: int | None, seed: int
+) -> tuple[Any, str, Iterator[Any]]:
+    """The same of a log in partitions; contestants are replayed side by side."""
+    from quietshelf.loop.replaying_parts import (
+        WORLD_ROUNDS,
+        PartitionedReplay,
+        answers_of,
+        replay_facts,
+        world_of_parts,
+    )
+
+    facts = replay_facts(log)
+    world = world_of_parts(log, facts, ridge=ridge, capacity=capacity, seed=seed)
+    replay = PartitionedReplay(log.partitions, log.form, facts)
+    job = partial(answers_of, replay=replay, world=world, horizon=log.rounds, seed=seed)
+    sampled = f" ({WORLD_ROUNDS:,} rounds drawn from {log.rounds:,})" if log.rounds > WORLD_ROUNDS else ""
+    return world, _items(facts.candidates) + sampled, log.executor(job, contestants)
+
+
+def _items(candidates: bool) -> str:
+    return "candidates of each round" if candidates else "every item of the log, at its average"
+
+
+def _simulated(
+    world: Any, contestants: list[Any], *, horizon: int, replicates: int, seed: int, bar: bool
+) -> list[dict[str, Any]]:
     from quietshelf.loop import simulate, summary
 
-    with progress("simulating", unit="visitors") as moved:
-        result = simulate(world, contestants, horizon=horizon, replicates=replicates, seed=seed, progress=moved)
+    size = {"horizon": horizon, "replicates": replicates, "seed": seed}
+    with progress("simulating", unit="visitors") if bar else nullcontext() as moved:  # there is a bar already
+        result = simulate(world, contestants, **size, progress=moved)
     best = float(world.population().best.mean())
     return [
         {

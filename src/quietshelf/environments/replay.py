@@ -13,7 +13,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.choice.maps import FeatureMap
 from quietshelf.environments.expedia import Hotels
 from quietshelf.environments.resampled import ResampledEnvironment, Visitors
-from quietshelf.logs.log import Log
+from quietshelf.logs.log import Candidates, Log
 from quietshelf.types import BoolArray, FloatArray, IntArray, check_shape, finite, require, whole
 
 
@@ -82,20 +82,31 @@ def world_of(log: Log, feature_map: FeatureMap, *, ridge: float = 1.0, capacity:
     require(bool(found.converged), "the fit must converge: more ridge", gradient_norm=float(found.gradient_norm))
     most = log.capacity if capacity is None else capacity
     if log.candidates:
-        candidates = log.offerable(feature_map)
-        return Logged(
-            x=candidates.rounds.features,
-            available=candidates.rounds.available,
-            revenue=candidates.revenue,
-            theta=found.theta,
-            capacity=most,
-        )
-    catalogue, revenue = log.catalogue()
+        return world_of_candidates(log.offerable(feature_map), theta=found.theta, capacity=most)
+    return world_of_items(log.visitor, *log.catalogue(), feature_map, theta=found.theta, capacity=most)
+
+
+def world_of_candidates(candidates: Candidates, *, theta: FloatArray, capacity: int) -> Logged:
+    """The world in which each round keeps its own candidates."""
+    features, _, available = candidates.rounds
+    return Logged(x=features, available=available, revenue=candidates.revenue, theta=theta, capacity=capacity)
+
+
+def world_of_items(
+    visitors: FloatArray,
+    catalogue: FloatArray,
+    revenue: FloatArray,
+    feature_map: FeatureMap,
+    *,
+    theta: FloatArray,
+    capacity: int,
+) -> Hotels:
+    """The world in which every item may be shown to everybody."""
     return Hotels(
-        visitors=log.visitor,
+        visitors=visitors,
         catalogue=np.asfortranarray(catalogue),
         feature_map=feature_map,
-        theta=found.theta,
-        capacity=most,
+        theta=theta,
+        capacity=capacity,
         revenue=revenue,
     )

@@ -74,9 +74,12 @@ class Log:
         """The items shown in each round, as `fit` takes them."""
         return self._padded(feature_map, self.shown).rounds
 
-    def offerable(self, feature_map: FeatureMap) -> Candidates:
-        """All items that could have been shown in each round, with what was shown and taken of them."""
-        return self._padded(feature_map, self.available)
+    def offerable(self, feature_map: FeatureMap, *, width: int = 1) -> Candidates:
+        """All items that could have been shown in each round, with what was shown and taken of them.
+
+        In as many places as the longest round needs, or in ``width`` if that is more.
+        """
+        return self._padded(feature_map, self.available, width)
 
     def catalogue(self) -> tuple[FloatArray, FloatArray]:
         """Features and revenue of every item, (N, d2) and (N,): averages over the rows that have it."""
@@ -87,12 +90,12 @@ class Log:
         means = sums / count[:, None]
         return means[:, :-1], means[:, -1]
 
-    def _padded(self, feature_map: FeatureMap, kept: BoolArray) -> Candidates:
+    def _padded(self, feature_map: FeatureMap, kept: BoolArray, width: int = 1) -> Candidates:
         rows = np.flatnonzero(kept)
         in_round = self.round[rows]
         first = np.searchsorted(in_round, np.arange(len(self)))
         place = np.arange(rows.size) - first[in_round]
-        table = np.full((len(self), int(place.max(initial=0)) + 1), NOTHING)
+        table = np.full((len(self), max(int(place.max(initial=0)) + 1, width)), NOTHING)
         table[in_round, place] = rows
         there = table != NOTHING
         features = feature_map.dense(self.visitor, self.features[table])

@@ -18,20 +18,21 @@ from quietshelf.logs.encoded import feature_names
 from quietshelf.logs.partitions import Form, Partition, rounds
 from quietshelf.types import FloatArray
 
+Part = TypeVar("Part")
 T = TypeVar("T")
 Report = Callable[[int, int], None]
 """Called with the rows that have been read in this pass, and how many there are."""
 
 
 class Executor(Protocol):
-    """Does a job for every partition; the answers come in the order of the partitions, one for each."""
+    """Does a job for every part of a list; the answers come in the order of the parts, one for each."""
 
-    def __call__(self, job: Callable[[Partition], T], parts: Sequence[Partition], /) -> Iterator[T]:
+    def __call__(self, job: Callable[[Part], T], parts: Sequence[Part], /) -> Iterator[T]:
         """The answers."""
 
 
-def serial(job: Callable[[Partition], T], parts: Sequence[Partition], /) -> Iterator[T]:
-    """One partition after the other, in this process."""
+def serial(job: Callable[[Part], T], parts: Sequence[Part], /) -> Iterator[T]:
+    """One part after the other, in this process."""
     return map(job, parts)
 
 

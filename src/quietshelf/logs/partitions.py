@@ -48,6 +48,14 @@ class Partition(NamedTuple):
     counted: bytes | None = None
 
 
+class Batch(NamedTuple):
+    """Some whole rounds of a file: a table of pyarrow, where each round begins in it, and the rows before it."""
+
+    table: Any
+    starts: IntArray
+    before: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Form:
     """How every file of a log becomes rounds.
@@ -79,14 +87,18 @@ class Form:
             return name in ("round", "chosen", "position")
         return self.visitors or not name.startswith(VISITOR)
 
+    def numbers(self, batch: Batch) -> Any:
+        """The batch as a data frame of numbers under our names; rounds are numbered, for their ids may be texts."""
+        lengths = np.diff(batch.starts, append=batch.table.num_rows)
+        frame = batch.table.drop_columns([self.layout.columns.get("round", "round")]).to_pandas(use_threads=False)
+        frame = frame.rename(columns={theirs: ours for ours, theirs in self.layout.columns.items()})
+        frame["round"] = np.repeat(np.arange(lengths.size), lengths)
+        return as_numbers(frame, self.schema, visitors=self.visitors)
+
     def log(self, table: Any, *, items: bool = False) -> Log:
         """The log of a table of numbers that keeps to the rules, in declared units."""
         log = built(table, items=items)
         log = log if self.schema is None else named(log, self.schema, visitors=self.visitors)
-        return self.in_units(log)
-
-    def in_units(self, log: Log) -> Log:
-        """The log in declared units, if any are."""
         made = scaled(log, self.scales, self.feature_map) if self.scales else log
         assert isinstance(made, Log)  # noqa: S101 - for the type checker: a log stays one
         return made
@@ -125,14 +137,6 @@ def columns_of(partition: Partition) -> list[str]:
         return list(source.schema_arrow.names)
 
 
-class Batch(NamedTuple):
-    """Some whole rounds of a file: a table of pyarrow, where each round begins in it, and the rows before it."""
-
-    table: Any
-    starts: IntArray
-    before: int
-
-
 def batches(partition: Partition, layout: Layout, columns: list[str] | None = None) -> Iterator[Batch]:
     """The rows of a file, some whole rounds at a time, all columns or some; a file that has changed is refused."""
     import pyarrow as pa
@@ -164,18 +168,8 @@ def rounds(partition: Partition, form: Form) -> Iterator[Rounds]:
         mine = None if counted is None else counted[done : done + count]
         done += count
         if mine is None or mine.any():
-            log = form.log(as_numbers(plain(batch, form.layout), form.schema, visitors=form.visitors))
-            every = encoded(log, form.feature_map).rounds
+            every = encoded(form.log(form.numbers(batch)), form.feature_map).rounds
             yield every if mine is None or mine.all() else Rounds(*(part[mine] for part in every))
-
-
-def plain(batch: Batch, layout: Layout) -> Any:
-    """The batch as a data frame under our names, with numbers in place of the ids of rounds: texts are slow."""
-    lengths = np.diff(batch.starts, append=batch.table.num_rows)
-    frame = batch.table.drop_columns([layout.columns.get("round", "round")]).to_pandas(use_threads=False)
-    frame = frame.rename(columns={theirs: ours for ours, theirs in layout.columns.items()})
-    frame["round"] = np.repeat(np.arange(lengths.size), lengths)
-    return frame
 
 
 def counted_rounds(partition: Partition) -> BoolArray | None:

@@ -13,9 +13,10 @@ size tells.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -73,32 +74,68 @@ Answer = Estimate | str
 """What was found, or the reason why there is nothing to be found."""
 
 
+class Visit(NamedTuple):
+    """A round of a log in one world: who came, what happened, how likely the assortment was, what was earned."""
+
+    context: Context
+    round: Round
+    propensity: float
+    earned: float
+
+
+class Replay(Protocol):
+    """A log made ready for replay, however it is kept: the rounds whose assortments had known chances."""
+
+    @property
+    def rounds(self) -> int:
+        """How many."""
+
+    @property
+    def least(self) -> float:
+        """The chance of the least likely assortment."""
+
+    def visits(self) -> Iterator[Visit]:
+        """One after the other, in the order of time."""
+
+
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """A log made ready for replay: its candidates, how likely each assortment was, and the order in time."""
+    """Rounds in memory: their candidates, how likely each assortment was, the order in time, the most items shown."""
 
     candidates: Candidates
     propensity: FloatArray
     order: IntArray
+    width: int
 
-    def context(self, t: int) -> Context:
+    @property
+    def rounds(self) -> int:
+        """How many."""
+        return len(self.order)
+
+    @property
+    def least(self) -> float:
+        """The chance of the least likely assortment."""
+        return float(self.propensity[self.order].min())
+
+    def visits(self) -> Iterator[Visit]:
+        """One after the other, in the order of time."""
+        for t in self.order.tolist():
+            context = self._context(t)
+            yield Visit(context, self._round(t, context), float(self.propensity[t]), self._earned(t))
+
+    def _context(self, t: int) -> Context:
         """The visitor of round t, in one world, who could have been shown as many items as were."""
         rounds, one = self.candidates.rounds, slice(t, t + 1)
         shown = int(self.candidates.shown[t].sum())
         return Context(Dense(rounds.features[one]), self.candidates.revenue[one], shown, rounds.available[one])
 
-    def round(self, t: int, context: Context) -> Round:
+    def _round(self, t: int, context: Context) -> Round:
         """What happened: an item is a place among the candidates."""
         one = slice(t, t + 1)
         assortment = np.where(self.candidates.shown[one], np.arange(self.candidates.shown.shape[1]), NOTHING)
         return Round(context, -np.sort(-assortment)[:, : self.width], self.candidates.rounds.choice[one])
 
-    @cached_property
-    def width(self) -> int:
-        """The most items shown in one round."""
-        return int(self.candidates.shown.sum(axis=1).max())
-
-    def earned(self, t: int) -> float:
+    def _earned(self, t: int) -> float:
         """The revenue of round t."""
         choice = int(self.candidates.rounds.choice[t])
         return 0.0 if choice == NOTHING else float(self.candidates.revenue[t, choice])
@@ -106,79 +143,101 @@ class Replayed:
 
 def replayable(log: Log, candidates: Candidates) -> Replayed:
     """The log with its propensities; refuses one that does not say how its assortments were drawn."""
-    if not log.candidates:
-        raise Unsupported("the log must have rows of items that could have been shown and were not: it has none")
+    propensity = propensities(log, candidates)
+    known = np.isfinite(propensity)
+    require_support(candidates=log.candidates, known=bool(known.any()))
+    order = np.arange(len(log)) if log.time is None else np.argsort(log.time, kind="stable")
+    return Replayed(candidates, propensity, order[known[order]], int(candidates.shown.sum(axis=1).max()))
+
+
+def propensities(log: Log, candidates: Candidates) -> FloatArray:
+    """How likely each round's assortment was, (n,); NaN where the log does not say."""
     propensity = np.full(len(log), np.nan) if log.propensity is None else log.propensity.copy()
     if log.random is not None:
         drawn = log.random & np.isnan(propensity)
         propensity[drawn] = [_uniform(*pair) for pair in zip(*_counts(candidates, drawn), strict=True)]
-    known = np.isfinite(propensity)
-    if not known.any():
+    return propensity
+
+
+def require_support(*, candidates: bool, known: bool) -> None:
+    """Refuse a log without candidates, or one of which no chances are known."""
+    if not candidates:
+        raise Unsupported("the log must have rows of items that could have been shown and were not: it has none")
+    if not known:
         raise Unsupported(
             "the log must say how likely its assortments were, in a column propensity or random: it does not"
         )
-    order = np.arange(len(log)) if log.time is None else np.argsort(log.time, kind="stable")
-    return Replayed(candidates, propensity, order[known[order]])
 
 
-def replays(log: Log, candidates: Candidates, one: Contestant, setting: Setting, *, seed: int) -> dict[str, Answer]:
+def replays(ready: Callable[[], Replay], one: Contestant, setting: Setting, *, seed: int) -> dict[str, Answer]:
     """What the log itself answers for a contestant, by the name of the method; or why it does not."""
     noise, chance, thinning = (Streams([child]) for child in SeedSequence(seed).spawn(3))
-    methods: dict[str, Callable[[Replayed, Curator], Estimate]] = {
-        "rejection": lambda ready, curator: rejection(ready, one.policy, curator, chance=chance, thinning=thinning),
-        "inverse_propensity": lambda ready, curator: inverse_propensity(ready, one.policy, curator, chance=chance),
+    methods: dict[str, Callable[[Replay, Curator], Estimate]] = {
+        "rejection": lambda replay, curator: rejection(replay, one.policy, curator, chance=chance, thinning=thinning),
+        "inverse_propensity": lambda replay, curator: inverse_propensity(replay, one.policy, curator, chance=chance),
     }
     found: dict[str, Answer] = {}
     for name, method in methods.items():
         try:
-            found[name] = method(replayable(log, candidates), one.curator(setting, noise))
+            found[name] = method(ready(), one.curator(setting, noise))
         except Unsupported as reason:
             found[name] = str(reason)
     return found
 
 
-def rejection(replayed: Replayed, policy: Policy, curator: Curator, *, chance: Random, thinning: Random) -> Estimate:
+def rejection(replay: Replay, policy: Policy, curator: Curator, *, chance: Random, thinning: Random) -> Estimate:
     """What a policy that learns on the way earns, from the rounds in which it would have done the same."""
-    propensity, earned = replayed.propensity, list[float]()
-    least = float(propensity[replayed.order].min())
-    release = curator.release
-    for t in replayed.order.tolist():
-        context = replayed.context(t)
-        happened = replayed.round(t, context)
-        offered = policy.offer(context, release, chance)
-        keep = float(thinning.random((1,))[0]) * propensity[t] < least
-        if keep and _same(offered, happened.assortment):
-            earned.append(replayed.earned(t))
-            release = curator.observe(happened)
-    rounds = len(replayed.order)
-    _enough(len(earned), f"{len(earned)} of {rounds} rounds showed what the policy would have shown", least)
-    value = np.array(earned)
-    error = float(value.std(ddof=1)) / math.sqrt(value.size)
-    return _estimate("rejection", float(value.mean()), error, value.size, float(value.size), rounds)
+    least, earned, release = replay.least, Running(), curator.release
+    for visit in replay.visits():
+        offered = policy.offer(visit.context, release, chance)
+        keep = float(thinning.random((1,))[0]) * visit.propensity < least
+        if keep and _same(offered, visit.round.assortment):
+            earned.add(visit.earned)
+            release = curator.observe(visit.round)
+    rounds = replay.rounds
+    _enough(earned.count, f"{earned.count} of {rounds} rounds showed what the policy would have shown", least)
+    return _estimate("rejection", earned, earned.count, float(earned.count), rounds)
 
 
-def inverse_propensity(replayed: Replayed, policy: Policy, curator: Curator, *, chance: Random) -> Estimate:
+def inverse_propensity(replay: Replay, policy: Policy, curator: Curator, *, chance: Random) -> Estimate:
     """What a policy that stands still earns, after its curator has learned from the first half."""
-    half = len(replayed.order) // 2
-    for t in replayed.order[:half].tolist():
-        curator.observe(replayed.round(t, replayed.context(t)))
-    release, judged = curator.release, replayed.order[half:]
-    weight = np.zeros(judged.size)
-    for place, t in enumerate(judged.tolist()):
-        context = replayed.context(t)
-        if _same(policy.offer(context, release, chance), replayed.round(t, context).assortment):
-            weight[place] = 1.0 / replayed.propensity[t]
-    matches = int((weight > 0).sum())
-    effective = float(weight.sum() ** 2 / (weight**2).sum()) if matches else 0.0
-    counted = f"{matches} matches in {judged.size} rounds, worth {effective:.1f}"
-    _enough(effective, counted, float(replayed.propensity[judged].min(initial=1.0)))
-    value = weight * np.array([replayed.earned(t) for t in judged.tolist()])
-    error = float(value.std(ddof=1)) / math.sqrt(value.size)
-    return _estimate("inverse propensity", float(value.mean()), error, matches, effective, judged.size)
+    half, visits = replay.rounds // 2, replay.visits()
+    for visit in islice(visits, half):
+        curator.observe(visit.round)
+    release, value = curator.release, Running()
+    matches, total, squares, least = 0, 0.0, 0.0, 1.0
+    for visit in visits:
+        same = _same(policy.offer(visit.context, release, chance), visit.round.assortment)
+        weight = 1.0 / visit.propensity if same else 0.0
+        value.add(weight * visit.earned)
+        matches, total, squares = matches + same, total + weight, squares + weight**2
+        least = min(least, visit.propensity)
+    effective = total**2 / squares if matches else 0.0
+    _enough(effective, f"{matches} matches in {value.count} rounds, worth {effective:.1f}", least)
+    return _estimate("inverse propensity", value, matches, effective, value.count)
 
 
-def _estimate(method: str, value: float, error: float, matches: int, effective: float, rounds: int) -> Estimate:
-    away = NORMAL_95 * error
+class Running:
+    """Mean and standard error of numbers that come one by one and are not kept (Welford)."""
+
+    def __init__(self) -> None:
+        self.count, self.mean, self._squares = 0, 0.0, 0.0
+
+    def add(self, value: float) -> None:
+        """One more."""
+        self.count += 1
+        away = value - self.mean
+        self.mean += away / self.count
+        self._squares += away * (value - self.mean)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return math.sqrt(self._squares / (self.count - 1) / self.count)
+
+
+def _estimate(method: str, found: Running, matches: int, effective: float, rounds: int) -> Estimate:
+    value, away = found.mean, NORMAL_95 * found.error
     return Estimate(method, value, value - away, value + away, matches, effective, rounds)
 
 
