@@ -9,11 +9,10 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,15 +20,17 @@ import numpy as np
 from quietshelf.choice.fitting import fit_sums
 from quietshelf.choice.maps import feature_map
 from quietshelf.logs.layout import Layout
-from quietshelf.logs.partitioned import Executor
+from quietshelf.logs.partitioned import Executor, PartitionedLog
 from quietshelf.logs.partitions import Form, Partition, partitions
 from quietshelf.logs.survey import survey
 from quietshelf.loop.executors import Processes
 from quietshelf.release.geometry import scaled_curvature
 from quietshelf.release.noise import DiscreteGaussian
 from quietshelf.release.partitioned_pairs import PartitionedPairs
-from quietshelf.release.private_newton import STEPS, private_newton
+from quietshelf.release.private_newton import private_newton
+from quietshelf.types import FloatArray
 
+Part = TypeVar("Part")
 T = TypeVar("T")
 FORM = Form(feature_map=feature_map("item"))
 ITEMS, FEATURES, ROUNDS_PER_FILE = 10, ("price", "stars", "distance", "discount"), 100_000
@@ -44,12 +45,19 @@ def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.large_logs", description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000, help="item rows of the log, ten per round")
     parser.add_argument("--folder", type=Path, help="where to write the log; kept if given")
-    parser.add_argument("--private", action="store_true", help="also the whole private fit, twelve passes")
+    parser.add_argument("--fits", action="store_true", help="also whole fits: about 6 passes, and 13")
     options = parser.parse_args([] if given is None else given)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="large-log-"))
     try:
-        written = write(folder, options.rows // ITEMS)
-        print(json.dumps(written | measured(folder, private=options.private), indent=1))
+        found = write(folder, options.rows // ITEMS)
+        parts = partitions(folder, Layout())
+        found |= {f"workers={workers}": measured(parts, workers) for workers in (1, 2)}
+        one, two = (found[f"workers={workers}"] for workers in (1, 2))
+        speeds = {name: round(one[name]["seconds"] / two[name]["seconds"], 2) for name in one if "memory" not in name}
+        found["two workers against one"] = speeds
+        print(json.dumps(found, indent=1), flush=True)
+        if options.fits:
+            print(json.dumps(fits(parts) | {"peak_memory_of_parent_mb": round(_peak_memory())}, indent=1), flush=True)
     finally:
         if options.folder is None:
             shutil.rmtree(folder)
@@ -86,54 +94,81 @@ def _write_part(path: Path, first: int, rounds: int, *, persons: int) -> None:
     pq.write_table(pa.table(columns), path, compression="zstd", use_dictionary=["round", "person", "chosen", "item"])
 
 
-def measured(folder: Path, *, private: bool) -> dict[str, Any]:
-    """Seconds of each kind of pass, by one worker and by two, and the largest memory of a worker."""
-    parts, found = partitions(folder, Layout()), dict[str, Any]()
-    rows = sum(part.rows for part in parts)
-    for workers in (1, 2):
-        with Processes(workers) as executor:
-            list(executor(_peak_memory, parts[: 2 * workers]))  # starts the processes, which takes a second
-            taken = dict(_passes(parts, executor, private=private and workers == 2))
-            memory = max(executor(_peak_memory, parts[: 4 * workers]))
-        found[f"workers={workers}"] = {
-            "peak_memory_per_worker_mb": round(memory),
-            "seconds_per_pass": {name: round(second, 2) for name, second in taken.items()},
-            "rows_per_second_per_core": {name: round(rows / second / workers) for name, second in taken.items()},
-        }
-    one, two = (found[f"workers={workers}"]["seconds_per_pass"] for workers in (1, 2))
-    found["speed_of_two_workers_against_one"] = {name: round(one[name] / two[name], 2) for name in one}
-    found["peak_memory_of_parent_mb"] = round(_peak_memory())
+def measured(parts: tuple[Partition, ...], workers: int) -> dict[str, Any]:
+    """What a pass of each kind takes so many workers, and the most memory that one of them had."""
+    rows, found = sum(part.rows for part in parts), dict[str, Any]()
+    with Processes(workers) as pool:
+        list(pool(_peak_memory, range(4 * workers)))  # starts the processes, which takes a second
+        clock = Clocked(pool)
+        for name, work in _passes(parts, clock):
+            before, began = clock.seconds, perf_counter()
+            work()
+            wall, processor = perf_counter() - began, clock.seconds - before
+            speed = {"rows_per_second": round(rows / wall), "rows_per_processor_second": round(rows / processor)}
+            found[name] = {"seconds": round(wall, 2), "processor_seconds": round(processor, 2)} | speed
+        found["peak_memory_per_worker_mb"] = round(max(pool(_peak_memory, range(8 * workers))))
     return found
 
 
-def _passes(parts: tuple[Partition, ...], executor: Executor, *, private: bool) -> Iterator[tuple[str, float]]:
-    """What a pass of each kind takes, in seconds."""
+def _passes(parts: tuple[Partition, ...], executor: Executor) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """One pass over the log each."""
     ready = partial(survey, parts, FORM, executor=executor)
-    log, seconds = _timed(partial(ready, exact=True))
-    yield "first pass, exact", seconds
-    passes = Counter[str]()
-    counting = replace(log, report=lambda done, total: passes.update(["exact"] if done == total else []))
-    fitted, seconds = _timed(lambda: fit_sums(counting, (len(log.names),)))
-    assert fitted.converged
-    assert np.abs(fitted.theta - TASTES).max() < 0.05
-    print(f"exact fit: {passes['exact']} passes after the first", file=sys.stderr)
-    yield "a step of an exact fit", seconds / passes["exact"]
-    log, seconds = _timed(partial(ready, exact=False))
-    yield "first pass, private", seconds
-    pairs, frame = PartitionedPairs(log), np.eye(len(log.names)) / np.sqrt(len(log.names))
-    yield "sums of quiet", _timed(lambda: pairs.total(TASTES, frame, DiscreteGaussian().grid))[1]
-    if private:
+    yield "first pass, exact fit", partial(ready, exact=True)
+    log = PartitionedLog(
+        partitions=parts, form=FORM, visitor_names=(), item_names=FEATURES, rounds=0, persons=True, executor=executor
+    )
+    yield "one step, exact fit", partial(log.sums, TASTES)
+    yield "first pass, private fit", partial(ready, exact=False)
+    frame = np.eye(TASTES.size) / np.sqrt(TASTES.size)
+    yield "sums of quiet, every round", partial(PartitionedPairs(log).total, TASTES, frame, DiscreteGaussian().grid)
+
+
+def fits(parts: tuple[Partition, ...]) -> dict[str, Any]:
+    """A whole exact fit and a whole private one, by two workers."""
+    found = dict[str, Any]()
+    with Processes(2) as pool:
+        began, passes = perf_counter(), Counter[bool]()
+        count = partial(_count, passes)
+        log = survey(parts, FORM, exact=True, executor=pool, report=count)
+        exact = fit_sums(log, (len(log.names),))
+        assert exact.converged
+        found["exact fit"] = _fitted(exact.theta, perf_counter() - began, passes, rounds=log.rounds)
+        began, passes = perf_counter(), Counter[bool]()
+        log = survey(parts, FORM, exact=False, executor=pool, report=partial(_count, passes))
         guess = scaled_curvature(FORM.feature_map, visitor_scale=np.ones(0), item_scale=np.ones(4), capacity=ITEMS)
-        fit = partial(private_newton, pairs, rho=1.0, curvature=guess, source=DiscreteGaussian(), unit="person")
-        tastes, seconds = _timed(fit)
-        assert np.abs(tastes.theta - TASTES).max() < 0.1
-        print(f"private fit at rho = 1: {pairs.size:,} persons, {seconds:.0f} s, {STEPS} passes", file=sys.stderr)
+        noise = DiscreteGaussian()
+        pairs = PartitionedPairs(log)
+        tastes = private_newton(pairs, rho=1.0, curvature=guess, source=noise, unit="person").theta
+        found["private fit, rho = 1"] = _fitted(tastes, perf_counter() - began, passes, persons=log.rounds)
+    return found
 
 
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    began = perf_counter()
-    found = work()
-    return found, perf_counter() - began
+def _count(passes: Counter[bool], done: int, total: int) -> None:
+    passes[done == total] += 1
+
+
+def _fitted(theta: FloatArray, seconds: float, passes: Counter[bool], **size: int) -> dict[str, Any]:
+    error = float(np.abs(theta - TASTES).max())
+    assert error < 0.1
+    return {"seconds": round(seconds, 1), "passes": passes[True], "largest_error_of_a_taste": round(error, 5), **size}
+
+
+class Clocked:
+    """An executor that adds up the processor time of its workers: it tells their speed on a busy machine too."""
+
+    def __init__(self, inner: Processes) -> None:
+        self._inner, self.seconds = inner, 0.0
+
+    def __call__(self, job: Callable[[Part], T], parts: Sequence[Part], /) -> Iterator[T]:
+        """The answers, in the order of the parts."""
+        for answer, seconds in self._inner(partial(_clocked, job), parts):
+            self.seconds += seconds
+            yield answer
+
+
+def _clocked(job: Callable[[Part], T], part: Part) -> tuple[T, float]:
+    began = process_time()
+    return job(part), process_time() - began
 
 
 def _peak_memory(_: object = None) -> float:

@@ -33,7 +33,7 @@ from quietshelf.tables import Schema, category, number
 SCALES = {name: Scale(*pair) for name, pair in VARIED.items()}
 CONCAT = feature_map("concat")
 FORM = Form(feature_map=CONCAT, scales=SCALES)
-CUTS = ([], [150], [1, 2, 299], list(range(10, 300, 10)))
+CUTS: tuple[list[int], ...] = ([], [150], [1, 2, 299], list(range(10, 300, 10)))
 
 
 def opened(folder: Path, form: Form = FORM, *, exact: bool = True) -> PartitionedLog:
@@ -171,12 +171,13 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     """Other columns, ids of another type, no file at all, wide format."""
     folder = in_parts(varied_log(20), tmp_path / "log", [])
     odd = folder / "part-001.parquet"
-    for change, rule in (
-        (lambda t: t.rename(columns={"price": "cost"}), "the same columns in the same order"),
-        (lambda t: t.assign(person=t["person"].astype(str)), "person must be of one type in all files"),
-        (lambda t: t.assign(person=t["person"] * 1.0), "person must be text or whole numbers"),
+    few = varied_log(5, seed=1)
+    for table, rule in (
+        (few.rename(columns={"price": "cost"}), "the same columns in the same order"),
+        (few.assign(person=few["person"].astype(str)), "person must be of one type in all files"),
+        (few.assign(person=few["person"] * 1.0), "person must be text or whole numbers"),
     ):
-        change(varied_log(5, seed=1)).to_parquet(odd, index=False)
+        table.to_parquet(odd, index=False)
         with pytest.raises(ValueError, match=rule):
             partitions(folder, Layout())
     with pytest.raises(ValueError, match="must have Parquet files"):

@@ -224,7 +224,7 @@ def _shape(data: Likelihood, penalty: Penalty, theta: FloatArray, start: Point) 
     bends = np.linalg.eigvalsh(penalty.ridge)[..., 0] > 0
     if bends.all():
         return Shape(np.ones_like(theta), np.broadcast_to(np.eye(theta.shape[-1]), start.information.shape), bends)
-    seen_from = _evaluate(data, penalty, np.zeros_like(theta))
+    seen_from = _evaluate(data, penalty, np.zeros_like(theta)) if theta.any() else start
     curvature = seen_from.information + penalty.ridge
     diagonal = np.diagonal(curvature, axis1=-2, axis2=-1)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))

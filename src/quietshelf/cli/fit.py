@@ -18,6 +18,7 @@ from quietshelf.cli.log_options import (
     Declared,
     LogFile,
     MapName,
+    Meaning,
     Scales,
     SchemaFile,
     Separator,
@@ -31,6 +32,7 @@ from quietshelf.report.numbers import number
 from quietshelf.types import require
 
 if TYPE_CHECKING:
+    from quietshelf.choice.sums import Likelihood
     from quietshelf.release.private_newton import PrivateTastes
 
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
@@ -94,9 +96,9 @@ def fit(
     if prior is not None:
         writable(prior)
     chosen_map = named(feature_map)
-    declared = {"scales": scales, "schema": schema, "columns": column, "separator": separator, "wide": wide}
+    means = Meaning(scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
     with reading(log, exact=rho is None, workers=workers, cluster=cluster) as in_parts:
-        given = declared_log(log, chosen_map, **declared, in_parts=in_parts)
+        given = declared_log(log, chosen_map, means, in_parts=in_parts)
         if rho is None:
             answer = _exact(given.log, chosen_map, ridge) | (in_parts.report.figures() if in_parts else {})
         else:
@@ -120,13 +122,14 @@ def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
     from quietshelf.logs.encoded import encoded
     from quietshelf.logs.partitioned import PartitionedLog
 
+    data: Likelihood
     if isinstance(log, PartitionedLog):
         data, names, root = log, log.names, log.root
     else:
         ready = encoded(log, chosen_map)
         data, names = checked(*ready.rounds, outside=True), ready.names
         root = root_of(ready.rounds) if ridge == 0 else None
-    if ridge == 0 and (together := mixes(root, names)):
+    if ridge == 0 and root is not None and (together := mixes(root, names)):
         raise ValueError(COLLINEAR.format(mixes="; ".join(together)))
     found = fit_sums(data, (len(names),), ridge=ridge)
     return {
@@ -174,8 +177,7 @@ def _contributors(log: Any, chosen_map: Any) -> tuple[Any, list[str], bool]:
     if isinstance(log, PartitionedLog):
         return PartitionedPairs(log), log.names, log.persons
     rounds, names, person = (ready := encoded(log, chosen_map)).rounds, ready.names, ready.person
-    counted = slice(None) if person is None else first_rounds(person)
-    features, choice, available = (part[counted] for part in rounds)
+    features, choice, available = rounds if person is None else rounds.only(first_rounds(person))
     return Shown(features, available, choice), names, person is not None
 
 

@@ -92,17 +92,17 @@ class Reading(NamedTuple):
     report: Passes
 
 
-def declared_log(
-    path: Path,
-    feature_map: FeatureMap,
-    *,
-    scales: str,
-    schema: Path | None,
-    columns: list[str] | None,
-    separator: str | None,
-    wide: bool,
-    in_parts: Reading | None = None,
-) -> Declared:
+class Meaning(NamedTuple):
+    """What the options say of a log's columns, as they were given."""
+
+    scales: str
+    schema: Path | None
+    columns: list[str] | None
+    separator: str | None
+    wide: bool
+
+
+def declared_log(path: Path, feature_map: FeatureMap, options: Meaning, *, in_parts: Reading | None = None) -> Declared:
     """The log as these options declare it."""
     import numpy as np
 
@@ -111,11 +111,11 @@ def declared_log(
     from quietshelf.logs.partitions import Form
     from quietshelf.tables import Schema
 
-    given = parse_scales(scales)
+    given, schema = parse_scales(options.scales), options.schema
     require(not (given and schema), "give --scales or --schema, which has its own, not both", schema=str(schema))
     require(schema is None or schema.is_file(), "the schema must exist", schema=str(schema))
     known = None if schema is None else Schema.load(schema)
-    layout = Layout(wide=wide, columns=parse_columns(columns or []), separator=separator)
+    layout = Layout(wide=options.wide, columns=parse_columns(options.columns or []), separator=options.separator)
     log: Log | Searches | PartitionedLog
     if in_parts is not None:
         log = _surveyed(path, Form(feature_map=feature_map, layout=layout, schema=known, scales=given), in_parts)

@@ -18,6 +18,7 @@ from quietshelf.cli.log_options import (
     Columns,
     LogFile,
     MapName,
+    Meaning,
     Scales,
     SchemaFile,
     Separator,
@@ -64,9 +65,9 @@ def replay(
 
     _, contestants = parse_contestants(policy, rho)
     chosen_map = named(feature_map)
-    options = {"scales": scales, "schema": schema, "columns": column, "separator": separator, "wide": wide}
+    means = Meaning(scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
     with reading(log, exact=True, workers=workers, cluster=cluster) as in_parts:
-        declared = declared_log(log, chosen_map, **options, in_parts=in_parts)
+        declared = declared_log(log, chosen_map, means, in_parts=in_parts)
         given = declared.log
         if isinstance(given, Searches):
             rule = "replay needs a log in long or wide format; hotels have `quietshelf reproduce hotels --data`"
@@ -128,9 +129,8 @@ def _simulated(
 ) -> list[dict[str, Any]]:
     from quietshelf.loop import simulate, summary
 
-    size = {"horizon": horizon, "replicates": replicates, "seed": seed}
     with progress("simulating", unit="visitors") if bar else nullcontext() as moved:  # there is a bar already
-        result = simulate(world, contestants, **size, progress=moved)
+        result = simulate(world, contestants, horizon=horizon, replicates=replicates, seed=seed, progress=moved)
     best = float(world.population().best.mean())
     return [
         {

@@ -26,7 +26,7 @@ def held_out(rounds: Rounds, *, ridges: Sequence[float] = RIDGES, folds: int = 5
     fold = np.arange(count) % folds
     total = np.zeros(len(ridges))
     for k in range(folds):
-        seen, unseen = (Rounds(*(part[mask] for part in rounds)) for mask in (fold != k, fold == k))
+        seen, unseen = (rounds.only(mask) for mask in (fold != k, fold == k))
         theta: FloatArray = np.zeros(rounds.features.shape[-1])
         for place, ridge in sorted(enumerate(ridges), key=lambda pair: -pair[1]):
             theta = fit(*seen, ridge=ridge, start=theta).theta

@@ -169,7 +169,7 @@ def rounds(partition: Partition, form: Form) -> Iterator[Rounds]:
         done += count
         if mine is None or mine.any():
             every = encoded(form.log(form.numbers(batch)), form.feature_map).rounds
-            yield every if mine is None or mine.all() else Rounds(*(part[mine] for part in every))
+            yield every if mine is None or mine.all() else every.only(mine)
 
 
 def counted_rounds(partition: Partition) -> BoolArray | None:

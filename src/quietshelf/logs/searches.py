@@ -28,6 +28,10 @@ class Rounds(NamedTuple):
     choice: IntArray
     available: BoolArray
 
+    def only(self, which: BoolArray | IntArray) -> Rounds:
+        """Some of the rounds."""
+        return Rounds(self.features[which], self.choice[which], self.available[which])
+
 
 @dataclass(frozen=True, eq=False)
 class Searches:
