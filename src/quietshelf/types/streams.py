@@ -69,14 +69,28 @@ class Streams:
             self._alone.extend(Streams([child(seed, ALONE)]) for seed in self._seeds)
         return _Some([self._alone[int(world)] for world in worlds])
 
+    def rounds(self, count: int) -> Random:
+        """Draws with a first axis of so many rounds: the numbers that as many draws, one after the other, would give.
+
+        For those who draw numbers of one kind and shape at most once a round.
+        """
+        return _Rounds(self, count)
+
     def _next(self, kind: int, size: tuple[int, ...]) -> FloatArray:
-        key = (kind, *size[1:])
-        block, used = self._blocks.get(key, (np.empty((0, 0)), 0))
-        if used >= block.shape[0]:
-            block, used = self._refill(key), 0
-        self._blocks[key] = (block, used + 1)
-        row: FloatArray = block[used]
+        row: FloatArray = self._rows(kind, size, 1)[0]
         return row
+
+    def _rows(self, kind: int, size: tuple[int, ...], count: int) -> FloatArray:
+        """The numbers of so many draws, (count, worlds, ...)."""
+        key, parts = (kind, *size[1:]), list[FloatArray]()
+        while count:
+            block, used = self._blocks.get(key, (np.empty((0, 0)), 0))
+            if used >= block.shape[0]:
+                block, used = self._refill(key), 0
+            parts.append(block[used : used + count])
+            count -= len(parts[-1])
+            self._blocks[key] = (block, used + len(parts[-1]))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _refill(self, key: tuple[int, ...]) -> FloatArray:
         generators = self._generators.setdefault(key, [_generator(seed, key) for seed in self._seeds])
@@ -88,19 +102,44 @@ class Streams:
         return np.moveaxis(block, 1, 0)
 
 
-class Common:
-    """Draws that all along the first axis share: made once, with the shape of the other axes."""
+class _Rounds:
+    """Draws of many rounds at once, the rounds along the first axis."""
 
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
+    def __init__(self, streams: Streams, count: int) -> None:
+        self._streams, self._count = streams, count
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1), equal along the first axis."""
-        return np.broadcast_to(self._rng.random(size[1:]), size)
+        """Uniform on [0, 1), (rounds, worlds, ...)."""
+        return self._streams._rows(KINDS.index("random"), size[1:], self._count)
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Standard normal, equal along the first axis."""
-        return np.broadcast_to(self._rng.standard_normal(size[1:]), size)
+        """Standard normal, (rounds, worlds, ...)."""
+        return self._streams._rows(KINDS.index("standard_normal"), size[1:], self._count)
+
+
+class Common:
+    """Draws that all along one axis, the first by default, share: made once, with the shape of the other axes."""
+
+    def __init__(self, rng: Random, axis: int = 0) -> None:
+        self._rng, self._axis = rng, axis
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1), equal along the axis."""
+        return self._shared(self._rng.random(self._own(size)), size)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal, equal along the axis."""
+        return self._shared(self._rng.standard_normal(self._own(size)), size)
+
+    def rounds(self, count: int) -> Random:
+        """The same for many rounds at once, along a new first axis; for draws from `Streams` alone."""
+        return Common(self._rng.rounds(count), self._axis + 1) if isinstance(self._rng, Streams) else self
+
+    def _own(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        return size[: self._axis] + size[self._axis + 1 :]
+
+    def _shared(self, drawn: FloatArray, size: tuple[int, ...]) -> FloatArray:
+        return np.broadcast_to(np.expand_dims(drawn, self._axis), size)
 
 
 class _Some(Streams):
@@ -110,8 +149,8 @@ class _Some(Streams):
         super().__init__([seed for part in parts for seed in part._seeds])
         self._parts = parts
 
-    def _next(self, kind: int, size: tuple[int, ...]) -> FloatArray:
-        return np.concatenate([part._next(kind, (1, *size[1:])) for part in self._parts])
+    def _rows(self, kind: int, size: tuple[int, ...], count: int) -> FloatArray:
+        return np.concatenate([part._rows(kind, (1, *size[1:]), count) for part in self._parts], axis=1)
 
 
 def child(seed: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:
