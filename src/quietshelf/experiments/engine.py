@@ -11,7 +11,7 @@ from typing import Any
 from quietshelf.__about__ import __version__
 from quietshelf.experiments.store import Store
 from quietshelf.experiments.units import Done, Unit, run_unit
-from quietshelf.loop.pool import INTERVAL, STOP, Progress, share, work, worker_environment
+from quietshelf.loop.parallel import INTERVAL, STOP, Progress, share, work, worker_environment
 from quietshelf.types import whole
 
 Runner = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]
