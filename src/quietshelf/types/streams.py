@@ -13,8 +13,8 @@ import numpy as np
 
 from quietshelf.types.validation import BoolArray, FloatArray, IntArray
 
-BLOCK_NUMBERS = 1 << 21
-"""Numbers a block may hold (16 MB): many rounds of few worlds, or few rounds of many."""
+BLOCK_NUMBERS = 1 << 17
+"""Numbers a block may hold (1 MB: they stay in the cache): many rounds of few worlds, or few rounds of many."""
 LONGEST_BLOCK = 256
 KINDS = ("random", "standard_normal")
 PUBLIC_SEED = 1701
@@ -41,6 +41,9 @@ class SelectiveRandom(Random, Protocol):
 
     def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
         """Uniform on [0, 1), (..., N), where ``needed``, (...): there what ``random`` draws; zero elsewhere."""
+
+
+NOT_DRAWN: tuple[FloatArray, int] = (np.empty((0, 0)), 0)
 
 
 class Streams:
@@ -82,21 +85,22 @@ class Streams:
 
     def _rows(self, kind: int, size: tuple[int, ...], count: int) -> FloatArray:
         """The numbers of so many draws, (count, worlds, ...)."""
-        key, parts = (kind, *size[1:]), list[FloatArray]()
-        while count:
-            block, used = self._blocks.get(key, (np.empty((0, 0)), 0))
-            if used >= block.shape[0]:
-                block, used = self._refill(key), 0
-            parts.append(block[used : used + count])
-            count -= len(parts[-1])
+        key, parts, left = (kind, *size[1:]), list[FloatArray](), count
+        while left:
+            block, used = self._blocks.get(key, NOT_DRAWN)
+            if used >= len(block):
+                block, used = self._refill(key, count), 0
+            parts.append(block[used : used + left])
+            left -= len(parts[-1])
             self._blocks[key] = (block, used + len(parts[-1]))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _refill(self, key: tuple[int, ...]) -> FloatArray:
+    def _refill(self, key: tuple[int, ...], count: int) -> FloatArray:
+        """The next block, a multiple of ``count`` rounds where there is room."""
         generators = self._generators.setdefault(key, [_generator(seed, key) for seed in self._seeds])
-        numbers = len(generators) * int(np.prod(key[1:], dtype=np.int64))
-        length = int(np.clip(BLOCK_NUMBERS // max(numbers, 1), 1, LONGEST_BLOCK))
-        block = np.empty((len(generators), length, *key[1:]))
+        numbers = int(np.prod(key[1:], dtype=np.int64))
+        longest = int(np.clip(BLOCK_NUMBERS // max(len(generators) * numbers, 1), 1, LONGEST_BLOCK))
+        block = np.empty((len(generators), max(longest - longest % count, min(count, longest)), *key[1:]))
         for numbers_of_one, generator in zip(block, generators, strict=True):
             getattr(generator, KINDS[key[0]])(out=numbers_of_one)
         return np.moveaxis(block, 1, 0)
