@@ -17,7 +17,7 @@ from benchmarks import plain_dpmnl, table
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, simulate
 from quietshelf.loop.named import contestant
-from quietshelf.loop.pool import worker_environment
+from quietshelf.loop.parallel import worker_environment
 from quietshelf.loop.simulation import Study, play
 
 HORIZON, REPLICATES = 10_000, 30

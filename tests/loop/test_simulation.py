@@ -213,7 +213,7 @@ def test_summary_is_mean_and_standard_error_of_the_last_regret() -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_progress_grows_to_the_whole(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports count rounds of all replicates, never fall, and end with everything done."""
-    monkeypatch.setattr("quietshelf.loop.pool.INTERVAL", 0.001)
+    monkeypatch.setattr("quietshelf.loop.parallel.INTERVAL", 0.001)
     heard: list[tuple[int, int]] = []
     simulate(SMALL, ALL[:2], horizon=500, replicates=4, seed=8, workers=workers, progress=lambda *at: heard.append(at))
     assert heard[-1] == (2000, 2000)

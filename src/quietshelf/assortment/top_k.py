@@ -24,8 +24,8 @@ def top_k(
     if available is not None:
         score = np.where(np.broadcast_to(available, utility.shape).reshape(-1, count), score, -np.inf)
     first = count - capacity
-    split = np.partition(score, (max(first - 1, 0), first), axis=-1)
-    last, next_best = split[:, first], split[:, first - 1] if first else -np.inf
+    split = np.partition(score, first - 1, axis=-1) if first else score  # at one place: for two NumPy is 5 times slower
+    last, next_best = split[:, first:].min(axis=-1), split[:, first - 1] if first else -np.inf
     with np.errstate(invalid="ignore", over="ignore"):  # numbers out of range are in doubt anyway
         apart = last - next_best > doubt * size
     clear: BoolArray = apart & (last > -np.inf) & (size <= largest)

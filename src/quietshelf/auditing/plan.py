@@ -15,7 +15,7 @@ from quietshelf.auditing.attacks import VARIANTS, attack
 from quietshelf.auditing.auditable import Auditable
 from quietshelf.auditing.measure import FEWEST, Finding, audit
 from quietshelf.auditing.mechanisms import KNOWN_FALSE, MECHANISMS, USUAL, mechanism
-from quietshelf.loop.pool import Progress
+from quietshelf.loop.parallel import Progress
 from quietshelf.types import whole
 
 POLICIES = ("quiet", "dpmnl", "greedy", "ucb-mnl")

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quietshelf.accounting import Ledger
 from quietshelf.curation import contributions
@@ -22,6 +23,7 @@ from quietshelf.statistics import Shown, shown
 from quietshelf.types import BoolArray, FloatArray, Release, Round, require
 
 T = TypeVar("T")
+Array = TypeVar("Array", bound=NDArray[Any])
 WAITING = 16
 """Rounds that wait to be summed together; their raw features are dropped as soon as they are."""
 
@@ -94,14 +96,27 @@ class QuietCurator:
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """One visitor in each world."""
-        seen = shown(round)
-        if not self._waiting or seen.rows.shape != self._waiting[0][0].rows.shape:
+        seen, counts = shown(round), round.counts
+        return self._take(Shown(*(part[None] for part in seen)), None if counts is None else counts[None])
+
+    @property
+    def steady(self) -> int:
+        """Slots that are left in the batch that is full first: until then nothing is released."""
+        return min(batch.frozen.size - batch.taken for batch in self._batches)
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """Several visitors in each world, along the first axis; at most as many as there are slots."""
+        return self._take(shown(rounds), rounds.counts)
+
+    def _take(self, seen: Shown, counts: BoolArray | None) -> Release:
+        if not self._waiting or seen.rows.shape[1:] != self._waiting[0][0].rows.shape[1:]:
             self._check(seen)
             self._sum()  # another number of places
-        self._waiting.append((seen, round.counts))
-        self._batches = tuple(arrive(batch, batch.taken) for batch in self._batches)
+        for _ in seen.position:
+            self._batches = tuple(arrive(batch, batch.taken) for batch in self._batches)
+        self._waiting.append((seen, counts))
         full = [place for place, batch in enumerate(self._batches) if batch.full]
-        if full or len(self._waiting) >= WAITING:
+        if full or sum(len(each.position) for each, _ in self._waiting) >= WAITING:
             self._sum()
         try:
             for place in full:
@@ -113,18 +128,18 @@ class QuietCurator:
 
     def _check(self, seen: Shown) -> None:
         *lead, dim = self._theta.shape
-        fits = (*seen.rows.shape[:-2], seen.rows.shape[-1]) == (*lead, dim)
-        require(fits, f"a round must have leading axes {tuple(lead)} and dim={dim}", shape=seen.rows.shape)
+        fits = (*seen.rows.shape[1:-2], seen.rows.shape[-1]) == (*lead, dim)
+        require(fits, f"a round must have leading axes {tuple(lead)} and dim={dim}", shape=seen.rows.shape[1:])
 
     def _sum(self) -> None:
         """Add those who wait to the sums, one after the other: when they are summed makes no difference."""
         if not self._waiting:
             return
-        together = Shown(*(np.stack(part) for part in zip(*(seen for seen, _ in self._waiting), strict=True)))
+        together = Shown(*(_after(parts) for parts in zip(*(seen for seen, _ in self._waiting), strict=True)))
         counts = None
         if any(counts is not None for _, counts in self._waiting):
-            everybody = np.ones(together.position.shape[1:], dtype=bool)
-            counts = np.stack([everybody if counts is None else counts for _, counts in self._waiting])
+            each = [(seen.position.shape, counts) for seen, counts in self._waiting]
+            counts = _after([np.ones(shape, dtype=bool) if counts is None else counts for shape, counts in each])
         grid = self._sources[0].grid
         parts = contributions.rounded(together, self._theta, self._coordinates, self._bound, grid, counts)
         self._total = reduce(np.add, parts, self._total)
@@ -164,6 +179,11 @@ class QuietCurator:
 
     def _beside(self, arrays: list[FloatArray]) -> FloatArray:
         return np.stack(arrays) if self._joint else arrays[0]
+
+
+def _after(parts: Sequence[Array]) -> Array:
+    """One after the other along the first axis."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _with(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:

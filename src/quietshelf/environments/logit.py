@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from quietshelf.assortment import items_for
+from quietshelf.choice.features import Dense
 from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Streams, child, require
 
 Number = TypeVar("Number", bound=np.generic)
+TOGETHER = 256
+"""Visitors who are drawn, and whose best assortments are solved, in one call: all replicates of some rounds."""
 
 
 class Weighed(NamedTuple):
@@ -88,10 +91,13 @@ class LogitRound:
 
 @dataclass(frozen=True, eq=False)
 class KnownRound(LogitRound):
-    """A round whose best assortment was solved before.
+    """A round whose best assortment was solved before; or many rounds, along the first axis of everything.
+
+    Indices and slices cut rounds out, as of an array: for visitors with dense features and no constraints but
+    availability.
 
     Attributes:
-        known: Its expected revenue, (...).
+        known: Expected revenue of the best assortment, (...).
     """
 
     known: FloatArray
@@ -100,6 +106,20 @@ class KnownRound(LogitRound):
     def best(self) -> FloatArray:
         """The largest expected revenue that the context allows, (...)."""
         return self.known
+
+    def __len__(self) -> int:
+        return len(self.draw)
+
+    def __getitem__(self, index: Any) -> Self:
+        context, features = self.context, self.context.features
+        if not isinstance(features, Dense):
+            raise TypeError(f"only rounds with dense features can be cut, got {type(features).__name__}")
+        available = None if context.available is None else context.available[index]
+        part = Context(Dense(features.x[index]), context.revenue[index], context.capacity, available)
+        return self._cut(part, index)
+
+    def _cut(self, context: Context, index: Any) -> Self:
+        return type(self)(context, self.utility[index], self.draw[index], self.known[index])
 
 
 class OpenRound:
@@ -135,6 +155,43 @@ class OpenRound:
         if self._round is None or context is not self._round.context:
             raise ValueError("context must be that of the open round")
         return self._round
+
+
+class PreparedRounds(OpenRound):
+    """An environment that draws its visitors many rounds at a time, and hands them out one by one or together."""
+
+    def __init__(self, seeds: Sequence[SeedSequence], roles: int) -> None:
+        super().__init__(seeds, roles)
+        self._ready: KnownRound | None = None
+        self._used = 0
+
+    def context(self, t: int) -> Context:
+        """The visitor of round t in every world; rounds come one after the other, from 0."""
+        self._round = self.visits(t, 1)[0]
+        return self._round.context
+
+    def visits(self, t: int, most: int) -> KnownRound:
+        """The visitors of round t and the next ones, of so many rounds at most, along the first axis."""
+        self._expect(t)
+        ready, self._round = self._prepare(), None
+        part = ready[self._used : self._used + (most if self._ahead else 1)]
+        self._used, self._next = self._used + len(part), self._next + len(part)
+        return part
+
+    @property
+    def _ahead(self) -> bool:
+        """Whether several rounds may be handed out at once: not where somebody may ask for the tastes of each."""
+        return True
+
+    def _prepare(self) -> KnownRound:
+        """The rounds at hand, of which at least one was not handed out."""
+        if self._ready is None or self._used >= len(self._ready):
+            self._ready, self._used = self._prepared(max(1, TOGETHER // self._count)), 0
+        return self._ready
+
+    def _prepared(self, many: int) -> KnownRound:
+        """The next rounds, so many at most."""
+        raise NotImplementedError
 
 
 def taken(values: NDArray[Number], items: IntArray) -> NDArray[Number]:

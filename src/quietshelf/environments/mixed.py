@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from quietshelf.environments.logit import KnownRound, check_allowed, taken
-from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray
+from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,10 +19,14 @@ class MixedRound(KnownRound):
     against ``known``, the revenue of `best_on_average`.
 
     Attributes:
-        classes: Utilities of every class, (M, ..., N).
+        classes: Utilities of every class, (..., M, R, N).
     """
 
     classes: FloatArray
+
+    def _cut(self, context: Context, index: Any) -> MixedRound:
+        own = self.utility[index], self.draw[index], self.known[index]
+        return MixedRound(context, *own, self.classes[index])
 
     def regret(self, assortment: IntArray) -> FloatArray:
         """Expected revenue lost, on average over the classes, (...)."""
@@ -32,7 +37,7 @@ class MixedRound(KnownRound):
 
 
 def average_revenue(classes: FloatArray, revenue: FloatArray, items: IntArray) -> FloatArray:
-    """Expected revenue of items (..., R, K), (..., R), averaged over utilities (M, R, N) of equally likely classes."""
+    """Expected revenue of items (..., R, K), (..., R), averaged over utilities (..., M, R, N) of the classes."""
     utility = taken(classes, items[..., None, :, :])
     utility = np.where(items[..., None, :, :] == NOTHING, -np.inf, utility)
     largest = utility.max(axis=-1, keepdims=True, initial=0.0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.choice.features import Dense
 from quietshelf.environments.calibration import calibrated
-from quietshelf.environments.logit import KnownRound, LogitRound, OpenRound
+from quietshelf.environments.logit import KnownRound, LogitRound, PreparedRounds
 from quietshelf.environments.mixed import MixedRound, best_on_average
 from quietshelf.types import BoolArray, Context, FloatArray, Streams, balanced_normal
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 TASTES, ITEMS, VISITORS, CHOICE, REVENUE, STOCK, CLASS, DRIFT = range(8)
 """The roles of a replicate's random streams: changing one law leaves the draws of the others alone."""
-TOGETHER = 256
-"""Best assortments that are solved in one call, for all replicates of some rounds."""
 CLASSES = 16
 """Latent classes of visitors where tastes are mixed."""
 PUBLIC_SEED = 1702
@@ -29,15 +27,7 @@ DECLARED = {"right": 1.0, "ten times": 10.0, "a tenth": 0.1, "nothing": 0.0}
 """By what the declared scales of features differ from the true ones."""
 
 
-class Visit(NamedTuple):
-    """One visitor of each world, before anybody knows the best offer."""
-
-    theta: FloatArray
-    context: Context
-    draw: FloatArray
-
-
-class ShopEnvironment(OpenRound):
+class ShopEnvironment(PreparedRounds):
     """R replicates of a shop, side by side; assortments may have an axis of contestants before theirs."""
 
     stacks = True
@@ -54,23 +44,19 @@ class ShopEnvironment(OpenRound):
         if shop.revenue == "uniform":
             self._revenue = np.array(self._streams[REVENUE].random(self._revenue.shape))
         known = self._catalogue is not None and not shop.visitor_dim
-        self._fixed = self._features() if known else None
-        self._ready: list[tuple[FloatArray, KnownRound]] = []
+        self._fixed = self._columns() if known else None
+        self._thetas: FloatArray = np.empty((0, *self._tastes.shape))
         self._visits = 0
 
     @property
     def theta(self) -> FloatArray:
         """The tastes of the visitor who comes next, (R, d); their average where they are mixed."""
-        if not self._ready:
-            self._ready = self._prepared()
-        return self._ready[0][0]
+        self._prepare()
+        return np.asarray(self._thetas[self._used])
 
-    def context(self, t: int) -> Context:
-        """The visitor of round t in every world; rounds come one after the other, from 0."""
-        self._expect(t)
-        if not self._ready:
-            self._ready = self._prepared()
-        return self._begin(self._ready.pop(0)[1])
+    @property
+    def _ahead(self) -> bool:
+        return not (self._shop.half_life or self._shop.new_every)
 
     @property
     def made_up(self) -> Callable[[FloatArray, int], Context] | None:
@@ -94,48 +80,49 @@ class ShopEnvironment(OpenRound):
         available = None if here is None else np.broadcast_to(here, revenue.shape)
         return Context(Dense(np.swapaxes(columns, -1, -2)), revenue, shop.capacity, available)
 
-    def _prepared(self) -> list[tuple[FloatArray, KnownRound]]:
+    def _prepared(self, many: int) -> KnownRound:
         """The next rounds, as many as are worth solving together."""
-        visits = [self._visit() for _ in range(max(1, TOGETHER // self._count))]
-        solved = self._mixed(visits) if self._shop.mixing else self._solved(visits)
-        return [(visit.theta, each) for visit, each in zip(visits, solved, strict=True)]
+        shop = self._shop
+        self._thetas = self._drifted(many)
+        columns = np.stack([self._columns() for _ in range(many)]) if self._fixed is None else self._fixed
+        x = np.swapaxes(np.broadcast_to(columns, (many, *columns.shape[-3:])), -1, -2)
+        revenue = np.broadcast_to(self._revenue, (many, *self._revenue.shape))
+        context = Context(Dense(x), revenue, shop.capacity, self._stock(many))
+        self._visits += many
+        draws = self._streams[CHOICE].rounds(many).random((many, self._count))
+        if shop.mixing:
+            return self._mixed(context, draws)
+        utility = context.features.utility(self._thetas)
+        return KnownRound(context, utility, draws, LogitRound(context, utility, draws).best)
 
-    def _solved(self, visits: Sequence[Visit]) -> list[KnownRound]:
-        utility = np.stack([visit.context.features.utility(visit.theta) for visit in visits])
-        draws = np.stack([visit.draw for visit in visits])
-        first = visits[0].context
-        together = Context(first.features, first.revenue, first.capacity, _stocks(visits))
-        best = LogitRound(together, utility, draws).best
-        parts = zip(visits, utility, best, strict=True)
-        return [KnownRound(visit.context, own, visit.draw, value) for visit, own, value in parts]
+    def _mixed(self, context: Context, draws: FloatArray) -> KnownRound:
+        classes = context.features.utility(self._thetas + self._apart[:, None])
+        best = best_on_average(classes, context.revenue, self._shop.capacity, context.available)
+        latent = (self._streams[CLASS].rounds(len(draws)).random(draws.shape) * CLASSES).astype(np.int64)
+        own = np.take_along_axis(classes, latent[None, ..., None], axis=0)[0]
+        return MixedRound(context, own, draws, best, np.ascontiguousarray(np.moveaxis(classes, 0, 1)))
 
-    def _mixed(self, visits: Sequence[Visit]) -> list[KnownRound]:
-        classes = np.stack([visit.context.features.utility(visit.theta + self._apart) for visit in visits], axis=1)
-        revenue = np.broadcast_to(self._revenue, classes.shape[1:])
-        best = best_on_average(classes, revenue, self._shop.capacity, _stocks(visits))
-        worlds = np.arange(self._count)
-        rounds: list[KnownRound] = []
-        for place, visit in enumerate(visits):
-            latent = (self._streams[CLASS].random((self._count,)) * CLASSES).astype(np.int64)
-            every = classes[:, place]
-            rounds.append(MixedRound(visit.context, every[latent, worlds], visit.draw, best[place], every))
-        return rounds
-
-    def _visit(self) -> Visit:
-        shop, theta = self._shop, self._tastes + self._intercept
-        available: BoolArray | None = None
-        if shop.availability < 1:
-            available = self._streams[STOCK].random((self._count, shop.items)) < shop.availability
-        here, self._visits = self._on_the_shelf(self._visits), self._visits + 1
-        if here is not None:
-            available = np.broadcast_to(here, (self._count, shop.items)) if available is None else available & here
-        if shop.half_life:
-            memory = 0.5 ** (1 / shop.half_life)
+    def _drifted(self, many: int) -> FloatArray:
+        """The tastes of the visitors of the next rounds, (many, R, d)."""
+        if not self._shop.half_life:
+            return np.broadcast_to(self._tastes + self._intercept, (many, *self._tastes.shape))
+        memory, found = 0.5 ** (1 / self._shop.half_life), list[FloatArray]()
+        for _ in range(many):
+            found.append(self._tastes + self._intercept)
             fresh = self._strong(self._streams[DRIFT].standard_normal(self._tastes.shape))
             self._tastes = memory * self._tastes + math.sqrt(1 - memory**2) * fresh
-        features = self._features() if self._fixed is None else self._fixed
-        context = Context(features, self._revenue, shop.capacity, available)
-        return Visit(theta, context, self._streams[CHOICE].random((self._count,)))
+        return np.stack(found)
+
+    def _stock(self, many: int) -> BoolArray | None:
+        """What is available to the visitors of the next rounds, (many, R, N); None means everything."""
+        shop, shape = self._shop, (many, self._count, self._shop.items)
+        available: BoolArray | None = None
+        if shop.availability < 1:
+            available = self._streams[STOCK].rounds(many).random(shape) < shop.availability
+        if shop.new_every:
+            here = np.stack([self._on_the_shelf(self._visits + place) for place in range(many)])[:, None]
+            available = np.broadcast_to(here, shape) if available is None else available & here
+        return available
 
     def _on_the_shelf(self, t: int) -> BoolArray | None:
         """Items that have come by the time of visitor t, (N,); None if all are there at once."""
@@ -144,14 +131,15 @@ class ShopEnvironment(OpenRound):
             return None
         return np.arange(shop.items) < shop.first_items + t // shop.new_every
 
-    def _features(self) -> Dense:
+    def _columns(self) -> FloatArray:
+        """Features of the visitors of one round, (R, d, N)."""
         shop = self._shop
         columns = shop.law.columns(self._streams[ITEMS], shop.items) if self._catalogue is None else self._catalogue
         if shop.visitor_dim:
             drawn = self._streams[VISITORS].standard_normal((self._count, shop.visitor_dim))
             visitor = np.append(np.ones((self._count, 1)), drawn, axis=1)
             columns = (visitor[:, :, None, None] * columns[:, None]).reshape(self._count, shop.dim, shop.items)
-        return Dense(np.swapaxes(columns, -1, -2))
+        return columns
 
     def _deviations(self) -> FloatArray:
         """Tastes of each class of visitors less the average ones, (M, R, d); one class if they are not mixed."""
@@ -179,9 +167,3 @@ class ShopEnvironment(OpenRound):
 def _public(count: int) -> Streams:
     """Streams that anybody may know."""
     return Streams([SeedSequence([PUBLIC_SEED, number]) for number in range(count)])
-
-
-def _stocks(visits: Sequence[Visit]) -> BoolArray | None:
-    """What is available to each, (visits, R, N)."""
-    found = [visit.context.available for visit in visits if visit.context.available is not None]
-    return np.stack(found) if found else None

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.choice.features import Dense
-from quietshelf.environments.logit import KnownRound, LogitRound, OpenRound
+from quietshelf.environments.logit import KnownRound, LogitRound, PreparedRounds
 from quietshelf.types import Context, FloatArray, finite, one_of, positive, require, whole
 
 CONTEXTS = ("normal", "clipped")
 REVENUES = ("equal", "uniform")
 THETA, FEATURES, CHOICE, REVENUE = range(4)
 """The roles of a replicate's random streams: changing one law leaves the draws of the others alone."""
-TOGETHER = 256
-"""Best assortments that are solved in one call, for all replicates of some rounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +85,7 @@ class Synthetic:
         return self.scale**2 * (1.0 if self.contexts == "normal" else _clipped_square(self.dim)) * np.eye(self.dim)
 
 
-class SyntheticEnvironment(OpenRound):
+class SyntheticEnvironment(PreparedRounds):
     """R replicates of a synthetic world, side by side; assortments may have an axis of contestants before theirs."""
 
     stacks = True
@@ -99,33 +97,30 @@ class SyntheticEnvironment(OpenRound):
         self._revenue: FloatArray = np.broadcast_to(1.0, (self._count, world.items))
         if world.revenue == "uniform":
             self._revenue = np.array(self._streams[REVENUE].random(self._revenue.shape))
-        self._fixed = self._draw_features() if world.fixed else None
-        self._ready: list[KnownRound] = []
+        self._fixed = self._draw_features(1) if world.fixed else None
 
     @property
     def theta(self) -> FloatArray:
         """The tastes of the visitor who comes next, (R, d)."""
         return self._theta
 
-    def context(self, t: int) -> Context:
-        """The visitor of round t in every world; rounds come one after the other, from 0."""
-        self._expect(t)
-        if not self._ready:
-            self._ready = self._prepared()
+    @property
+    def _ahead(self) -> bool:
+        return not self._world.drift
+
+    def _prepared(self, many: int) -> KnownRound:
+        """The next rounds; where tastes drift, just one, after which they move."""
+        many, lead = (1 if self._world.drift else many), (self._count, self._world.items)
+        x = self._draw_features(many) if self._fixed is None else np.broadcast_to(self._fixed, (many, *self._fixed.shape[1:]))
+        revenue = np.broadcast_to(self._revenue, (many, *lead))
+        context = Context(Dense(x), revenue, self._world.capacity)
+        utility = context.features.utility(self._theta)
+        draws = self._streams[CHOICE].rounds(many).random((many, self._count))
+        best = LogitRound(context, utility, draws).best
         if self._world.drift:
             step = self._streams[THETA].standard_normal(self._theta.shape)
             self._theta = self._theta + self._world.drift * step
-        return self._begin(self._ready.pop(0))
-
-    def _prepared(self) -> list[KnownRound]:
-        """The next rounds, as many as are worth solving together; where tastes drift, just one."""
-        many = 1 if self._world.drift else max(1, TOGETHER // self._count)
-        features = [self._draw_features() if self._fixed is None else self._fixed for _ in range(many)]
-        draws = [self._streams[CHOICE].random((self._count,)) for _ in range(many)]
-        contexts = [Context(each, self._revenue, self._world.capacity) for each in features]
-        utility = np.stack([each.utility(self._theta) for each in features])
-        best = LogitRound(contexts[0], utility, np.stack(draws)).best
-        return [KnownRound(*parts) for parts in zip(contexts, utility, draws, best, strict=True)]
+        return KnownRound(context, utility, draws, best)
 
     def _first_theta(self) -> FloatArray:
         shape = (self._count, self._world.dim)
@@ -133,15 +128,17 @@ class SyntheticEnvironment(OpenRound):
             return np.array(self._streams[THETA].random(shape))
         return np.array(np.broadcast_to(np.asarray(self._world.theta, dtype=np.float64), shape))
 
-    def _draw_features(self) -> Dense:
-        columns = self._streams[FEATURES].standard_normal((self._count, self._world.dim, self._world.items))
+    def _draw_features(self, many: int) -> FloatArray:
+        """Of so many rounds, (many, R, N, d), laid out as (many, R, d, N)."""
+        shape = (many, self._count, self._world.dim, self._world.items)
+        columns = self._streams[FEATURES].rounds(many).standard_normal(shape)
         factor: FloatArray | float = self._world.scale
         if self._world.contexts == "clipped":
-            length = np.sqrt(np.einsum("rdn,rdn->rn", columns, columns))
-            factor = (factor / np.maximum(length, 1.0))[:, None, :]
+            length = np.sqrt(np.einsum("trdn,trdn->trn", columns, columns))
+            factor = (factor / np.maximum(length, 1.0))[:, :, None, :]
         if self._world.contexts == "clipped" or self._world.scale != 1.0:
             columns = columns * factor
-        return Dense(np.swapaxes(columns, -1, -2))
+        return np.swapaxes(columns, -1, -2)
 
 
 def _clipped_square(dim: int) -> float:

@@ -19,7 +19,7 @@ from quietshelf.auditing import Auditable, Claim, Finding, audit
 from quietshelf.curation.coins import Coins
 from quietshelf.environments import Shop, Synthetic
 from quietshelf.loop import Contestant, Setting, contestant
-from quietshelf.loop.pool import Progress, Throttled, spread
+from quietshelf.loop.parallel import Progress, Throttled, spread
 from quietshelf.release import batch_pair
 from quietshelf.release.noise import DiscreteGaussian
 from quietshelf.release.quiet_settings import Quiet

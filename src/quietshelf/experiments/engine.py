@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from quietshelf.experiments.store import Store
 from quietshelf.experiments.units import Done, Unit, run_unit
 from quietshelf.loop.executors import connected, distributed
-from quietshelf.loop.pool import INTERVAL, STOP, Progress, share, work, worker_environment
+from quietshelf.loop.parallel import INTERVAL, STOP, Progress, share, work, worker_environment
 from quietshelf.types import whole
 
 Runner = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]

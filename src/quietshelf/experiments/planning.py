@@ -22,7 +22,7 @@ from quietshelf.environments import Shop
 from quietshelf.experiments.revenue import Estimate, best_revenue, kept_share, lost_share
 from quietshelf.loop import Contestant, Result, Setting, contestant, simulate
 from quietshelf.loop.named import MakeQuiet
-from quietshelf.loop.pool import Progress
+from quietshelf.loop.parallel import Progress
 from quietshelf.release.quiet_settings import Quiet
 from quietshelf.types import Curator, FloatArray, Random, Release, Round, positive, require, whole
 

@@ -19,7 +19,7 @@ from quietshelf.experiments.gauntlet import WorldMerits, glance, merit_table, wo
 from quietshelf.experiments.store import Store, column
 from quietshelf.experiments.study import Study, read_study
 from quietshelf.experiments.summary import regret_table, section, told
-from quietshelf.loop.pool import Progress
+from quietshelf.loop.parallel import Progress
 from quietshelf.report import (
     Section,
     Series,

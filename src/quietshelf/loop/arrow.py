@@ -17,12 +17,21 @@ class Party:
         policy: What decides.
         curator: What learns.
         rng: The policy's randomness.
+        stacked: Whether its offers have an axis of contestants before that of the worlds.
+        rounds: The most rounds it may be asked about at once, where its curator allows it.
     """
 
     label: str
     policy: Policy
     curator: Curator
     rng: Random
+    stacked: bool = False
+    rounds: int = 1
+
+    @property
+    def ahead(self) -> int:
+        """For how many rounds it can decide now."""
+        return 1 if self.rounds == 1 else min(self.rounds, getattr(self.curator, "steady", 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from quietshelf.types import Context, Curator, Environment, FloatArray, IntArray, Policy, Random, Release, Round
 
@@ -51,6 +51,18 @@ class TimedCurator:
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """As the curator does."""
         return self._clock.call(self._curator.observe, round)
+
+    @property
+    def steady(self) -> int:
+        """As the curator says; one round where it says nothing."""
+        steady: int = getattr(self._curator, "steady", 1)
+        return steady
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """As the curator does."""
+        curator: Any = self._curator
+        release: Release = self._clock.call(curator.observe_rounds, rounds)
+        return release
 
 
 class TimedEnvironment:

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from quietshelf.__about__ import __version__
-from quietshelf.loop.pool import worker_environment
+from quietshelf.loop.parallel import worker_environment
 from quietshelf.types import whole
 
 Part = TypeVar("Part")

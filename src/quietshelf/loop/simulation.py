@@ -7,7 +7,7 @@ and adding contestants, replicates or workers changes no number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -16,13 +16,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.random import SeedSequence
 
-from quietshelf.loop.arrow import run
+from quietshelf.loop.arrow import Party, run
+from quietshelf.loop.blocks import AheadOfTime, run_blocks
 from quietshelf.loop.clock import Clock, TimedEnvironment
 from quietshelf.loop.contest import Contestant, Setting, World
-from quietshelf.loop.entering import Entrant, Team, teams
+from quietshelf.loop.batching import Entrant, Team, teams
 from quietshelf.loop.named import contestant
-from quietshelf.loop.plugged import CheckedEnvironment, check_release, check_world
-from quietshelf.loop.pool import Progress, Throttled, spread
+from quietshelf.loop.validation import CheckedEnvironment, check_release, check_world
+from quietshelf.loop.parallel import Progress, Throttled, spread
 from quietshelf.loop.result import Result, merge
 from quietshelf.types import Environment, FloatArray, Streams, require, whole
 
@@ -87,17 +88,16 @@ def simulate(
 def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
     """Run one group of replicates side by side; ``tick`` hears how many rounds are done in the group."""
     environment = study.world.open(_seeds(study.seed, group, WORLD))
-    entered = teams(_enter(study, group, environment), environment, lambda: Streams(_seeds(study.seed, group, POLICY)))
+    chance = partial(_chance, study.seed, group)
+    entered = teams(_enter(study, group, environment), environment, len(group), chance)
     clock, parties = Clock(), [team.party for team in entered]
     lost = dict.fromkeys((party.label for party in parties), np.zeros(len(group)))
     noted: dict[str, list[FloatArray]] = {party.label: [] for party in parties}
-    due = set(study.times)
-    seen = CheckedEnvironment(environment, study.world, len(group))
-    for step in run(TimedEnvironment(seen, clock), parties, horizon=study.horizon):
-        lost[step.label] = lost[step.label] + step.regret
-        if step.t + 1 in due:
-            noted[step.label].append(lost[step.label])
-        tick((step.t + 1) * len(group))
+    for label, t, regret in _lost(study, environment, parties, clock, len(group)):
+        path = np.add.accumulate([lost[label] + regret[0], *regret[1:]])
+        noted[label].extend(path[time - t - 1] for time in study.times if t < time <= t + len(regret))
+        lost[label] = path[-1]
+        tick((t + len(regret)) * len(group))
     paths = [path for team in entered for path in _paths(team, noted[team.party.label])]
     order = [entrant.label for entrant in study.contestants]
     return Result(
@@ -108,6 +108,23 @@ def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
         _ordered(order, {label: seconds for team in entered for label, seconds in team.seconds.items()}),
         clock.seconds,
     )
+
+
+def _lost(
+    study: Study, environment: Environment, parties: Sequence[Party], clock: Clock, worlds: int
+) -> Iterator[tuple[str, int, FloatArray]]:
+    """What each party loses in the rounds from t on, (rounds, ...): many at once where the world allows it."""
+    if isinstance(environment, AheadOfTime):
+        for stretch in run_blocks(environment, parties, horizon=study.horizon, clock=clock):
+            yield stretch.label, stretch.t, stretch.regret
+        return
+    seen = CheckedEnvironment(environment, study.world, worlds)
+    for step in run(TimedEnvironment(seen, clock), parties, horizon=study.horizon):
+        yield step.label, step.t, step.regret[None]
+
+
+def _chance(seed: int, group: range) -> Streams:
+    return Streams(_seeds(seed, group, POLICY))
 
 
 def _enter(study: Study, group: range, environment: Environment) -> list[Entrant]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -52,13 +52,25 @@ class Stack:
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """Let every curator learn from its own contestants' rounds."""
         seen = shown(round)
-        parts = tuple(seat.curator.observe(_part(round, seen, seat.place)) for seat in self._seats)
+        return self._with(tuple(seat.curator.observe(_part(round, seen, seat.place)) for seat in self._seats))
+
+    @property
+    def steady(self) -> int:
+        """For how many rounds none of the releases changes."""
+        return min(getattr(seat.curator, "steady", 1) for seat in self._seats)
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """The same for several rounds at once, along the first axis."""
+        seen, curators = shown(rounds), [(cast("Any", seat.curator), seat.place) for seat in self._seats]
+        return self._with(tuple(one.observe_rounds(_part(rounds, seen, np.s_[:, place])) for one, place in curators))
+
+    def _with(self, parts: tuple[Release, ...]) -> Release:
         if any(new is not old for new, old in zip(parts, self._release.parts, strict=True)):
             self._release = _joined(parts)
         return self._release
 
 
-def _part(round: Round, seen: Shown, place: int | slice) -> Round:  # noqa: A002 - the noun on the arrow
+def _part(round: Round, seen: Shown, place: Any) -> Round:  # noqa: A002 - the noun on the arrow
     rows, offered, position = seen
     own = Shown(rows[place], offered[place], position[place])
     return CutRound(round.context, round.assortment[place], round.choice[place], seen=own)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from quietshelf.accounting import Ledger
 from quietshelf.types import Release, Round
 
@@ -23,5 +25,14 @@ class Constant:
         return self._release
 
     def observe(self, round: Round) -> Release:  # noqa: A002, ARG002 - the noun on the arrow; not read on purpose
+        """The same release again."""
+        return self._release
+
+    @property
+    def steady(self) -> int:
+        """For ever."""
+        return sys.maxsize
+
+    def observe_rounds(self, rounds: Round) -> Release:  # noqa: ARG002 - not read on purpose
         """The same release again."""
         return self._release

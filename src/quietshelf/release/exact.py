@@ -55,9 +55,10 @@ class Exact:
         """The last release; theta = 0 and precision = ridge I before the first."""
         return self._release
 
-    def _seen(self, round: Round) -> Shown:  # noqa: A002 - the noun on the arrow
+    def _seen(self, round: Round, rounds: tuple[int, ...] = ()) -> Shown:  # noqa: A002 - the noun on the arrow
+        """What was shown and chosen, checked; of ``rounds`` rounds where there is an axis of them."""
         worlds, capacity, dim = self._shape
-        return contributing(round, worlds=worlds, capacity=capacity, dim=dim, largest=LARGEST)
+        return contributing(round, worlds=(*rounds, *worlds), capacity=capacity, dim=dim, largest=LARGEST)
 
     def _width(self, rounds: int) -> float:
         """The radius for the visitor who comes after so many rounds."""

@@ -87,20 +87,26 @@ class History:
         self._length = 0
         self._full = True
         self._waiting: list[Shown] = []
+        self._unstored = 0
         room = FIRST if horizon is None else whole("horizon", horizon)
         self._features = np.zeros((self._count, room, whole("capacity", capacity), whole("dim", dim)))
         self._available = np.zeros((self._count, room, capacity), dtype=bool)
         self._choice = np.zeros((self._count, room), dtype=np.int32)
 
     def __len__(self) -> int:
-        return self._length + len(self._waiting)
+        return self._length + self._unstored
 
     def append(self, seen: Shown) -> None:
         """Add one round of every world: rows (*worlds, J, d) for some J <= K; places beyond J stay empty."""
-        if self._waiting and seen.rows.shape != self._waiting[0].rows.shape:
+        self.extend(Shown(*(part[None] for part in seen)))
+
+    def extend(self, seen: Shown) -> None:
+        """Add several rounds of every world, along the first axis."""
+        if self._waiting and seen.rows.shape[1:] != self._waiting[0].rows.shape[1:]:
             self._store()
         self._waiting.append(seen)
-        if len(self._waiting) >= WAITING:
+        self._unstored += len(seen.position)
+        if self._unstored >= WAITING:
             self._store()
 
     def _store(self) -> None:
@@ -112,7 +118,7 @@ class History:
             self._features = _longer(self._features)
             self._available = _longer(self._available)
             self._choice = _longer(self._choice)
-        rows, offered, position = (np.stack(parts) for parts in zip(*self._waiting, strict=True))
+        rows, offered, position = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
         many, places, dim = len(rows), *rows.shape[-2:]
         full = places == self._features.shape[2] and bool(offered.all())
         if self._full and not full:
@@ -122,7 +128,7 @@ class History:
         self._choice[:, begin:end] = position.reshape(many, self._count).T
         if not self._full:
             self._available[:, begin:end, :places] = offered.reshape(many, self._count, places).swapaxes(0, 1)
-        self._length = end
+        self._length, self._unstored = end, 0
         self._waiting.clear()
 
     def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, Rounds]]:

@@ -164,6 +164,16 @@ class Memory:
         assert isinstance(features, Drawn)  # noqa: S101 - for the type checker
         self._kept.append(seen, features, round.assortment)
 
+    def extend(self, seen: Shown, rounds: Round) -> None:
+        """Add several rounds of every world, along the first axis; of visitors who come from no table."""
+        features = rounds.context.features
+        require(not isinstance(features, Drawn), "visitors from a table must be kept one round at a time")
+        if self._kept is None:
+            self._kept = self._opened(None)
+        require(isinstance(self._kept, History), "all visitors of a history must come from one table")
+        assert isinstance(self._kept, History)  # noqa: S101 - for the type checker
+        self._kept.extend(seen)
+
     def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, Rounds | IndexedRounds]]:
         """Some worlds with all their rounds, as many at a time as is wise."""
         if self._kept is not None:

@@ -13,6 +13,7 @@ have an estimate too.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,7 +23,7 @@ from quietshelf.accounting import Ledger
 from quietshelf.release.exact import Exact, Radius, exact_ledger
 from quietshelf.release.indexed_history import Memory, fit_rounds
 from quietshelf.statistics import gram
-from quietshelf.types import BoolArray, FloatArray, Release, Round, one_of, positive, whole
+from quietshelf.types import BoolArray, FloatArray, Release, Round, one_of, positive, require, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +115,29 @@ class MaximumLikelihood(Exact):
             radius = np.full(worlds, self._width(len(self._history)))
             explore = np.full(worlds, len(self._history) < self._explore)
             self._release = replace(self._release, precision=self._gram, radius=radius, explore=explore)
+        return self._release
+
+    @property
+    def steady(self) -> int:
+        """Rounds until the next fit; one where V_t is released, or decides when to fit."""
+        if self._precision == "gram" or self._schedule == "determinant":
+            return 1
+        rounds, last = len(self._history), self._release
+        if rounds < self._explore:
+            return self._explore - rounds
+        fitting = last.count < self._fits
+        if not fitting.any():
+            return sys.maxsize
+        return max(1, math.ceil((1.0 + self._growth) * float(self._mark[fitting].min())) - rounds)
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """Take in several visitors of each world, along the first axis; no more than are ``steady``."""
+        many = len(rounds.choice)
+        require(many <= self.steady, f"at most {self.steady} rounds may be taken in at once", rounds=many)
+        self._history.extend(self._seen(rounds, (many,)), rounds)
+        due = self._due()
+        if due.any():
+            self._refit(due)
         return self._release
 
     def _refit(self, due: BoolArray) -> None:

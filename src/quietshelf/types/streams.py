@@ -13,8 +13,8 @@ import numpy as np
 
 from quietshelf.types.validation import BoolArray, FloatArray, IntArray
 
-BLOCK_NUMBERS = 1 << 21
-"""Numbers a block may hold (16 MB): many rounds of few worlds, or few rounds of many."""
+BLOCK_NUMBERS = 1 << 17
+"""Numbers a block may hold (1 MB: they stay in the cache): many rounds of few worlds, or few rounds of many."""
 LONGEST_BLOCK = 256
 KINDS = ("random", "standard_normal")
 PUBLIC_SEED = 1701
@@ -43,6 +43,9 @@ class SelectiveRandom(Random, Protocol):
         """Uniform on [0, 1), (..., N), where ``needed``, (...): there what ``random`` draws; zero elsewhere."""
 
 
+NOT_DRAWN: tuple[FloatArray, int] = (np.empty((0, 0)), 0)
+
+
 class Streams:
     """A generator a world. The first axis of every draw is the worlds, in the order of their seeds."""
 
@@ -69,38 +72,78 @@ class Streams:
             self._alone.extend(Streams([child(seed, ALONE)]) for seed in self._seeds)
         return _Some([self._alone[int(world)] for world in worlds])
 
+    def rounds(self, count: int) -> Random:
+        """Draws with a first axis of so many rounds: the numbers that as many draws, one after the other, would give.
+
+        For those who draw numbers of one kind and shape at most once a round.
+        """
+        return _Rounds(self, count)
+
     def _next(self, kind: int, size: tuple[int, ...]) -> FloatArray:
-        key = (kind, *size[1:])
-        block, used = self._blocks.get(key, (np.empty((0, 0)), 0))
-        if used >= block.shape[0]:
-            block, used = self._refill(key), 0
-        self._blocks[key] = (block, used + 1)
-        row: FloatArray = block[used]
+        row: FloatArray = self._rows(kind, size, 1)[0]
         return row
 
-    def _refill(self, key: tuple[int, ...]) -> FloatArray:
+    def _rows(self, kind: int, size: tuple[int, ...], count: int) -> FloatArray:
+        """The numbers of so many draws, (count, worlds, ...)."""
+        key, parts, left = (kind, *size[1:]), list[FloatArray](), count
+        while left:
+            block, used = self._blocks.get(key, NOT_DRAWN)
+            if used >= len(block):
+                block, used = self._refill(key, count), 0
+            parts.append(block[used : used + left])
+            left -= len(parts[-1])
+            self._blocks[key] = (block, used + len(parts[-1]))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _refill(self, key: tuple[int, ...], count: int) -> FloatArray:
+        """The next block, a multiple of ``count`` rounds where there is room."""
         generators = self._generators.setdefault(key, [_generator(seed, key) for seed in self._seeds])
-        numbers = len(generators) * int(np.prod(key[1:], dtype=np.int64))
-        length = int(np.clip(BLOCK_NUMBERS // max(numbers, 1), 1, LONGEST_BLOCK))
-        block = np.empty((len(generators), length, *key[1:]))
+        numbers = int(np.prod(key[1:], dtype=np.int64))
+        longest = int(np.clip(BLOCK_NUMBERS // max(len(generators) * numbers, 1), 1, LONGEST_BLOCK))
+        block = np.empty((len(generators), max(longest - longest % count, min(count, longest)), *key[1:]))
         for numbers_of_one, generator in zip(block, generators, strict=True):
             getattr(generator, KINDS[key[0]])(out=numbers_of_one)
         return np.moveaxis(block, 1, 0)
 
 
-class Common:
-    """Draws that all along the first axis share: made once, with the shape of the other axes."""
+class _Rounds:
+    """Draws of many rounds at once, the rounds along the first axis."""
 
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
+    def __init__(self, streams: Streams, count: int) -> None:
+        self._streams, self._count = streams, count
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1), equal along the first axis."""
-        return np.broadcast_to(self._rng.random(size[1:]), size)
+        """Uniform on [0, 1), (rounds, worlds, ...)."""
+        return self._streams._rows(KINDS.index("random"), size[1:], self._count)
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Standard normal, equal along the first axis."""
-        return np.broadcast_to(self._rng.standard_normal(size[1:]), size)
+        """Standard normal, (rounds, worlds, ...)."""
+        return self._streams._rows(KINDS.index("standard_normal"), size[1:], self._count)
+
+
+class Common:
+    """Draws that all along one axis, the first by default, share: made once, with the shape of the other axes."""
+
+    def __init__(self, rng: Random, axis: int = 0) -> None:
+        self._rng, self._axis = rng, axis
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1), equal along the axis."""
+        return self._shared(self._rng.random(self._own(size)), size)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal, equal along the axis."""
+        return self._shared(self._rng.standard_normal(self._own(size)), size)
+
+    def rounds(self, count: int) -> Random:
+        """The same for many rounds at once, along a new first axis; for draws from `Streams` alone."""
+        return Common(self._rng.rounds(count), self._axis + 1) if isinstance(self._rng, Streams) else self
+
+    def _own(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        return size[: self._axis] + size[self._axis + 1 :]
+
+    def _shared(self, drawn: FloatArray, size: tuple[int, ...]) -> FloatArray:
+        return np.broadcast_to(np.expand_dims(drawn, self._axis), size)
 
 
 class _Some(Streams):
@@ -110,8 +153,8 @@ class _Some(Streams):
         super().__init__([seed for part in parts for seed in part._seeds])
         self._parts = parts
 
-    def _next(self, kind: int, size: tuple[int, ...]) -> FloatArray:
-        return np.concatenate([part._next(kind, (1, *size[1:])) for part in self._parts])
+    def _rows(self, kind: int, size: tuple[int, ...], count: int) -> FloatArray:
+        return np.concatenate([part._rows(kind, (1, *size[1:]), count) for part in self._parts], axis=1)
 
 
 def child(seed: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:

@@ -12,9 +12,10 @@ from typing import Protocol, Self, runtime_checkable
 
 from quietshelf.accounting import Ledger
 from quietshelf.loop.arrow import Party
+from quietshelf.loop.blocks import TOGETHER
 from quietshelf.loop.clock import Clock, TimedCurator, TimedPolicy
 from quietshelf.loop.contest import Contestant
-from quietshelf.loop.plugged import CheckedPolicy
+from quietshelf.loop.validation import CheckedPolicy
 from quietshelf.loop.stack import Seat, Stack
 from quietshelf.types import Common, Curator, Environment, Policy, Random, Release, Round
 
@@ -86,7 +87,9 @@ class Team:
         }
 
 
-def teams(entrants: Sequence[Entrant], environment: Environment, chance: Callable[[], Random]) -> list[Team]:
+def teams(
+    entrants: Sequence[Entrant], environment: Environment, worlds: int, chance: Callable[[], Random]
+) -> list[Team]:
     """Who is served together; ``chance`` gives the randomness of a policy, the same for all."""
     found: list[Team] = []
     stacked: list[tuple[Policy, list[Entrant]]] = []
@@ -100,7 +103,7 @@ def teams(entrants: Sequence[Entrant], environment: Environment, chance: Callabl
             stacked.append((policy, [entrant]))
         else:
             group.append(entrant)
-    return found + [_together(policy, group, chance()) for policy, group in stacked]
+    return found + [_together(policy, group, chance(), worlds) for policy, group in stacked]
 
 
 def _alone(entrant: Entrant, rng: Random) -> Team:
@@ -110,7 +113,7 @@ def _alone(entrant: Entrant, rng: Random) -> Team:
     return Team(party, (label,), ((entrant.curator, (label,)),), ((clock, (label,)),))
 
 
-def _together(policy: Policy, entrants: list[Entrant], rng: Random) -> Team:
+def _together(policy: Policy, entrants: list[Entrant], rng: Random, worlds: int) -> Team:
     seats, curators, clocks, labels = [], [], [], list[str]()
     for family in _families(entrants):
         names = tuple(entrant.contestant.label for entrant in family)
@@ -121,7 +124,14 @@ def _together(policy: Policy, entrants: list[Entrant], rng: Random) -> Team:
         clocks.extend([(clock, names), *((entrant.clock, (entrant.contestant.label,)) for entrant in family)])
         labels.extend(names)
     decide = Clock()
-    party = Party(" | ".join(labels), TimedPolicy(policy, decide), Stack(seats), Common(rng))
+    party = Party(
+        " | ".join(labels),
+        TimedPolicy(policy, decide),
+        Stack(seats),
+        Common(rng),
+        stacked=True,
+        rounds=max(1, TOGETHER // (len(labels) * worlds)),
+    )
     return Team(party, tuple(labels), tuple(curators), ((decide, tuple(labels)), *clocks))
 
 

@@ -1,0 +1,113 @@
+"""The arrow over many rounds at once, for the same rows in far fewer calls.
+
+Visitors do not depend on who serves them, so a world can hand out those of many rounds together (`Visits`). A policy is
+a pure function of visitor, release and chance: as long as a curator's release stays as it is (`Steady`), the visitors
+of many rounds are offered something, choose and are learnt from in one call each. Whoever says nothing of all this is
+served round by round, to the same effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from quietshelf.loop.arrow import Party
+from quietshelf.loop.clock import Clock
+from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Release, Round
+
+TOGETHER = 512
+"""Visitors who are served in one call at most, all contestants and worlds counted: what they need stays in the cache."""
+
+
+class Visits(Protocol):
+    """Visitors of one round, or of many along a first axis; an index cuts rounds out, as of an array."""
+
+    @property
+    def context(self) -> Context:
+        """Who they are."""
+
+    def choose(self, assortment: IntArray) -> IntArray:
+        """What they pick."""
+
+    def regret(self, assortment: IntArray) -> FloatArray:
+        """Expected revenue lost."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any) -> Self: ...
+
+
+@runtime_checkable
+class AheadOfTime(Protocol):
+    """An environment that knows its visitors before they are served."""
+
+    def visits(self, t: int, most: int) -> Visits:
+        """The visitors of round t and the next ones, of so many rounds at most, along the first axis."""
+
+
+class Steady(Protocol):
+    """A curator that says for how long its release stays as it is."""
+
+    @property
+    def steady(self) -> int:
+        """Rounds that will be served from the present release, at least; after the last of them it may change."""
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """Take in as many rounds as that or fewer, along the first axis; the release that the next is served from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """What a contestant lost in rounds t, t + 1, ..., in every world: (rounds, ...)."""
+
+    label: str
+    t: int
+    regret: FloatArray
+
+
+def run_blocks(
+    environment: AheadOfTime, parties: Sequence[Party], *, horizon: int, clock: Clock | None = None
+) -> Iterator[Stretch]:
+    """Let all parties serve the same visitors, as `run` does; ``clock`` hears how long the world takes."""
+    clock = clock or Clock()
+    releases, t = [party.curator.release for party in parties], 0
+    while t < horizon:
+        visits = clock.call(environment.visits, t, horizon - t)
+        for place, party in enumerate(parties):
+            seen = visits[:, None] if party.stacked else visits
+            assortment, releases[place] = _serve(party, seen, releases[place], clock)
+            yield Stretch(party.label, t, clock.call(seen.regret, assortment))
+        t += len(visits)
+
+
+def _serve(party: Party, visits: Visits, release: Release, clock: Clock) -> tuple[IntArray, Release]:
+    """What a party shows to all visitors, (rounds, ..., K), and its release after them."""
+    shown, done = list[IntArray](), 0
+    while done < len(visits):
+        many = min(party.ahead, len(visits) - done)
+        here = visits[done] if many == 1 else visits[done : done + many]
+        chance: Any = party.rng
+        assortment = party.policy.offer(here.context, release, chance if many == 1 else chance.rounds(many))
+        happened = Round(here.context, assortment, clock.call(here.choose, assortment))
+        curator: Any = party.curator
+        release = curator.observe(happened) if many == 1 else curator.observe_rounds(happened)
+        shown.append(assortment[None] if many == 1 else assortment)
+        done += many
+    return _joined(shown), release
+
+
+def _joined(shown: list[IntArray]) -> IntArray:
+    """All rounds one after the other; empty places where some have fewer."""
+    widest = max(each.shape[-1] for each in shown)
+    full = [
+        each if each.shape[-1] == widest else np.pad(each, _after(each, widest), constant_values=NOTHING)
+        for each in shown
+    ]
+    return full[0] if len(full) == 1 else np.concatenate(full)
+
+
+def _after(array: IntArray, width: int) -> list[tuple[int, int]]:
+    return [*[(0, 0)] * (array.ndim - 1), (0, width - array.shape[-1])]
