@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.assortment import checks
+from quietshelf.choice.catalogue import Catalogue
 from quietshelf.tables.cells import as_id
 from quietshelf.types import BoolArray, FloatArray, Id, IntArray, finite, require
 
@@ -32,7 +33,7 @@ class Stock:
         group_names: What it calls each group, (G,); None where it calls them by their numbers.
     """
 
-    catalogue: FloatArray | None
+    catalogue: Catalogue | None
     revenue: FloatArray
     available: BoolArray
     retired: BoolArray
@@ -47,7 +48,8 @@ class Stock:
         """All items available, revenue 1."""
         group, limit = checks.groups(groups, limits, items)
         yes = np.ones(items, dtype=bool)
-        return cls(catalogue, np.ones(items), yes, ~yes, group, limit)
+        stored = None if catalogue is None else Catalogue.of(catalogue)
+        return cls(stored, np.ones(items), yes, ~yes, group, limit)
 
     def __len__(self) -> int:
         return int(self.revenue.size)
@@ -123,7 +125,7 @@ class Stock:
         yes = np.ones(len(new), dtype=bool)
         return replace(
             self,
-            catalogue=np.asfortranarray(np.concatenate([self.catalogue, new])),
+            catalogue=self.catalogue.with_more(new),
             revenue=np.concatenate([self.revenue, earned]),
             available=np.concatenate([self.available, yes]),
             retired=np.concatenate([self.retired, ~yes]),
@@ -155,9 +157,7 @@ class Stock:
             if self.catalogue is None:
                 raise ValueError("features can be changed only in a catalogue: this shelf gets them with each offer")
             row = finite("features", features, shape=(self.catalogue.shape[1],))
-            catalogue = self.catalogue.copy(order="F")
-            catalogue[index] = row
-            new = replace(new, catalogue=catalogue)
+            new = replace(new, catalogue=self.catalogue.with_row(index, row))
         if revenue is not None:
             earned = self.revenue.copy()
             earned[index] = checks.revenue(revenue, 1)

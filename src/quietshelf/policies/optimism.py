@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from quietshelf.policies.chance import decide
-from quietshelf.types import Context, IntArray, Random, Release
+from quietshelf.policies.shortlist import shortlisted, suits
+from quietshelf.types import Context, FloatArray, IntArray, Random, Release
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,7 @@ class Optimistic:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        radius = release.radius[..., None]
-        with np.errstate(over="ignore", invalid="ignore"):
-            utility = context.features.utility(release.theta)
-            if radius.any():
-                width = radius * context.features.norm(release.covariance)
-                width += utility
-                utility = width if radius.all() else np.where(radius == 0, utility, width)
-        return decide(context, release, utility, rng)
+        return best_for(context, release, release.theta, release.radius, rng)
 
 
 @dataclass(frozen=True)
@@ -37,6 +31,27 @@ class Greedy:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            utility = context.features.utility(release.theta)
-        return decide(context, release, utility, rng)
+        return best_for(context, release, release.theta, np.zeros_like(release.radius), rng)
+
+
+def best_for(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
+    """The exact best assortment at utilities ``x . theta + radius |x|``, ties broken at random, (..., K)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not suits(context):
+            return decide(context, release, _utility(context, release, theta, radius), rng)
+        items, decided, coins = shortlisted(context, release, theta, radius, rng)
+        if decided.all():
+            return items
+        others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
+        return np.where(decided[..., None], items, others)
+
+
+def _utility(context: Context, release: Release, theta: FloatArray, radius: FloatArray) -> FloatArray:
+    """``x . theta + radius |x|`` of every item, (..., N); |x| is not asked for where nobody needs it."""
+    utility = context.features.utility(theta)
+    each = radius[..., None]
+    if not each.any():
+        return utility
+    width = each * context.features.norm(release.covariance)
+    width += utility
+    return width if each.all() else np.where(each == 0, utility, width)
