@@ -1,7 +1,7 @@
 """Item features in blocks: a change copies the block it touches and shares the others with the catalogue before.
 
 A block holds the features of up to `BLOCK` items in double precision, column by column, and on demand a copy in single
-precision for screening (`choice.screening`). Both belong to the block, so neither is made again when another block changes.
+precision for screening (`choice.screening`). Both belong to the block: a change elsewhere leaves them as they are.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quietshelf.choice.device import Device, Resident, find_device
 from quietshelf.types import FloatArray, IntArray, as_float, require
 
 Single = NDArray[np.float32]
@@ -63,6 +65,7 @@ class Catalogue:
         blocks: All of `BLOCK` items but the last.
         shape: (N, d2).
         shared: What was computed last for all versions of this catalogue, whatever its items are.
+        device: Where bounds are computed; None for here.
 
     >>> made = Catalogue.of(np.array([[1.0, 2.0], [3.0, 4.0]]))
     >>> made.with_row(0, np.zeros(2)).with_more(np.ones((1, 2)))[:]
@@ -73,7 +76,8 @@ class Catalogue:
 
     blocks: tuple[Block, ...]
     shape: tuple[int, int]
-    shared: dict[str, Any] = field(default_factory=dict)
+    shared: dict[str, Any] = field(default_factory=dict, repr=False)
+    device: Device | None = None
 
     @classmethod
     def of(cls, features: FloatArray | Catalogue) -> Catalogue:
@@ -109,6 +113,15 @@ class Catalogue:
         """The number of the first item of each block, and the block."""
         return zip(range(0, max(len(self), 1), BLOCK), self.blocks, strict=True)
 
+    def on(self, device: str) -> Catalogue:
+        """The catalogue whose bounds are computed on that device."""
+        return replace(self, device=find_device(device))
+
+    @cached_property
+    def resident(self) -> Resident | None:
+        """Its copy on the device; None without one."""
+        return None if self.device is None else Resident(self.device, [block.single for block in self.blocks])
+
     @cached_property
     def reach(self) -> float:
         """The largest ``|(1, v)|`` of an item."""
@@ -117,10 +130,11 @@ class Catalogue:
     def columns(self, items: IntArray, *, single: bool = False) -> NDArray[Any]:
         """The features of given items (n,), in any order, as (d2, n), in double or single precision."""
         found = np.empty((self.shape[1], items.size), dtype=np.float32 if single else np.float64)
-        number = items // BLOCK
-        for each in np.unique(number):
-            here, block = np.flatnonzero(number == each), self.blocks[each]
-            found[:, here] = (block.single if single else block.columns)[:, items[here] - each * BLOCK]
+        number, place = np.divmod(items, BLOCK)
+        cuts = [0, *(np.flatnonzero(np.diff(number)) + 1), items.size]
+        for start, stop in pairwise(cuts) if items.size else ():  # runs of items of one block: few where they ascend
+            block = self.blocks[number[start]]
+            found[:, start:stop] = (block.single if single else block.columns)[:, place[start:stop]]
         return found
 
     def with_row(self, item: int, row: FloatArray) -> Catalogue:
@@ -128,15 +142,19 @@ class Catalogue:
         number, place = divmod(item, BLOCK)
         columns = self.blocks[number].columns.copy(order="C")
         columns[:, place] = row
-        changed = (*self.blocks[:number], Block(columns), *self.blocks[number + 1 :])
-        return replace(self, blocks=changed)
+        changed = replace(self, blocks=(*self.blocks[:number], Block(columns), *self.blocks[number + 1 :]))
+        resident = self.__dict__.pop("resident", None)
+        if resident is not None:  # there is one copy on the device: it follows the last change
+            resident.change(item, columns[:, place].astype(np.float32))
+            changed.__dict__["resident"] = resident
+        return changed
 
     def with_more(self, rows: FloatArray) -> Catalogue:
         """The catalogue with further items at the end, (n, d2)."""
         full = len(self) // BLOCK
         rest = [block.columns for block in self.blocks[full:]]
         added = _blocks(np.concatenate([*rest, rows.T], axis=1))
-        return Catalogue((*self.blocks[:full], *added), (len(self) + len(rows), self.shape[1]), self.shared)
+        return replace(self, blocks=(*self.blocks[:full], *added), shape=(len(self) + len(rows), self.shape[1]))
 
 
 def _blocks(columns: FloatArray) -> Iterator[Block]:

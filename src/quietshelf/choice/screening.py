@@ -42,6 +42,7 @@ import numpy as np
 
 from quietshelf.choice.catalogue import Block, Catalogue, Single
 from quietshelf.choice.features import Catalogued
+from quietshelf.choice.screen import Screen
 from quietshelf.types import FloatArray, IntArray
 
 LARGEST_REACH = 2.0**60
@@ -102,12 +103,15 @@ class Bounds:
     scale: FloatArray
     error: FloatArray
 
-    def floor(self, visitor: int, least: float) -> np.float32:
-        """Items of a smaller bound have a score below ``least``."""
-        return np.float32(least / self.scale[visitor] - self.error[visitor] - 4 * UNIT)
+    def floors(self, least: FloatArray) -> FloatArray:
+        """Items of a smaller bound have a score below ``least``, (B,)."""
+        return np.asarray(least / self.scale - self.error - 4 * UNIT)
 
-    def everywhere(self, catalogue: Catalogue, common: Common) -> Single:
-        """The coarse bounds of all items, (B, N): one product per block for all visitors."""
+    def everywhere(self, catalogue: Catalogue, common: Common) -> Screen:
+        """The coarse bounds of all items, (B, N): one product per block for all visitors, or one on the device."""
+        if catalogue.resident is not None:
+            root = common.root.astype(np.float32)
+            return Screen(catalogue.resident.bounds(self.rows, self.multiple, common, root), catalogue.device)
         upper = np.empty((len(self.rows), len(catalogue)), dtype=np.float32)
         wide = self.multiple.any()
         for start, block in catalogue.starts():
@@ -116,7 +120,7 @@ class Bounds:
             part += self.rows[:, :1]
             if wide:
                 part += self.multiple[:, None] * common.widths(block)
-        return upper
+        return Screen(upper, None)
 
     def of(self, visitor: int, columns: Single) -> Single:
         """The fine bounds of some items, given as (d2, n), for one visitor."""
@@ -150,12 +154,14 @@ class Scores:
     def size(self) -> FloatArray:
         """``S = (|b| + c sqrt(trace W)) Z``, (B,), which no score exceeds; not finite where scores may overflow.
 
-        It takes part in decisions: its bits, too, depend on one visitor alone.
+        Scores below 1e-60 may exceed it, for their squares vanish; decisions use max(S, 1). Its bits, too, depend on
+        one visitor alone.
         """
         size = np.sqrt(_added(self.slope.T**2)) * self.reach
         if self.form is None:
             return size
         trace = _added(np.abs(np.diagonal(self.form, axis1=-2, axis2=-1).T))
+        trace[~np.isfinite(self.form).all(axis=(-2, -1))] = np.inf
         return np.asarray(size + np.where(self.radius > 0, self.radius * np.sqrt(trace * self.reach**2), 0.0))
 
     def only(self, visitors: IntArray | slice) -> Scores:
@@ -163,29 +169,36 @@ class Scores:
         form = None if self.form is None else self.form[visitors]
         return Scores(self.catalogue, self.slope[visitors], form, self.radius[visitors])
 
-    def exact(self, visitor: int, items: IntArray) -> FloatArray:
-        """The scores that decide, of some items (n,) for one visitor: the same bits whichever items are asked for."""
-        found = np.empty(items.size)
-        for start in range(0, items.size, TILE):
-            columns = self.catalogue.columns(items[start : start + TILE])
-            found[start : start + TILE] = self._exact(visitor, columns)
+    def exact(self, visitors: IntArray, items: IntArray) -> FloatArray:
+        """The scores that decide, (b, n), of items (b, n) for some visitors, (b,).
+
+        Only single numbers are multiplied and added, in an order that is always the same: a score has the same bits
+        whichever others are asked for with it.
+        """
+        found = np.empty(items.shape)
+        width = max(1, TILE // len(visitors))
+        for start in range(0, items.shape[1], width):
+            part = items[:, start : start + width]
+            columns = self.catalogue.columns(part.ravel()).reshape(-1, *part.shape)
+            found[:, start : start + width] = self._exact(visitors, columns)
         return found
 
-    def _exact(self, visitor: int, columns: FloatArray) -> FloatArray:
-        slope, radius = self.slope[visitor], self.radius[visitor]
-        score = np.full(columns.shape[1], slope[0])
+    def _exact(self, visitors: IntArray, columns: FloatArray) -> FloatArray:
+        slope, radius = self.slope[visitors].T[..., None], self.radius[visitors, None]
+        score = np.zeros(columns.shape[1:]) + slope[0]
         for weight, column in zip(slope[1:], columns, strict=True):
             score += weight * column
-        if self.form is None or radius == 0:
+        if self.form is None or not radius.any():
             return score
-        form = self.form[visitor]
-        image = np.repeat(form[:, :1], columns.shape[1], axis=1)
-        for weights, column in zip(form.T[1:], columns, strict=True):
-            image += weights[:, None] * column
-        square = image[0]
-        for part, column in zip(image[1:], columns, strict=True):
-            square += part * column
-        return np.asarray(score + radius * np.sqrt(np.maximum(square, 0.0)))
+        form = np.moveaxis(self.form[visitors], -1, 0)[..., None]
+        image = np.zeros((*form.shape[1:3], columns.shape[-1])) + form[0]
+        for weights, column in zip(form[1:], columns, strict=True):
+            image += weights * column[:, None]
+        square = image[:, 0]
+        for place, column in enumerate(columns, 1):
+            square += image[:, place] * column
+        width = radius * np.sqrt(np.maximum(square, 0.0))
+        return np.asarray(np.where(radius > 0, score + width, score))
 
     def coarse(self, common: Common) -> Bounds:
         """Bounds by what all visitors share."""
@@ -210,15 +223,20 @@ class Scores:
     @cached_property
     def _form(self) -> FloatArray:
         """The symmetric part of W, which has the same values of ``z' W z``, divided by |W|: nothing overflows then."""
-        assert self.form is not None  # noqa: S101 - for the type checker
-        size = _size(self.form)[..., None, None]
-        return np.asarray(0.5 * (self.form + np.swapaxes(self.form, -1, -2)) / np.where(size > 0, size, 1.0))
+        size = _size(self._used)[..., None, None]
+        unit = self._used / np.where(size > 0, size, 1.0)
+        return np.asarray(0.5 * (unit + np.swapaxes(unit, -1, -2)))
 
     @cached_property
     def _width(self) -> FloatArray:
         """The radius times sqrt(|W|), (B,)."""
+        return np.asarray(self.radius * np.sqrt(_size(self._used)))
+
+    @cached_property
+    def _used(self) -> FloatArray:
+        """W where the radius is above zero, and zero elsewhere."""
         assert self.form is not None  # noqa: S101 - for the type checker
-        return np.asarray(self.radius * np.sqrt(_size(self.form)))
+        return np.where((self.radius > 0)[:, None, None], self.form, 0.0)
 
     def _bounds(
         self, width: FloatArray, covered: FloatArray | None, roots: FloatArray | None, multiple: FloatArray
@@ -261,5 +279,7 @@ def _added(rows: FloatArray) -> FloatArray:
 
 
 def _size(matrix: FloatArray) -> FloatArray:
-    """The Frobenius norm, (...)."""
-    return np.asarray(np.sqrt((matrix**2).sum(axis=(-2, -1))))
+    """The Frobenius norm, (...); squares neither overflow nor vanish."""
+    most = np.abs(matrix).max(axis=(-2, -1), keepdims=True)
+    part = matrix / np.where(most > 0, most, 1.0)
+    return np.asarray(most[..., 0, 0] * np.sqrt((part**2).sum(axis=(-2, -1))))

@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 
 from quietshelf.assortment import equal_revenue
-from quietshelf.choice.catalogue import Single
 from quietshelf.choice.features import Catalogued
-from quietshelf.choice.screening import LARGEST_REACH, Bounds, Common, Scores
+from quietshelf.choice.screening import LARGEST_REACH, Common, Scores
 from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, batch_of
 from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray, Random, Release
 
 MANY = 20_000
 """Items above which offers are made from a shortlist."""
-PROBES = 8
+PROBES = 4
 """Items scored first, per place of an assortment: they say how good an item must be."""
 GROUP = 32
 """Visitors whose bounds are computed in one product; bounds take 4 bytes per visitor and item."""
@@ -63,18 +62,39 @@ def shortlisted(
     wanted = np.flatnonzero(sound)
     for start in range(0, wanted.size, GROUP):
         some = wanted[start : start + GROUP]
-        part, common = scores.only(some), _common(features, release)
-        bounds = part.coarse(common)
-        for place, upper in enumerate(bounds.everywhere(part.catalogue, common)):
-            who = int(some[place])
-            own = None if coins is None else coins.reshape(-1, features.items)[who]
-            found[who] = _Visitor(part, bounds, place, _Coins(rng, who, own)).best(upper, *_rules(context, batch, who))
+        group = [_Visitor(scores, int(who), _Coins(rng, int(who), coins), *_rules(context, batch, who)) for who in some]
+        found[some] = _shown(group, scores.only(some), _common(features, release))
     return found.reshape(*batch, context.capacity), sound.reshape(batch), coins
+
+
+def _shown(group: list[_Visitor], scores: Scores, common: Common) -> list[IntArray]:
+    """What to show to each visitor of a group, (K,)."""
+    bounds = scores.coarse(common)
+    screen = bounds.everywhere(scores.catalogue, common)
+    screen.bar({place: visitor.barred for place, visitor in enumerate(group) if visitor.barred is not None})
+    wanted = PROBES * max(1, *(visitor.room for visitor in group))
+    first = [_fewer(items, 2 * wanted) for items in screen.best(wanted)]
+    least = np.array([one.least(known) for one, known in zip(group, _exact(scores, first), strict=True)])
+    left = screen.above(bounds.floors(least))
+    left = [one.finer(*each) for one, *each in zip(group, left, least, strict=True)]
+    return [one.best(*each) for one, *each in zip(group, left, _exact(scores, left), strict=True)]
+
+
+def _exact(scores: Scores, items: list[IntArray]) -> list[FloatArray]:
+    """The exact scores of each visitor's items: short lists in one step, filled up with the first item."""
+    long = max(map(len, items))
+    everybody = np.arange(len(items))
+    if long > FINE:
+        return [scores.exact(everybody[[who]], one[None])[0] for who, one in enumerate(items)]
+    full = np.zeros((len(items), long), dtype=np.int64)
+    for row, one in zip(full, items, strict=True):
+        row[: one.size] = one
+    return [row[: one.size] for row, one in zip(scores.exact(everybody, full), items, strict=True)]
 
 
 @dataclass(frozen=True)
 class _Coins:
-    """One visitor's coins, drawn already or to be drawn item by item."""
+    """One visitor's coins, drawn already, (..., N), or to be drawn item by item."""
 
     rng: Any
     visitor: int
@@ -82,65 +102,89 @@ class _Coins:
 
     def of(self, items: IntArray, count: int) -> FloatArray:
         """Uniform on [0, 1), (n,)."""
-        found = self.rng.random_at(self.visitor, items, count) if self.drawn is None else self.drawn[items]
-        return np.asarray(found)
+        if self.drawn is not None:
+            return np.asarray(self.drawn.reshape(-1, count)[self.visitor, items])
+        return np.asarray(self.rng.random_at(self.visitor, items, count))
 
 
 @dataclass(frozen=True)
 class _Visitor:
-    """One of the visitors of `Scores` and of their coarse bounds, by their place."""
+    """One visitor.
+
+    Attributes:
+        scores: Everybody's.
+        place: Where this visitor is among them.
+        coins: This visitor's.
+        capacity: K.
+        needed: Items that must be shown.
+        barred: Items that are not to be looked for, (N,): those that must not or must be shown; None for none.
+    """
 
     scores: Scores
-    bounds: Bounds
     place: int
     coins: _Coins
+    capacity: int
+    needed: IntArray
+    barred: BoolArray | None
+
+    @property
+    def room(self) -> int:
+        """Places that are left beside the items that must be shown."""
+        return self.capacity - self.needed.size
 
     @property
     def size(self) -> float:
         """max(S, 1)."""
         return max(float(self.scores.size[self.place]), 1.0)
 
-    def best(self, upper: Single, capacity: int, available: BoolArray | None, required: BoolArray | None) -> IntArray:
-        """The items to show, (K,), ascending, -1 for empty places; ``upper`` is used up."""
-        needed = np.empty(0, dtype=np.int64) if required is None else np.flatnonzero(required)
-        room = capacity - needed.size
-        if available is not None:
-            upper[~available] = -np.inf
-        upper[needed] = -np.inf
-        free = upper.size - needed.size if available is None else np.count_nonzero(upper > -np.inf)
-        if free <= room:
-            added = np.flatnonzero(upper > -np.inf)
-        else:
-            added = self._largest(self._left(upper, room), room) if room else needed[:0]
-        shown = np.sort(np.concatenate([needed, added]))
-        return np.concatenate([shown, np.full(capacity - shown.size, NOTHING)])
+    def least(self, score: FloatArray) -> float:
+        """T - D from the scores of some items; minus infinity where they are too few to say."""
+        if not 0 < self.room <= score.size:
+            return -np.inf
+        return float(np.partition(score, score.size - self.room)[score.size - self.room]) - DOUBT * self.size
 
-    def _left(self, upper: Single, room: int) -> IntArray:
-        """Items that hold all those which may be shown (1 and 2 above), ascending."""
-        first = _top(upper, PROBES * room)
-        least = self._least(first, room)
-        left = np.flatnonzero(upper >= self.bounds.floor(self.place, least))
-        if left.size <= FINE:
+    def finer(self, left: IntArray, least: float) -> IntArray:
+        """Those that the fine bound leaves, where they are many."""
+        if left.size <= max(FINE, self.room) or not self.room:
             return left
-        own = self.scores.only(slice(self.place, self.place + 1)).fine()
-        tight = own.of(0, self.scores.catalogue.columns(left, single=True))
-        least = max(least, self._least(left[_top(tight, PROBES * room)], room))
-        return left[tight >= own.floor(0, least)]
+        own = self.scores.only(np.array([self.place]))
+        bounds = own.fine()
+        upper = bounds.of(0, own.catalogue.columns(left, single=True))
+        some = min(PROBES * self.room, left.size)
+        first = left[np.sort(np.argpartition(upper, left.size - some)[left.size - some :])]
+        least = max(least, self.least(own.exact(np.zeros(1, dtype=np.int64), first[None])[0]))
+        return left[upper >= bounds.floors(np.array([least]))[0]]
 
-    def _least(self, items: IntArray, room: int) -> float:
-        """T - D from some items."""
-        score = self.scores.exact(self.place, items)
-        return float(np.partition(score, score.size - room)[score.size - room]) - DOUBT * self.size
+    def best(self, left: IntArray, score: FloatArray) -> IntArray:
+        """The items to show, (K,), ascending, -1 for empty places; ``left`` holds all those that may be."""
+        added = left if left.size <= self.room else left[self._largest(left, score)]
+        shown = np.sort(np.concatenate([self.needed, added]))
+        return np.concatenate([shown, np.full(self.capacity - shown.size, NOTHING)])
 
-    def _largest(self, items: IntArray, room: int) -> IntArray:
-        """Those to be shown of the items left (3 above)."""
-        score, doubt = self.scores.exact(self.place, items), DOUBT * self.size
+    def _largest(self, items: IntArray, score: FloatArray) -> IntArray:
+        """Places of as many as there is room for."""
+        room, doubt = self.room, DOUBT * self.size
+        if not room:
+            return items[:0]
         order = np.argsort(-score, kind="stable")
-        if items.size == room or score[order[room - 1]] - score[order[room]] > doubt:
-            return items[order[:room]]
-        tied = np.abs(score - score[order[room - 1]]) <= doubt
-        score[tied] += (JITTER * self.size) * self.coins.of(items[tied], len(self.scores.catalogue))
-        return items[np.argsort(-score, kind="stable")[:room]]
+        last = score[order[room - 1]]
+        if last - score[order[room]] <= doubt:
+            tied = np.abs(score - last) <= doubt
+            coins = self.coins.of(items[tied], len(self.scores.catalogue))
+            order = np.argsort(-(score + _placed(tied, (JITTER * self.size) * coins)), kind="stable")
+        return order[:room]
+
+
+def _placed(where: BoolArray, values: FloatArray) -> FloatArray:
+    """The values where they belong, zero elsewhere."""
+    full = np.zeros(where.shape)
+    full[where] = values
+    return full
+
+
+def _fewer(items: IntArray, count: int) -> IntArray:
+    """Some of them, spread evenly, where they are more than ``count``: a multitude of ties need not be scored twice."""
+    return items if items.size <= count else items[:: items.size // count]
 
 
 def _scores(
@@ -169,25 +213,16 @@ def _common(features: Catalogued, release: Release) -> Common:
     return found
 
 
-def _rules(context: Context, batch: tuple[int, ...], who: int) -> tuple[int, BoolArray | None, BoolArray | None]:
-    """Capacity, available and required items of one visitor."""
+def _rules(context: Context, batch: tuple[int, ...], who: int) -> tuple[int, IntArray, BoolArray | None]:
+    """Capacity, required items, and a mask of those not to be looked for, of one visitor."""
 
-    def own(mask: BoolArray | None) -> BoolArray | None:
-        index = np.unravel_index(who, batch) if batch else ()
-        return None if mask is None else np.broadcast_to(mask, (*batch, mask.shape[-1]))[index]
+    def own(mask: BoolArray) -> BoolArray:
+        return np.asarray(np.broadcast_to(mask, (*batch, mask.shape[-1]))[place])
 
-    return context.capacity, own(context.available), own(context.required)
-
-
-def _top(upper: Single, count: int) -> IntArray:
-    """Some of the largest, at least ``count`` where so many are finite: all above the count-th of maxima of strides."""
-    strides = 8 * count
-    if upper.size < 8 * strides:
-        found = np.flatnonzero(upper > -np.inf)
-    else:
-        most = upper[: upper.size - upper.size % strides].reshape(-1, strides).max(axis=0)
-        bound = np.partition(most, strides - count)[strides - count]
-        found = np.flatnonzero(upper >= bound if bound > -np.inf else upper > bound)
-    if found.size <= 4 * count:
-        return found
-    return found[np.argpartition(upper[found], found.size - count)[found.size - count :]]
+    place = np.unravel_index(who, batch) if batch else ()
+    needed = np.empty(0, dtype=np.int64) if context.required is None else np.flatnonzero(own(context.required))
+    barred = None if context.available is None else ~own(context.available)
+    if needed.size:
+        barred = np.zeros(context.revenue.shape[-1], dtype=bool) if barred is None else barred
+        barred[needed] = True
+    return context.capacity, needed, barred
