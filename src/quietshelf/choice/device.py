@@ -1,12 +1,15 @@
-"""Another device for the bounds of `choice.screening`, by PyTorch or CuPy, neither of which is a dependency.
+"""Another device for bounds and first guesses, by PyTorch or CuPy, neither of which is a dependency.
 
-Only functions that both have under NumPy's names are used. What a device computes are bounds: offers are the same on
-any of them, to the last bit, because exact scores, computed by NumPy, decide.
+Only functions that both have under NumPy's names are used. What a device computes never decides: offers are the same on
+any of them, to the last bit, because numbers computed by NumPy do (`choice.screening`, `policies.many_worlds`).
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -43,11 +46,31 @@ class Device:
         """A copy here."""
         return np.asarray(array.cpu() if self.is_torch else array.get())
 
+    def sort(self, array: Any) -> Any:
+        """A sorted copy, along the last axis."""
+        found = self.namespace.sort(array, -1)
+        return found[0] if self.is_torch else found
+
     def check(self) -> None:
         """Refuse products in less than single precision, for which the bounds would not hold."""
         if self.is_torch:
             now = self.namespace.get_float32_matmul_precision()
             require(now == IN_FULL, f"torch.set_float32_matmul_precision must be {IN_FULL!r}", precision=now)
+
+
+@contextmanager
+def worlds_on(name: str) -> Iterator[None]:
+    """Let that device score the visitors of many worlds at once, in this thread."""
+    token = _WORLDS.set(find_device(name))
+    try:
+        yield
+    finally:
+        _WORLDS.reset(token)
+
+
+def device_of_worlds() -> Device | None:
+    """The device that scores many worlds now; None for NumPy alone."""
+    return _WORLDS.get()
 
 
 def find_device(name: str) -> Device | None:
@@ -75,6 +98,9 @@ def find_device(name: str) -> Device | None:
         return Device(name, cupy)
     rule = "device must be there, and PyTorch or CuPy installed with support for it"
     raise ValueError(f"{rule}, got device={name!r}")
+
+
+_WORLDS: ContextVar[Device | None] = ContextVar("worlds", default=None)
 
 
 def _imported(name: str) -> ModuleType | None:

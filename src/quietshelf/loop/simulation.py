@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.random import SeedSequence
 
+from quietshelf.choice.device import find_device, worlds_on
 from quietshelf.loop.arrow import run
 from quietshelf.loop.clock import Clock, TimedEnvironment
 from quietshelf.loop.contest import Contestant, Setting, World
@@ -40,6 +41,7 @@ class Study:
     horizon: int
     seed: int
     times: tuple[int, ...]
+    device: str = "cpu"
 
 
 def simulate(
@@ -52,6 +54,7 @@ def simulate(
     workers: int = 1,
     checkpoints: int = 50,
     progress: Progress | None = None,
+    device: str = "cpu",
 ) -> Result:
     """Let contestants serve the same visitors in many replicates of a world.
 
@@ -65,7 +68,9 @@ def simulate(
             needs the usual ``if __name__ == "__main__":``.
         checkpoints: How many times, evenly spread, the regret is noted; the last is the horizon.
         progress: Called with rounds done and rounds in all (over all replicates), a few times a second at most.
+        device: What scores the visitors of many replicates: cpu, or cuda by PyTorch or CuPy. The rows are the same.
     """
+    find_device(device)
     check_world(world)
     whole("replicates", replicates)
     whole("seed", seed, low=0)
@@ -76,7 +81,7 @@ def simulate(
     labels = [one.label for one in entrants]
     require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
     times = checkpoint_times(whole("horizon", horizon), whole("checkpoints", checkpoints))
-    study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times)
+    study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times, device=device)
     groups = _groups(replicates, min(whole("workers", workers), replicates))
     report = Throttled(progress, horizon * replicates)
     parts = spread(partial(play, study), groups, report)
@@ -86,6 +91,11 @@ def simulate(
 
 def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
     """Run one group of replicates side by side; ``tick`` hears how many rounds are done in the group."""
+    with worlds_on(study.device):
+        return _play(study, group, tick)
+
+
+def _play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
     environment = study.world.open(_seeds(study.seed, group, WORLD))
     entered = teams(_enter(study, group, environment), environment, lambda: Streams(_seeds(study.seed, group, POLICY)))
     clock, parties = Clock(), [team.party for team in entered]

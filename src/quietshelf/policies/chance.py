@@ -61,7 +61,7 @@ def decide(
         return _by_chance(context, release, utility, rng.random(utility.shape) if order is None else order)
     items, clear = top_k(utility, context.capacity, available=context.available, largest=LARGEST, doubt=DOUBT)
     sure = clear & plain
-    order = _drawn(rng, ~sure, utility.shape)
+    order = _drawn(rng, ~sure, utility.shape) if order is None else order
     if sure.all():
         return items
     return np.where(sure[..., None], items, _by_chance(context, release, utility, order))

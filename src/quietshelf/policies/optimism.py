@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from quietshelf.choice.features import Dense
 from quietshelf.policies.chance import decide
+from quietshelf.policies.many_worlds import beyond_doubt, suits_device
 from quietshelf.policies.shortlist import shortlisted, suits
 from quietshelf.types import Context, FloatArray, IntArray, Random, Release
 
@@ -37,6 +39,8 @@ class Greedy:
 def best_for(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
     """The exact best assortment at utilities ``x . theta + radius |x|``, ties broken at random, (..., K)."""
     with np.errstate(over="ignore", invalid="ignore"):
+        if suits_device(context, release):
+            return _guessed(context, release, theta, radius, rng)
         if not suits(context):
             return decide(context, release, _utility(context, release, theta, radius), rng)
         items, decided, coins = shortlisted(context, release, theta, radius, rng)
@@ -44,6 +48,33 @@ def best_for(context: Context, release: Release, theta: FloatArray, radius: Floa
             return items
         others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
         return np.where(decided[..., None], items, others)
+
+
+def _guessed(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
+    """The same, by a device for those whose best items are beyond doubt, and as ever for the others."""
+    items, sure = beyond_doubt(context, release, theta, radius)
+    batch = sure.shape
+    order = rng.random((*batch, context.revenue.shape[-1]))  # as ever, so that streams stay in step
+    if sure.all():
+        return items
+    some = ~sure
+    features = context.features
+    assert isinstance(features, Dense)  # noqa: S101 - `suits_device` says so
+
+    def rows(array: FloatArray, axes: int) -> Any:
+        return np.broadcast_to(array, (*batch, *array.shape[array.ndim - axes :]))[some]
+
+    own = Release(
+        **{
+            name: rows(getattr(release, name), axes)
+            for name, axes in zip(Release.arrays, (1, 2, 0, 0, 0, 0), strict=True)
+        }
+    )
+    own.__dict__["covariance"] = rows(release.covariance, 2)
+    part = replace(context, features=Dense(rows(features.x, 2)), revenue=rows(context.revenue, 1))
+    utility = _utility(part, own, rows(theta, 1), rows(radius, 0))
+    items[some] = decide(part, own, utility, rng, order[some])
+    return items
 
 
 def _utility(context: Context, release: Release, theta: FloatArray, radius: FloatArray) -> FloatArray:

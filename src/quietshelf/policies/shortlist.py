@@ -32,6 +32,7 @@ PROBES = 4
 """Items scored first, per place of an assortment: they say how good an item must be."""
 GROUP = 32
 """Visitors whose bounds are computed in one product; bounds take 4 bytes per visitor and item."""
+GROUP_ON_DEVICE = 256
 FINE = 512
 """Items left from which on the fine bound pays."""
 
@@ -60,8 +61,9 @@ def shortlisted(
     coins = None if hasattr(rng, "random_at") else rng.random((*batch, features.items))
     found = np.full((sound.size, context.capacity), NOTHING)
     wanted = np.flatnonzero(sound)
-    for start in range(0, wanted.size, GROUP):
-        some = wanted[start : start + GROUP]
+    many = GROUP if features.stored.device is None else GROUP_ON_DEVICE
+    for start in range(0, wanted.size, many):
+        some = wanted[start : start + many]
         group = [_Visitor(scores, int(who), _Coins(rng, int(who), coins), *_rules(context, batch, who)) for who in some]
         found[some] = _shown(group, scores.only(some), _common(features, release))
     return found.reshape(*batch, context.capacity), sound.reshape(batch), coins
