@@ -7,6 +7,7 @@ any of them, to the last bit, because numbers computed by NumPy do (`choice.scre
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -85,16 +86,13 @@ def find_device(name: str) -> Device | None:
     """
     if name == "cpu":
         return None
-    number = name.removeprefix("cuda").removeprefix(":")
-    known = name == "torch:cpu" or (name.startswith("cuda") and (name == "cuda" or number.isdecimal()))
-    require(known, "device must be cpu, cuda, cuda:N or torch:cpu", device=name)
-    torch = _imported("torch")
-    if torch is not None and name == "torch:cpu":
-        return Device("cpu", torch)
-    if torch is not None and int(number or 0) < torch.cuda.device_count():
-        return Device(name, torch)
-    cupy = _imported("cupy") if name != "torch:cpu" else None
-    if cupy is not None and number in ("", "0") and cupy.is_available():
+    cuda = re.fullmatch(r"cuda(?::(\d+))?", name)
+    require(name == "torch:cpu" or cuda is not None, "device must be cpu, cuda, cuda:N or torch:cpu", device=name)
+    number, torch = int((cuda and cuda[1]) or 0), _imported("torch")
+    if torch is not None and (cuda is None or number < torch.cuda.device_count()):
+        return Device("cpu" if cuda is None else name, torch)
+    cupy = None if cuda is None or number else _imported("cupy")
+    if cupy is not None and cupy.is_available():
         return Device(name, cupy)
     rule = "device must be there, and PyTorch or CuPy installed with support for it"
     raise ValueError(f"{rule}, got device={name!r}")
