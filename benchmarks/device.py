@@ -12,18 +12,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks import duration, seconds, table
+from benchmarks.catalogue import ITEM_DIM, ITEMS, VISITOR_DIM, offering, some_features, some_release
 from quietshelf.choice.catalogue import Catalogue
 from quietshelf.choice.device import Device, find_device
-from quietshelf.choice.features import Catalogued
-from quietshelf.choice.maps import FeatureMap, feature_map
-from quietshelf.curation.coins import Coins
+from quietshelf.choice.maps import feature_map
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, simulate
 from quietshelf.loop.named import contestant
-from quietshelf.policies import POLICIES
-from quietshelf.types import Context, FloatArray, IntArray, Release
 
-ITEMS, ITEM_DIM, VISITOR_DIM, CAPACITY = 10**6, 32, 8, 10
 GROUPS = (1, 64, 1024)
 WORLDS, HORIZON = (1000, 4000), 20
 
@@ -42,49 +38,24 @@ def main() -> None:
     worlds(name)
 
 
-def some_release(catalogue: FloatArray, named: FeatureMap, rng: np.random.Generator) -> Release:
-    """What a few thousand visitors teach who saw random items."""
-    seen = [
-        named.dense(rng.normal(size=VISITOR_DIM), catalogue[rng.integers(0, len(catalogue), 5)]) for _ in range(4000)
-    ]
-    rows = np.concatenate(seen)
-    dim = rows.shape[1]
-    one, no = np.asarray(1.0), np.asarray(False)
-    return Release(0.3 * rng.normal(size=dim), 0.1 * rows.T @ rows + np.eye(dim), one, no, np.asarray(0), one)
-
-
 def offers(device: Device, name: str, items: int) -> None:
     """One offer of `quiet` to each of a group of visitors."""
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(items, ITEM_DIM)) * np.exp(0.5 * rng.normal(size=ITEM_DIM)) / 3.0
+    features, rng = some_features(items), np.random.default_rng(1)
     here, rows = Catalogue.of(features), []
-    there = here.on(name)
-    floor = 4 * features.size / bandwidth(device)
+    there, floor = here.on(name), 4 * features.size / bandwidth(device)
     for which in ("item", "full"):
         named = feature_map(which)
         release = some_release(features, named, rng)
         for group in GROUPS:
             visitors = rng.normal(size=(group, VISITOR_DIM))
-            fast, shown = timed(there, named, visitors, release)
-            few = visitors[: min(group, 64)]
-            slow, same = timed(here, named, few, release)
-            assert np.array_equal(shown[: len(few)], same), "offers must be the same on any device"
-            each, cpu = fast / group, slow / len(few)
-            cells = [duration(fast), duration(each), f"{1 / each:.0f}", f"{fast / floor:.1f}", f"{cpu / each:.1f}"]
-            rows.append([f"{which}, {group} visitors", *cells])
+            fast, slow = (offering(stored, named, visitors, release) for stored in (there, here))
+            assert np.array_equal(fast(), slow()), "offers must be the same on any device"
+            runs = 5 if group < 500 else 2
+            ours, cpu = seconds(fast, runs=runs) / group, seconds(slow, runs=runs if group < 500 else 1) / group
+            cells = [duration(ours * group), duration(ours), f"{1 / ours:.0f}"]
+            rows.append([f"{which}, {group} visitors", *cells, f"{ours * group / floor:.1f}", f"{cpu / ours:.1f}"])
     head = ("", "group", "per offer", "offers/s", "times the floor per group", "times as fast as NumPy")
     table(f"{name}: N={items}, d2={ITEM_DIM}; floor {duration(floor)}: the catalogue read once in float32", head, rows)
-
-
-def timed(catalogue: Catalogue, named: FeatureMap, visitors: FloatArray, release: Release) -> tuple[float, IntArray]:
-    """Seconds of a group, and what it is shown."""
-    coins = Coins(b"benchmark").of([(0, place) for place in range(len(visitors))])
-    revenue = np.broadcast_to(1.0, (len(visitors), len(catalogue)))
-    context = Context(Catalogued(visitors, catalogue, named), revenue, CAPACITY)
-    shown = POLICIES["quiet"].offer(context, release, coins)
-    return seconds(
-        lambda: POLICIES["quiet"].offer(context, release, coins), runs=5 if len(visitors) < 500 else 2
-    ), shown
 
 
 def bandwidth(device: Device) -> float:
@@ -97,7 +68,8 @@ def bandwidth(device: Device) -> float:
     for _ in range(20):
         copy = array + 1.0
     waited(device, copy)
-    return 2 * 20 * array.shape[0] * 4 / (perf_counter() - start)
+    moved: int = 2 * 20 * 4 * array.shape[0]
+    return moved / (perf_counter() - start)
 
 
 def waited(device: Device, array: Any) -> None:

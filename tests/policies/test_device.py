@@ -80,7 +80,7 @@ def test_offers_from_a_catalogue_are_the_same_on_a_device(name: str) -> None:
                 )
                 for stored in (here, there)
             ]
-            np.testing.assert_array_equal(*shown)
+            np.testing.assert_array_equal(shown[0], shown[1])
             item, row = int(rng.integers(900)), rng.normal(size=4)
             here, there = here.with_row(item, row), there.with_row(item, row)
         more = rng.normal(size=(1, 4))

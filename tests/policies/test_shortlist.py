@@ -39,7 +39,8 @@ def coins_of(visitors: IntArray | int) -> SlotCoins:
 
 
 def exact(scores: Scores, who: int, items: IntArray) -> FloatArray:
-    return scores.exact(np.array([who]), items[None])[0]
+    found: FloatArray = scores.exact(np.array([who]), items[None])[0]
+    return found
 
 
 def in_full(
@@ -144,8 +145,8 @@ def part_of(context: Context, who: Any) -> Context:
     def rows(mask: BoolArray | None) -> BoolArray | None:
         return None if mask is None else mask[who]
 
-    masks = {"available": rows(context.available), "required": rows(context.required)}
-    return replace(context, features=own, revenue=context.revenue[who], **masks)
+    part = replace(context, features=own, revenue=context.revenue[who])
+    return replace(part, available=rows(context.available), required=rows(context.required))
 
 
 @SETTINGS

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from quietshelf.choice.device import Device, Resident, find_device
 from quietshelf.types import FloatArray, IntArray, as_float, require
 
+T = TypeVar("T")
 Single = NDArray[np.float32]
 BLOCK = 16384
 """Items per block: enough that a product over them hides the cost of a call, few enough to copy for a change."""
@@ -47,14 +48,6 @@ class Block:
             for column in self.columns:
                 square += column * column
         return float(np.sqrt(square.max(initial=1.0)))
-
-    def kept(self, owner: object, make: Callable[[], Single]) -> Single:
-        """What ``make`` computes from this block for an owner, made once and kept until another owner asks."""
-        held, value = self.__dict__.get("_kept", (None, None))
-        if held is not owner:
-            value = make()
-            self.__dict__["_kept"] = (owner, value)
-        return value  # type: ignore[return-value]  # made with the owner
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +148,14 @@ class Catalogue:
         rest = [block.columns for block in self.blocks[full:]]
         added = _blocks(np.concatenate([*rest, rows.T], axis=1))
         return replace(self, blocks=(*self.blocks[:full], *added), shape=(len(self) + len(rows), self.shape[1]))
+
+
+def kept(holder: object, owner: object, make: Callable[[], T]) -> T:
+    """What ``make`` computes from ``holder`` for an owner: made once, and kept by the holder until another one asks."""
+    held: tuple[object, T] | None = holder.__dict__.get("kept")
+    if held is None or held[0] is not owner:
+        held = holder.__dict__["kept"] = (owner, make())
+    return held[1]
 
 
 def _blocks(columns: FloatArray) -> Iterator[Block]:

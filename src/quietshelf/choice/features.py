@@ -7,10 +7,8 @@ never merged into those of a matrix: a visitor's products have the same shapes a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -65,13 +63,6 @@ class Dense:
         batch = self.x.shape[:-2]
         worlds = (np.arange(n).reshape(n, *(1,) * (len(batch) - axis)) for axis, n in enumerate(batch))
         return _emptied(self.x[(*worlds, items)], items)
-
-    def kept(self, owner: object, make: Callable[[], Any]) -> Any:
-        """What ``make`` computes of these features for an owner, once."""
-        held = self.__dict__.get("_kept")
-        if held is None or held[0] is not owner:
-            held = self.__dict__["_kept"] = (owner, make())
-        return held[1]
 
     @cached_property
     def _columns(self) -> FloatArray:

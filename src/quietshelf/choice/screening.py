@@ -40,7 +40,7 @@ from functools import cached_property
 
 import numpy as np
 
-from quietshelf.choice.catalogue import Block, Catalogue, Single
+from quietshelf.choice.catalogue import Block, Catalogue, Single, kept
 from quietshelf.choice.features import Catalogued
 from quietshelf.choice.screen import Screen
 from quietshelf.types import FloatArray, IntArray
@@ -82,7 +82,7 @@ class Common:
 
     def widths(self, block: Block) -> Single:
         """``|R0 z|`` of a block's items; kept with the block until another release asks."""
-        return block.kept(self, lambda: lengths(self.root.astype(np.float32), block.single))
+        return kept(block, self, lambda: lengths(self.root.astype(np.float32), block.single))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ class Scores:
 
     def _exact(self, visitors: IntArray, columns: FloatArray) -> FloatArray:
         slope, radius = self.slope[visitors].T[..., None], self.radius[visitors, None]
-        score = np.zeros(columns.shape[1:]) + slope[0]
+        score: FloatArray = np.zeros(columns.shape[1:]) + slope[0]
         for weight, column in zip(slope[1:], columns, strict=True):
             score += weight * column
         if self.form is None or not radius.any():

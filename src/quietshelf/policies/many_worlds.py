@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from quietshelf.assortment import equal_revenue
+from quietshelf.choice.catalogue import kept
 from quietshelf.choice.device import Device, device_of_worlds
 from quietshelf.choice.features import Dense
 from quietshelf.choice.screening import PRECISE, UNIT
@@ -41,7 +42,7 @@ def beyond_doubt(
     assert device is not None and isinstance(features, Dense)  # noqa: S101, PT018 - `suits_device` says so
     batch, items, capacity = batch_of(context, release), features.items, context.capacity
     device.check()
-    x = features.kept(device, lambda: device.put(features.x.astype(np.float32)))
+    x = kept(features, device, lambda: device.put(features.x.astype(np.float32)))
     score, reach = _scores(device, x, theta, radius, release)
     ordered = device.sort(score)
     last, following = ordered[..., items - capacity], ordered[..., items - capacity - 1]

@@ -77,9 +77,9 @@ def _shown(group: list[_Visitor], scores: Scores, common: Common) -> list[IntArr
     wanted = PROBES * max(1, *(visitor.room for visitor in group))
     first = [_fewer(items, 2 * wanted) for items in screen.best(wanted)]
     least = np.array([one.least(known) for one, known in zip(group, _exact(scores, first), strict=True)])
-    left = screen.above(bounds.floors(least))
-    left = [one.finer(*each) for one, *each in zip(group, left, least, strict=True)]
-    return [one.best(*each) for one, *each in zip(group, left, _exact(scores, left), strict=True)]
+    coarse = zip(group, screen.above(bounds.floors(least)), least.tolist(), strict=True)
+    left = [one.finer(items, good) for one, items, good in coarse]
+    return [one.best(items, score) for one, items, score in zip(group, left, _exact(scores, left), strict=True)]
 
 
 def _exact(scores: Scores, items: list[IntArray]) -> list[FloatArray]:
