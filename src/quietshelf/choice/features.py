@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from quietshelf.choice.catalogue import Catalogue
 from quietshelf.choice.maps import FeatureMap
 from quietshelf.types import BoolArray, FloatArray, IntArray, as_float, check_shape, require
 
@@ -82,22 +83,27 @@ class Catalogued:
 
     Attributes:
         visitor: u, (..., d1).
-        catalogue: v, (N, d2), the same for all visitors; fastest in column order (``np.asfortranarray``, once).
+        catalogue: v, (N, d2), the same for all visitors; fastest as a `Catalogue`, or in column order.
         feature_map: How x is made of the two.
         numbers: Which items they are, (N,), by which each has its effect; None for the first N.
     """
 
     visitor: FloatArray
-    catalogue: FloatArray
+    catalogue: Catalogue | FloatArray
     feature_map: FeatureMap
     numbers: IntArray | None = None
 
     def __post_init__(self) -> None:
-        visitor, catalogue = as_float("visitor", self.visitor), as_float("catalogue", self.catalogue)
+        visitor = as_float("visitor", self.visitor)
         require(visitor.ndim >= 1, "visitor must have shape (..., visitor features)", shape=visitor.shape)
-        require(catalogue.ndim == 2, "catalogue must have shape (N, item features)", shape=catalogue.shape)
         object.__setattr__(self, "visitor", np.ascontiguousarray(visitor))
-        object.__setattr__(self, "catalogue", catalogue)
+        object.__setattr__(self, "catalogue", Catalogue.of(self.catalogue))
+
+    @property
+    def stored(self) -> Catalogue:
+        """The catalogue in blocks."""
+        assert isinstance(self.catalogue, Catalogue)  # noqa: S101 - for the type checker: made so above
+        return self.catalogue
 
     @property
     def items(self) -> int:
@@ -112,8 +118,11 @@ class Catalogued:
     def utility(self, theta: FloatArray) -> FloatArray:
         """``x . theta`` of every item, (..., N), for theta (..., d)."""
         _fits("theta", theta, (self.dim,))
-        slope = self._pull(theta[..., None])[..., 0]
-        utility: FloatArray = (slope[..., None, 1:] @ self.catalogue.T)[..., 0, :]  # one product per visitor
+        slope = self.slope(theta)
+        utility = np.empty((*slope.shape[:-1], self.items))
+        for start, block in self.stored.starts():
+            part = utility[..., None, start : start + block.columns.shape[1]]
+            np.matmul(slope[..., None, 1:], block.columns, out=part)  # one product per visitor
         utility += slope[..., :1]
         if self.feature_map.effects:
             utility += np.where(self._has_effect, theta[..., self._effect], 0.0)
@@ -122,20 +131,29 @@ class Catalogued:
     def norm(self, metric: FloatArray) -> FloatArray:
         """``sqrt(x' metric x)`` of every item, (..., N), for a positive semidefinite metric (..., d, d)."""
         _fits("metric", metric, (self.dim, self.dim))
-        own = self.feature_map.effects
-        plain = metric[..., :-own, :-own] if own else metric
-        W = self._pull(np.swapaxes(self._pull(plain), -1, -2))
+        W = self.form(metric)
         cross = (W[..., 0, 1:] + W[..., 1:, 0])[..., None]
         square = np.empty((*W.shape[:-2], self.items))
-        for start in range(0, self.items, _CHUNK):
-            v = self.catalogue.T[:, start : start + _CHUNK]
-            image = W[..., 1:, 1:] @ v
-            image += cross
-            np.einsum("...dn,...dn->...n", image, v, out=square[..., start : start + _CHUNK])
+        for first, block in self.stored.starts():
+            for start in range(0, block.columns.shape[1], _CHUNK):
+                v = block.columns[:, start : start + _CHUNK]
+                image = W[..., 1:, 1:] @ v
+                image += cross
+                np.einsum("...dn,...dn->...n", image, v, out=square[..., first + start :][..., : v.shape[1]])
         square += W[..., :1, 0]
-        if own:
+        if self.feature_map.effects:
             square += np.where(self._has_effect, self._with_effects(metric), 0.0)
         return _root(square)
+
+    def slope(self, theta: FloatArray) -> FloatArray:
+        """Tastes theta (..., d) in the coordinates of (1, v), (..., 1 + d2), effects left out."""
+        return self._pull(theta[..., None])[..., 0]
+
+    def form(self, metric: FloatArray) -> FloatArray:
+        """A metric (..., d, d) in the coordinates of (1, v), (..., 1 + d2, 1 + d2), effects left out."""
+        own = self.feature_map.effects
+        plain = metric[..., :-own, :-own] if own else metric
+        return self._pull(np.swapaxes(self._pull(plain), -1, -2))
 
     def rows(self, items: IntArray) -> FloatArray:
         """The vectors x of the given items (..., K) as (..., K, d); zero where the place is empty."""
@@ -144,7 +162,7 @@ class Catalogued:
     def _with_effects(self, metric: FloatArray) -> FloatArray:
         """What effects add to the squared norms, (..., N): ``2 x' metric e + e' metric e``."""
         cross = self._pull(metric[..., : -self.feature_map.effects, :][..., self._effect])
-        both = cross[..., 0, :] + np.einsum("...dn,dn->...n", cross[..., 1:, :], self.catalogue.T)
+        both = cross[..., 0, :] + np.einsum("...dn,dn->...n", cross[..., 1:, :], np.asarray(self.catalogue).T)
         return np.asarray(2.0 * both + metric[..., self._effect, self._effect])
 
     @cached_property

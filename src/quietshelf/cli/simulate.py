@@ -72,6 +72,9 @@ def simulate(
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")] = 0,
     delta: Delta = DELTA,
     workers: Workers = 0,
+    device: Annotated[
+        str, typer.Option(help="What scores the visitors of many replicates: cpu, or cuda by PyTorch or CuPy.")
+    ] = "cpu",
     curve: Annotated[Path | None, typer.Option(help="Draw regret over time to this file (png, svg or pdf).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -106,6 +109,7 @@ def simulate(
             seed=seed,
             workers=processes(workers),
             progress=moved,
+            device=device,
         )
     rows = lines(result, names, delta)
     if as_json:

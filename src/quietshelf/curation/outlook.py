@@ -232,7 +232,7 @@ def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource)
         return begin(prior=public.given)
     check_log(settings, public, log)
     if settings.map is not None and stock.catalogue is not None:
-        check_items(stock.catalogue, log, units=public.schema is None)
+        check_items(np.asarray(stock.catalogue), log, units=public.schema is None)
     rule = f"dim must be that of the prior, {len(log.theta)}"
     require(dim == len(log.theta), rule, dim=dim)
     return begin(prior=begin().prior.informed(log.theta, log.precision))

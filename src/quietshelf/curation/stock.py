@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.assortment import checks
+from quietshelf.choice.catalogue import Catalogue
+from quietshelf.choice.device import find_device
 from quietshelf.tables.cells import as_id
 from quietshelf.types import BoolArray, FloatArray, Id, IntArray, finite, require
 
@@ -32,7 +34,7 @@ class Stock:
         group_names: What it calls each group, (G,); None where it calls them by their numbers.
     """
 
-    catalogue: FloatArray | None
+    catalogue: Catalogue | None
     revenue: FloatArray
     available: BoolArray
     retired: BoolArray
@@ -47,7 +49,20 @@ class Stock:
         """All items available, revenue 1."""
         group, limit = checks.groups(groups, limits, items)
         yes = np.ones(items, dtype=bool)
-        return cls(catalogue, np.ones(items), yes, ~yes, group, limit)
+        stored = None if catalogue is None else Catalogue.of(catalogue)
+        return cls(stored, np.ones(items), yes, ~yes, group, limit)
+
+    def on(self, device: str) -> Stock:
+        """The stock whose catalogue, if it has one, is screened on that device."""
+        find_device(device)
+        return self if self.catalogue is None else self._with(catalogue=self.catalogue.on(device))
+
+    def _with(self, **fields: Any) -> Stock:
+        """The stock with other fields; the index of ids goes along where they stay."""
+        new = replace(self, **fields)
+        if new.ids is self.ids and "numbers" in self.__dict__:
+            new.__dict__["numbers"] = self.numbers
+        return new
 
     def __len__(self) -> int:
         return int(self.revenue.size)
@@ -123,7 +138,7 @@ class Stock:
         yes = np.ones(len(new), dtype=bool)
         return replace(
             self,
-            catalogue=np.asfortranarray(np.concatenate([self.catalogue, new])),
+            catalogue=self.catalogue.with_more(new),
             revenue=np.concatenate([self.revenue, earned]),
             available=np.concatenate([self.available, yes]),
             retired=np.concatenate([self.retired, ~yes]),
@@ -134,7 +149,7 @@ class Stock:
 
     def ranked(self, ranking: Iterable[Id]) -> Stock:
         """The stock with the shop's present ranking, best first; items left out have no place in it."""
-        return replace(self, ranks=self.places_in(ranking))
+        return self._with(ranks=self.places_in(ranking))
 
     def places_in(self, ranking: Iterable[Id]) -> FloatArray:
         """The place of each item in a ranking, best first, (N,); infinite for those not in it."""
@@ -155,20 +170,18 @@ class Stock:
             if self.catalogue is None:
                 raise ValueError("features can be changed only in a catalogue: this shelf gets them with each offer")
             row = finite("features", features, shape=(self.catalogue.shape[1],))
-            catalogue = self.catalogue.copy(order="F")
-            catalogue[index] = row
-            new = replace(new, catalogue=catalogue)
+            new = new._with(catalogue=self.catalogue.with_row(index, row))
         if revenue is not None:
             earned = self.revenue.copy()
             earned[index] = checks.revenue(revenue, 1)
-            new = replace(new, revenue=earned)
+            new = new._with(revenue=earned)
         if available is not None:
-            new = replace(new, available=_with(self.available, index, available))
+            new = new._with(available=_altered(self.available, index, available))
         return new
 
     def without(self, item: Id) -> Stock:
         """The stock with one item retired."""
-        return replace(self, retired=_with(self.retired, self.known(item), True))
+        return self._with(retired=_altered(self.retired, self.known(item), True))
 
     def _with_ids(self, ids: Sequence[Id] | None, count: int) -> tuple[Id, ...] | None:
         if self.ids is None:
@@ -207,7 +220,7 @@ def named_items(ids: Iterable[Any]) -> tuple[Id, ...]:
     return tuple(found)
 
 
-def _with(mask: BoolArray, index: int, value: bool) -> BoolArray:
+def _altered(mask: BoolArray, index: int, value: bool) -> BoolArray:
     changed = mask.copy()
     changed[index] = value
     return changed

@@ -16,15 +16,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.random import SeedSequence
 
+from quietshelf.choice.device import find_device, worlds_on
 from quietshelf.loop.arrow import Party, run
+from quietshelf.loop.batching import Entrant, Team, teams
 from quietshelf.loop.blocks import AheadOfTime, run_blocks
 from quietshelf.loop.clock import Clock, TimedEnvironment
 from quietshelf.loop.contest import Contestant, Setting, World
-from quietshelf.loop.batching import Entrant, Team, teams
 from quietshelf.loop.named import contestant
-from quietshelf.loop.validation import CheckedEnvironment, check_release, check_world
 from quietshelf.loop.parallel import Progress, Throttled, spread
 from quietshelf.loop.result import Result, merge
+from quietshelf.loop.validation import CheckedEnvironment, check_release, check_world
 from quietshelf.types import Environment, FloatArray, Streams, require, whole
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class Study:
     horizon: int
     seed: int
     times: tuple[int, ...]
+    device: str = "cpu"
 
 
 def simulate(
@@ -53,6 +55,7 @@ def simulate(
     workers: int = 1,
     checkpoints: int = 50,
     progress: Progress | None = None,
+    device: str = "cpu",
 ) -> Result:
     """Let contestants serve the same visitors in many replicates of a world.
 
@@ -66,7 +69,9 @@ def simulate(
             needs the usual ``if __name__ == "__main__":``.
         checkpoints: How many times, evenly spread, the regret is noted; the last is the horizon.
         progress: Called with rounds done and rounds in all (over all replicates), a few times a second at most.
+        device: What scores the visitors of many replicates: cpu, or cuda by PyTorch or CuPy. The rows are the same.
     """
+    find_device(device)
     check_world(world)
     whole("replicates", replicates)
     whole("seed", seed, low=0)
@@ -77,7 +82,7 @@ def simulate(
     labels = [one.label for one in entrants]
     require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
     times = checkpoint_times(whole("horizon", horizon), whole("checkpoints", checkpoints))
-    study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times)
+    study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times, device=device)
     groups = _groups(replicates, min(whole("workers", workers), replicates))
     report = Throttled(progress, horizon * replicates)
     parts = spread(partial(play, study), groups, report)
@@ -87,6 +92,11 @@ def simulate(
 
 def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
     """Run one group of replicates side by side; ``tick`` hears how many rounds are done in the group."""
+    with worlds_on(study.device):
+        return _play(study, group, tick)
+
+
+def _play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
     environment = study.world.open(_seeds(study.seed, group, WORLD))
     chance = partial(_chance, study.seed, group)
     entered = teams(_enter(study, group, environment), environment, len(group), chance)

@@ -46,20 +46,22 @@ def batch_of(context: Context, release: Release) -> tuple[int, ...]:
     return np.broadcast_shapes(release.explore.shape, context.revenue.shape[:-1])
 
 
-def decide(context: Context, release: Release, utility: FloatArray, rng: Random) -> IntArray:
+def decide(
+    context: Context, release: Release, utility: FloatArray, rng: Random, order: FloatArray | None = None
+) -> IntArray:
     """The best assortment at utilities (..., N), ties broken at random; a random one where ``release.explore``.
 
     What one visitor is shown depends on nobody beside them: chance is asked for where it may matter, and clear winners
-    are those that `_by_chance` would find.
+    are those that `_by_chance` would find. ``order`` holds coins that were drawn before, (..., N).
     """
     if utility.shape != context.revenue.shape:
         utility = np.broadcast_to(utility, np.broadcast_shapes(utility.shape, context.revenue.shape))
     plain = equal_revenue(context.revenue) & ~release.explore
     if context.required is not None or context.groups is not None or utility.shape[-1] > FEW or not plain.any():
-        return _by_chance(context, release, utility, rng.random(utility.shape))
+        return _by_chance(context, release, utility, rng.random(utility.shape) if order is None else order)
     items, clear = top_k(utility, context.capacity, available=context.available, largest=LARGEST, doubt=DOUBT)
     sure = clear & plain
-    order = _drawn(rng, ~sure, utility.shape)
+    order = _drawn(rng, ~sure, utility.shape) if order is None else order
     if sure.all():
         return items
     return np.where(sure[..., None], items, _by_chance(context, release, utility, order))

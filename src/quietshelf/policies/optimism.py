@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from quietshelf.choice.features import Dense
 from quietshelf.policies.chance import decide
-from quietshelf.types import Context, IntArray, Random, Release
+from quietshelf.policies.many_worlds import beyond_doubt, suits_device
+from quietshelf.policies.shortlist import shortlisted, suits
+from quietshelf.types import Context, FloatArray, IntArray, Random, Release
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,7 @@ class Optimistic:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        radius = release.radius[..., None]
-        with np.errstate(over="ignore", invalid="ignore"):
-            utility = context.features.utility(release.theta)
-            if radius.any():
-                width = radius * context.features.norm(release.covariance)
-                width += utility
-                utility = width if radius.all() else np.where(radius == 0, utility, width)
-        return decide(context, release, utility, rng)
+        return best_for(context, release, release.theta, release.radius, rng)
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,56 @@ class Greedy:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            utility = context.features.utility(release.theta)
-        return decide(context, release, utility, rng)
+        return best_for(context, release, release.theta, np.zeros_like(release.radius), rng)
+
+
+def best_for(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
+    """The exact best assortment at utilities ``x . theta + radius |x|``, ties broken at random, (..., K)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if suits_device(context, release):
+            return _guessed(context, release, theta, radius, rng)
+        if not suits(context):
+            return decide(context, release, _utility(context, release, theta, radius), rng)
+        items, decided, coins = shortlisted(context, release, theta, radius, rng)
+        if decided.all():
+            return items
+        others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
+        return np.where(decided[..., None], items, others)
+
+
+def _guessed(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
+    """The same, by a device for those whose best items are beyond doubt, and as ever for the others."""
+    items, sure = beyond_doubt(context, release, theta, radius)
+    batch = sure.shape
+    order = rng.random((*batch, context.revenue.shape[-1]))  # as ever, so that streams stay in step
+    if sure.all():
+        return items
+    some = ~sure
+    features = context.features
+    assert isinstance(features, Dense)  # noqa: S101 - `suits_device` says so
+
+    def rows(array: FloatArray, axes: int) -> Any:
+        return np.broadcast_to(array, (*batch, *array.shape[array.ndim - axes :]))[some]
+
+    own = Release(
+        **{
+            name: rows(getattr(release, name), axes)
+            for name, axes in zip(Release.arrays, (1, 2, 0, 0, 0, 0), strict=True)
+        }
+    )
+    own.__dict__["covariance"] = rows(release.covariance, 2)
+    part = replace(context, features=Dense(rows(features.x, 2)), revenue=rows(context.revenue, 1))
+    utility = _utility(part, own, rows(theta, 1), rows(radius, 0))
+    items[some] = decide(part, own, utility, rng, order[some])
+    return items
+
+
+def _utility(context: Context, release: Release, theta: FloatArray, radius: FloatArray) -> FloatArray:
+    """``x . theta + radius |x|`` of every item, (..., N); |x| is not asked for where nobody needs it."""
+    utility = context.features.utility(theta)
+    each = radius[..., None]
+    if not each.any():
+        return utility
+    width = each * context.features.norm(release.covariance)
+    width += utility
+    return width if each.all() else np.where(each == 0, utility, width)

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from quietshelf.policies.chance import batch_of, decide
+from quietshelf.policies.optimism import best_for
 from quietshelf.types import Context, FloatArray, IntArray, Random, Release, whole
 
 OPTIMISTIC = 1.0 / (4.0 * math.sqrt(math.e * math.pi))
@@ -78,11 +79,9 @@ class OptimisticDraw:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        dim, radius = release.theta.shape[-1], release.radius[..., None]
+        dim = release.theta.shape[-1]
         normal = rng.standard_normal((*batch_of(context, release), dim))
         with np.errstate(over="ignore", invalid="ignore"):
             away = (normal[..., None, :] @ np.swapaxes(release.root, -1, -2))[..., 0, :]
             drawn = np.ascontiguousarray(release.theta + release.draws[..., None] * away)
-            utility = context.features.utility(drawn)
-            utility = utility + radius * context.features.norm(release.covariance)
-        return decide(context, release, utility, rng)
+        return best_for(context, release, drawn, release.radius, rng)

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import rho_from
+from quietshelf.choice.catalogue import Catalogue
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
@@ -175,7 +176,7 @@ def stock_of(rows: list[Row], body: ShelfBody) -> Stock:
         return np.array([row[name] for row in rows], dtype=kind)
 
     return Stock(
-        catalogue=np.asfortranarray(features),
+        catalogue=Catalogue.of(np.asfortranarray(features)),
         revenue=column("revenue", np.float64),
         available=column("available", np.bool_),
         retired=column("retired", np.bool_),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quietshelf.accounting import Ledger
+from quietshelf.choice.catalogue import Catalogue
 from quietshelf.curation.answers import Slot
 from quietshelf.curation.batches import Schedule
 from quietshelf.curation.contributions import row_width
@@ -31,7 +32,9 @@ def encode(state: State, arrays: Arrays) -> dict[str, Any]:
     log = state.public.log
     theta, precision = state.public.given or (None, None)
     declared = {"scale": state.public.visitor_scale, "curvature": state.public.curvature}
-    _put(arrays, "stock", {name: getattr(state.stock, name) for name in STOCK})
+    stock = {name: getattr(state.stock, name) for name in STOCK}
+    stock["catalogue"] = None if state.stock.catalogue is None else np.asarray(state.stock.catalogue)
+    _put(arrays, "stock", stock)
     _put(arrays, "public", {**declared, "theta": theta, "precision": precision})
     return {
         "settings": state.settings.to_dict(),
@@ -59,6 +62,7 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
     slots = [_slots_in(record, arrays, f"batch{i}") for i, record in enumerate(header["batches"])]
     settings = Settings(**header["settings"])
     stock: Any = {name: get(f"stock.{name}") for name in STOCK}
+    stock["catalogue"] = None if stock["catalogue"] is None else Catalogue.of(stock["catalogue"])
     stock |= {name: tuple(header[name]) for name in ("ids", "group_names") if header.get(name) is not None}
     columns = header.get("columns")  # not in files of earlier versions, as ids
     return State(

@@ -113,6 +113,8 @@ class Shelf:
         most_revenue: The most that one choice earns, needed with a comparison: revenue is cut there, nowhere else.
         guard: Whether offers fall back to what the shop shows today once the comparison says, beyond doubt, that it
             earns more.
+        device: What screens a catalogue of more than 20,000 items: cpu, or cuda by PyTorch or CuPy. It changes speed
+            alone, and is not saved.
         schema: What the columns behind ``catalogue`` and visitors' attributes mean; `from_table` sees to all of it.
     """
 
@@ -149,6 +151,7 @@ class Shelf:
         most_revenue: float | None = None,
         guard: bool = True,
         schema: Schema | None = None,
+        device: str = "cpu",
     ) -> None:
         known, known_prior = items_of(items, dim, catalogue), given_prior(prior)
         log = known_prior.rho if isinstance(known_prior, PriorFile) else 0.0
@@ -183,7 +186,7 @@ class Shelf:
         check_schema(schema, known, settings.visitor_dim)
         if known.features is not None:
             check_places(settings, known.count, known.features.shape[1])
-        stock = replace(Stock.of(known.count, known.features, groups, limits), ids=known.ids)
+        stock = replace(Stock.of(known.count, known.features, groups, limits), ids=known.ids).on(device)
         start(settings, public, stock, DiscreteGaussian())  # refuse now what the first visitor would stumble over
         self._start(State(settings, public, stock))
 
@@ -453,7 +456,7 @@ class Shelf:
         raise TypeError("a shelf cannot be copied: two copies would release the same visitors twice; save and load it")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Shelf:
+    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Shelf:
         """A shelf from a file. Its open batches are resumed by whoever loads it first, once.
 
         A second load, a copy, a moved file, or a save that the shelf has gone on from drops them with a warning
@@ -462,7 +465,9 @@ class Shelf:
         each visit from then on. A snapshot of the whole disk cannot be told from the original: never load from one
         while, or after, the original goes on.
         """
-        return cls._loaded(path)
+        shelf = cls._loaded(path)
+        shelf._state.stock = shelf._state.stock.on(device)
+        return shelf
 
     def __repr__(self) -> str:
         settings, count = self._state.settings, len(self._state.stock)
