@@ -171,7 +171,8 @@ def _reason(connection: Connection, store: Store) -> str:
         return OTHER
     if restore.state_of(connection, store).behind:
         return BEHIND
-    require(not epochs.current(this, announced(connection), file), NOTHING)
+    alone = not file.get("witnesses") or store.sqlite
+    require(not (alone and epochs.current(this, announced(connection), file)), NOTHING)
     return ELSEWHERE
 
 
