@@ -21,8 +21,9 @@ from tests.service.test_election import ledger, people, unit, waiting
 from tests.service.test_machines import shop
 from tests.studies.size import FULL
 
-from quietshelf.service import election
+from quietshelf.service import election, schema
 from quietshelf.service.restore import BURNT
+from quietshelf.service.service import Service
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
 
@@ -40,11 +41,12 @@ class Schedule:
     """One run; ``said`` is what happened, for whoever reads of a failure."""
 
     def __init__(self, database: str, folder: Path, own: FakeClock, seed: int) -> None:
-        self.random, self.said = random.Random(seed), [f"seed {seed}"]
+        self.random, self.said = random.Random(seed), [f"seed {seed}"]  # noqa: S311 - a schedule is no secret
         patient = database + ("&" if "?" in database else "?") + "options=-c%20lock_timeout%3D200"
         self.cluster, self.own = Cluster(patient, folder), own
         self.kept: list[dict[str, list[dict[str, Any]]]] = []
-        self.arrived = self.lost = self.kills = 0
+        self.arrived = self.lost = self.troubles = 0
+        self.busy: set[str] = set()
         self.plan: tuple[str, int, Callable[[], None]] | None = None
         self.cluster.point = self.point
         shop(self.cluster.start("a"))
@@ -70,15 +72,19 @@ class Schedule:
 
     def tried(self, name: str, what: str) -> None:
         """A machine does something, which may fail, or be its end."""
-        if name not in self.cluster.alive:
+        if name not in self.cluster.alive or name in self.busy:
             return
         self.said.append(f"{name}.{what}")
+        self.busy.add(name)
         try:
             getattr(self.cluster.alive[name].releasing, what)()
         except REFUSED as error:
             self.said.append(f"  {type(error).__name__}: {str(error)[:90]}")
+            self.troubles += 1
         except Killed:
             self.end(name)
+        finally:
+            self.busy.discard(name)
         assert self.cluster.once(), "drawn twice"
 
     def any_one(self) -> str:
@@ -96,16 +102,16 @@ class Schedule:
 
     def time(self) -> None:
         """Some time in which everybody looks."""
-        for _ in range(self.random.choice([1, 4, 12])):
-            self.pass_on(2.0)
+        for _ in range(self.random.choice([1, 2, 5])):
+            self.pass_on(5.0)
             for name in list(self.cluster.alive):
                 self.tried(name, "stay")
 
     def stopped(self) -> None:
         """All but one are stopped for a while."""
         name = self.any_one()
-        for _ in range(self.random.choice([2, 5, 12])):
-            self.pass_on(3.0)
+        for _ in range(self.random.choice([1, 3, 5])):
+            self.pass_on(6.0)
             self.tried(name, self.random.choice(["stay", "stay", "release"]))
 
     def arrive(self) -> None:
@@ -117,7 +123,10 @@ class Schedule:
             people(self.cluster.alive[name], count, f"person {self.arrived}")
 
     def start(self) -> None:
-        name = self.random.choice(NAMES)
+        self.start_one(self.random.choice(NAMES))
+
+    def start_one(self, name: str) -> None:
+        """Start a machine unless it runs."""
         if name not in self.cluster.alive:
             self.said.append(f"{name} starts")
             try:
@@ -129,12 +138,13 @@ class Schedule:
                 self.end(name)
 
     def kill(self) -> None:
-        if self.cluster.alive:
-            self.end(self.any_one())
+        name = self.any_one()
+        if name in self.cluster.alive:
+            self.end(name)
 
     def end(self, name: str) -> None:
         self.said.append(f"{name} ends")
-        self.kills += 1
+        self.troubles += 1
         if name in self.cluster.alive:
             self.cluster.kill(name)
 
@@ -142,11 +152,11 @@ class Schedule:
         self.said.append(f"backup {len(self.kept)}")
         self.kept.append(snapshot(self.store))
 
-    def put_back(self) -> None:
+    def put_back(self, which: int | None = None, apart: float | None = None) -> None:
         """An earlier state takes over, perhaps with another clock; whatever was under way is cut off."""
         if self.kept:
-            which = self.random.randrange(len(self.kept))
-            apart = self.random.choice([-30.0, -3.0, 0.0, 0.0, 3.0, 30.0])
+            which = self.random.randrange(len(self.kept)) if which is None else which
+            apart = self.random.choice([-30.0, -3.0, 0.0, 0.0, 3.0, 30.0]) if apart is None else apart
             self.said.append(f"backup {which} put back, clock {apart:+}")
             self.lost += 1
             with self.store.write() as connection:
@@ -157,15 +167,15 @@ class Schedule:
 
     def cut(self) -> None:
         """A machine is killed somewhere in a release."""
-        self.planned(self._killed, self.random.randrange(30))
+        self.planned(self._killed, self.random.randrange(24))
 
     def among(self) -> None:
         """Others do something in the middle of a release."""
-        self.planned(self._others, self.random.randrange(30))
+        self.planned(self._others, self.random.randrange(24))
 
     def forgets(self) -> None:
         """The database is put back in the middle of a release."""
-        self.planned(self.put_back, self.random.randrange(30))
+        self.planned(self.put_back, self.random.randrange(24))
 
     def planned(self, happens: Callable[[], None], after: int) -> None:
         name = self.any_one()
@@ -193,16 +203,16 @@ class Schedule:
             if name not in self.cluster.alive:
                 self.cluster.start(name)
         before = len(self.cluster.drawn)
-        for _ in range(3):
-            for _ in range(round(LONG / 3)):
-                self.pass_on(3.0)
+        for _ in range(2):
+            for _ in range(6):
+                self.pass_on(LONG / 6)
                 for name in NAMES:
                     self.tried(name, "stay")
-            for name in 2 * NAMES:
+            for name in NAMES:
                 self.tried(name, "release")
                 for other in NAMES:
                     self.tried(other, "stay")
-            self.arrive()
+                self.tried(name, "release")
             people(self.cluster.alive["a"], 12 * FIRST, f"late {self.arrived}")
             self.arrived += 12 * FIRST
         assert len(self.cluster.drawn) > before, "nobody releases"
@@ -213,13 +223,18 @@ class Schedule:
             burnt = [batch for batch, detail in found if detail == BURNT]
             assert {detail for _, detail in found} <= {"", BURNT}
             assert unit(service) == "person"
-            assert len(burnt) <= self.kills + sum("Error" in line or ":" in line for line in self.said)
+            assert len(burnt) <= self.troubles
             if not burnt:
-                assert waiting(service) + sum(map(len, self.cluster.drawn)) == self.arrived
+                assert waiting(service) + sum(map(len, self.cluster.drawn)) == arrivals(service)
 
     def close(self) -> None:
         self.cluster.close()
         self.store.close()
+
+
+def arrivals(service: Service) -> int:
+    with service.store.read() as connection:
+        return int(connection.execute(sa.select(schema.shelves.c.arrivals)).scalar_one())
 
 
 def run(database: str, folder: Path, own: FakeClock, seed: int) -> Schedule:
@@ -246,3 +261,77 @@ def test_nobody_is_drawn_twice_and_no_person_is_needed(
     own = FakeClock()
     monkeypatch.setattr(election, "_own_clock", own.now)
     run(fresh_postgres(postgres), tmp_path, own, seed)
+
+
+WITNESSES = ["looks", "is stopped", "is restarted", "is new"]
+CUTS = 40
+"""More than a release has durable steps, counted before and after each."""
+
+
+@pytest.mark.study
+@pytest.mark.parametrize("witness", WITNESSES)
+@pytest.mark.parametrize("cut", range(0, CUTS, 1 if FULL else 9))
+def test_a_commit_that_is_lost_at_any_step_is_never_made_up_for(
+    postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int, witness: str
+) -> None:
+    """The database is put back to before the release and the releaser killed, at each durable step of the release."""
+    own = FakeClock()
+    monkeypatch.setattr(election, "_own_clock", own.now)
+    lose_at(fresh_postgres(postgres), tmp_path, own, cut, witness)
+
+
+def lose_at(database: str, folder: Path, own: FakeClock, cut: int, witness: str) -> bool:
+    """Whether the release has so many steps."""
+    schedule = Schedule(database, folder, own, cut)
+    cluster = schedule.cluster
+    try:
+        if witness != "is new":
+            cluster.start("b")
+        people(cluster.alive["a"], 2 * FIRST, "person")
+        everybody(schedule, 3, 5.0)
+        schedule.keep()
+        if witness == "is restarted":
+            schedule.end("b")
+        if witness != "looks":
+            for _ in range(5):
+                schedule.pass_on(5.0)
+                schedule.tried("a", "stay")
+        if witness == "is new":
+            schedule.start_one("b")
+            schedule.tried("a", "stay")
+            schedule.keep()
+
+        def loses() -> None:
+            schedule.put_back(-1, 0.0)
+            raise Killed
+
+        schedule.plan = ("a", cut, loses)
+        for _ in range(3):
+            schedule.tried("a", "release")
+            if witness == "looks":
+                schedule.tried("b", "stay")
+        reached = schedule.plan is None
+        schedule.plan = None
+        if "a" in cluster.alive:
+            schedule.put_back(-1, 0.0)
+            schedule.end("a")
+        schedule.start_one("b")
+        everybody(schedule, 8, 6.0)
+        schedule.start_one("a")
+        schedule.ends_well()
+    except BaseException as error:
+        error.add_note("\n".join(schedule.said))
+        raise
+    finally:
+        schedule.close()
+    return reached
+
+
+def everybody(schedule: Schedule, looks: int, seconds: float) -> None:
+    """Everybody who is alive looks, and tries to release."""
+    for _ in range(looks):
+        schedule.pass_on(seconds)
+        for name in sorted(schedule.cluster.alive):
+            schedule.tried(name, "stay")
+    for name in 2 * sorted(schedule.cluster.alive):
+        schedule.tried(name, "release")
