@@ -27,7 +27,7 @@ from quietshelf.service.service import Service
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
 
-SEEDS, STEPS = (2000, 40) if FULL else (6, 30)
+SEEDS, STEPS = (2000, 40) if FULL else (3, 30)
 NAMES = "abc"
 REFUSED = (sa.exc.DBAPIError, ValueError, RuntimeError)
 """What the chores of a machine may raise: they log it and try again."""
@@ -270,7 +270,7 @@ CUTS = 40
 
 @pytest.mark.study
 @pytest.mark.parametrize("witness", WITNESSES)
-@pytest.mark.parametrize("cut", range(0, CUTS, 1 if FULL else 9))
+@pytest.mark.parametrize("cut", range(0, CUTS, 1 if FULL else 19))
 def test_a_commit_that_is_lost_at_any_step_is_never_made_up_for(
     postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int, witness: str
 ) -> None:

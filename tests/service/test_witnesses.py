@@ -14,6 +14,7 @@ from tests.service.harness import FIRST, WINDOW
 from tests.service.test_election import ledger, people, unit, waiting
 from tests.service.test_machines import machine, shop
 
+from quietshelf.service import election, releaser
 from quietshelf.service.election import WITNESS_SECONDS
 from quietshelf.service.restore import BURNT
 
@@ -150,3 +151,39 @@ def test_a_newcomer_does_not_take_over_a_database_that_was_used(postgres: Any, t
     assert cluster.drawn == []
     serving.store.close()
     cluster.close()
+
+
+def test_a_sum_that_takes_long_costs_nobody_the_lead(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The releaser is not heard of meanwhile; what it announced is released all the same."""
+    cluster.due()
+    a, b = cluster.alive["a"], cluster.alive["b"]
+    assert not a.releasing.release()
+    b.releasing.stay()
+    real = releaser.summed_up
+
+    def slow(*given: Any, **how: Any) -> Any:
+        cluster.passes(LONG, without="a")
+        assert not b.releasing.release()
+        return real(*given, **how)
+
+    monkeypatch.setattr(releaser, "summed_up", slow)
+    assert a.releasing.release()
+    cluster.passes(3)
+    assert ledger(b) == [(0, "")]
+    assert cluster.once()
+    assert a.releasing._election is not None
+    assert a.releasing._election.member
+
+
+def test_a_machine_knows_by_its_own_clock_that_it_was_not_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the database that took over is behind: by it no time has passed."""
+    cluster.due()
+    cluster.kill("a")
+    asleep = election._own_clock() + WITNESS_SECONDS
+    monkeypatch.setattr(election, "_own_clock", lambda: asleep)
+    b = cluster.alive["b"].releasing
+    b.stay()
+    assert b._election is not None
+    assert not b._election.member
