@@ -64,8 +64,8 @@ def unsettled(found: Mark | None, known: Mark | None) -> list[int]:
     return [batch for batch in ([] if known is None else known["announced"]) if batch > last]
 
 
-def note(store: Store, *, afresh: bool = False, mine: bool = False) -> None:
-    """Bring the epoch file up to the database, in which no announced release is under way; the caller holds its lock.
+def note(store: Store, *, afresh: bool = False, mine: bool = False) -> str | None:
+    """Bring the epoch file up to the database; the last announcement. The caller holds the file's lock.
 
     An announcement is struck off once the database has the cost of that batch, and not before: a commit that was lost
     in between leaves it there (R7).
@@ -73,25 +73,34 @@ def note(store: Store, *, afresh: bool = False, mine: bool = False) -> None:
     Args:
         store: The database and its epoch file.
         afresh: What the file knows beyond the database is settled and may be forgotten.
-        mine: Whether this file has just taken over the announcing of releases.
+        mine: Whether this file has just taken over the announcing of releases: it knows all that can be known.
     """
     with store.read() as connection:
         this = connection.execute(sa.select(schema.store)).one()
         found, under_way = progress(connection), announced(connection)
     file = store.vault.epoch
+    afresh = afresh and this.epoch > file.get("epoch", -1)  # else the database has lost the settling as well
     known: Progress = {} if afresh else file.get("shelves", {})
     merged = {shelf: furthest(found.get(shelf), known.get(shelf)) for shelf in {**known, **found}}
     for shelf, mark in merged.items():
         told = {each.batch for each in under_way if each.shelf == int(shelf)}
         mark["announced"] = sorted({*unsettled(found.get(shelf), known.get(shelf)), *told})
-    ids = file.get("releaser_ids", [])
-    if this.releaser_id is not None and (mine or current(this, under_way, file)):
-        ids = [this.releaser_id]
-    _write(store, this, merged, ids, afresh=afresh)
+    content = {
+        "releaser_ids": [] if this.releaser_id is None else [this.releaser_id],
+        "complete": mine or current(this, under_way, file),
+        "witnesses": [] if mine else file.get("witnesses", []),
+        "shelves": merged,
+    }
+    _write(store, this, content, afresh=afresh)
+    noted: str | None = this.releaser_id
+    return noted
 
 
 def current(this: Any, under_way: list[Announcement], file: dict[str, Any]) -> bool:
     """Whether an epoch file knows of every release: it has the last announcement, or the one before that under way.
+
+    And it missed none before: a file that did notes what comes, and stays incomplete until a process whose file knows
+    all has heard of it (`election`).
 
     Args:
         this: The row of ``store``.
@@ -100,7 +109,8 @@ def current(this: Any, under_way: list[Announcement], file: dict[str, Any]) -> b
     """
     ids = file.get("releaser_ids", [])
     before = [each.previous for each in under_way if each.id == this.releaser_id]
-    return this.releaser_id is None or this.releaser_id in ids or any(each in ids for each in before)
+    has = this.releaser_id is None or this.releaser_id in ids or any(each in ids for each in before)
+    return has and bool(file.get("complete", file))  # earlier versions let complete files alone release
 
 
 def is_current(store: Store) -> bool:
@@ -121,7 +131,8 @@ def announce(store: Store, connection: Connection, shelf: int, batch: int) -> No
     merged = {each: {**mark, "announced": []} for each, mark in found.items()}
     merged[str(shelf)]["announced"] = [batch]
     before = [] if this.releaser_id is None else [this.releaser_id]
-    _write(store, this, merged, [*before, _new_id(connection)], always=True)  # an earlier try may have written the file
+    content = {"releaser_ids": [*before, _new_id(connection)], "complete": True, "witnesses": [], "shelves": merged}
+    _write(store, this, content, always=True)  # an earlier try may have written the file
 
 
 def tell(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
@@ -167,12 +178,11 @@ def _new_id(connection: Connection) -> str:
     return mine
 
 
-def _write(
-    store: Store, this: Any, merged: Progress, ids: list[str], *, afresh: bool = False, always: bool = False
-) -> None:
+def _write(store: Store, this: Any, told: dict[str, Any], *, afresh: bool = False, always: bool = False) -> None:
     file = store.vault.epoch
     require(afresh or file.get("identity") == this.identity or not used(file.get("shelves", {})), OTHER)
-    content = {"identity": this.identity, "epoch": this.epoch, "releaser_ids": ids, "shelves": merged}
+    name = file.get("file") or secrets.token_hex(8)
+    content = {"identity": this.identity, "epoch": this.epoch, "file": name, **told}
     if always or file != content:
         store.vault.note(content)
 

@@ -66,6 +66,7 @@ def release_one(
     forget_before: float,
     announced: Announce,
     only: tuple[int, int] | None = None,
+    first: Callable[[Connection], None] = lambda _: None,
 ) -> Outcome | None:
     """Release the batch that is due first, by ``upto``; None if none is, or if another releaser is at it.
 
@@ -76,8 +77,10 @@ def release_one(
         forget_before: Idempotency keys of released offers are forgotten if they are older than so many seconds.
         announced: Called before the noise is drawn; if it raises, there is no release.
         only: The batch that was announced, with its shelf; None for whichever is due first.
+        first: Called before anything is read: a long sum must cost nobody the lead.
     """
     with store.write() as connection:
+        first(connection)
         found = _due(connection, store, upto, only)
         if found is None:
             return None

@@ -8,7 +8,6 @@ dies in between costs the batch that was announced; whoever leads next burns it.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -23,8 +22,8 @@ from quietshelf.types import require
 
 HOUR = 3600.0
 WAITING = (
-    "releases are left to others: the epoch file of this machine does not know the last one. It will once a process "
-    "that does is running; if there is none, run quietshelf restore"
+    "releases are left to others: the epoch file of this machine may not know the last one. It will once a process "
+    "that does is running, or all that ran beside this one; if they are lost, run quietshelf restore"
 )
 UNTOLD = "a release must be announced before it is drawn, got one that is not"
 
@@ -40,7 +39,7 @@ class Releasing:
         self._store, self._source, self._inbox, self._settings = store, source, inbox, settings
         self._election = None if store.sqlite else Election(store, pause=settings.poll_seconds)
         self._told: Announcement | None = None
-        self._current = True
+        self._waits = False
         self.elsewhere = not settings.releaser
 
     def prepare(self) -> None:
@@ -65,7 +64,9 @@ class Releasing:
     def leave(self) -> None:
         """At the end: let another process release at once."""
         if self._election is not None and self._settings.releaser:
-            self._election.leave()
+            with self._store.vault.locked():
+                self._note(self._election)  # who is gone already is not waited for at the next start
+                self._election.leave()
 
     def release(self) -> bool:
         """Release one batch; False if another process is at it, or witnesses are waited for.
@@ -92,6 +93,7 @@ class Releasing:
                 forget_before=self._settings.retry_hours * HOUR,
                 announced=partial(self._draw, told),
                 only=None if told is None else (told.shelf, told.batch),
+                first=self._fence,
             )
             epochs.note(self._store)
         if outcome is None:
@@ -103,21 +105,24 @@ class Releasing:
     def _announce(self, mine: Election) -> Announcement | None:
         """R7: announce the batch that is due first, in the database and in this file; None if there is none."""
         with self._store.write() as connection:
-            mine.fence(connection)
+            self._fence(connection)
             found = affordable_due(connection, self._store, self._source, self._inbox.time())
             told = None if found is None else epochs.tell(self._store, connection, *found)
         if told is not None:
             self._note(mine)
         return told
 
+    def _fence(self, connection: Connection) -> None:
+        if self._election is not None:
+            self._election.fence(connection)
+
     def _draw(self, told: Announcement | None, connection: Connection, shelf: int, batch: int) -> None:
-        """R7: the last look before the noise is drawn; the announcement goes with the batch."""
+        """R7: the last look before the noise is drawn; the announcement goes with the batch. `_fence` went before."""
         if self._election is None:
             epochs.announce(self._store, connection, shelf, batch)
             return
         require(told is not None and (told.shelf, told.batch) == (shelf, batch), UNTOLD)
         assert told is not None  # noqa: S101 - as above
-        self._election.fence(connection)
         require(election.withdraw(connection, told.id), UNTOLD)
 
     def _leads(self) -> bool:
@@ -129,44 +134,25 @@ class Releasing:
 
     def _check(self, *, burns: bool, told: Announcement | None = None) -> Announcement | None:
         """R8; what is under way here, undrawn."""
-        mine = self._election
-        if mine is not None:
+        alone = True
+        if self._election is not None:
             with self._store.read() as connection:
-                alone, vouched, open_ = (
-                    mine.alone(connection),
-                    mine.vouched_for(connection),
-                    election.announced(connection),
-                )
-            untold = [each for each in open_ if epochs.untold(each, self._store.vault.epoch)]
-            told = told or next(iter(untold), None)
-        else:
-            alone, vouched = True, False
+                alone, open_ = self._election.alone(connection), election.announced(connection)
+            file = self._store.vault.epoch
+            told = next((each for each in open_ if each == told or epochs.untold(each, file)), None)
+        under_way = None if told is None else told.id
         dropped = restore.check(
-            self._store, self._source, burns=burns, under_way=None if told is None else told.id, alone=alone
+            self._store, self._source, burns=burns, under_way=under_way, alone=alone, fence=self._fence
         )
         if dropped is not None:
             logs.say("warning", "batches left out", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
-        if mine is not None:
-            self._join(mine, vouched=vouched)
+        if self._election is not None:
+            self._note(self._election)
         return told
 
-    def _join(self, mine: Election, *, vouched: bool) -> None:
-        """Be a witness if this file knows of every release, or a process whose file does vouches for the database."""
-        current = epochs.is_current(self._store)
-        if not current and vouched:
-            epochs.note(self._store, mine=True)
-            current = True
-        if current:
-            self._note(mine)
-        elif self._current:
-            logs.say("warning", WAITING)
-        self._current = current
-
     def _note(self, mine: Election) -> None:
-        epochs.note(self._store)
-        mine.testify(_last(self._store.vault.epoch))
-
-
-def _last(file: dict[str, Any]) -> str | None:
-    ids = file.get("releaser_ids", [])
-    return ids[-1] if ids else None
+        """Bring the epoch file up to the database, and say so; be a member if this file knows of every release."""
+        mine.testify(epochs.note(self._store))
+        if not mine.member and not self._waits:
+            logs.say("warning", WAITING)
+        self._waits = not mine.member

@@ -11,6 +11,7 @@ batch opens or fills, and before every release.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -65,7 +66,13 @@ class Dropped(NamedTuple):
 
 
 def check(
-    store: Store, source: NoiseSource, *, burns: bool = True, under_way: str | None = None, alone: bool = True
+    store: Store,
+    source: NoiseSource,
+    *,
+    burns: bool = True,
+    under_way: str | None = None,
+    alone: bool = True,
+    fence: Callable[[Connection], None] = lambda _: None,
 ) -> Dropped | None:
     """R8: drop what may have been released already; None if nothing may. The caller holds the file's lock.
 
@@ -76,7 +83,8 @@ def check(
         source: Where noise comes from.
         burns: Whether this process may burn what was announced: on PostgreSQL the one that leads.
         under_way: The announcement that this process is about to release, and has not drawn.
-        alone: Whether no other process has an epoch file that knows of every release.
+        alone: Whether no other process that may release is alive.
+        fence: Raises unless this process still leads, and may burn.
     """
     with store.read() as connection:
         state = state_of(connection, store)
@@ -91,7 +99,10 @@ def check(
                 known = store.vault.epoch
                 dropped = settle(connection, store, known, lose(connection, store, source, known))
             else:
-                dropped = _burn(connection, store, source, state, pending) if pending else None
+                if pending:
+                    fence(connection)
+                    dropped = _burn(connection, store, source, state, pending)
+                fresh = fresh and state.fresh
                 if fresh:
                     epochs.take_over(store, connection)
     epochs.note(store, afresh=state.behind, mine=state.behind or fresh)
@@ -136,7 +147,7 @@ def state_of(connection: Connection, store: Store) -> State:
     filling = sa.select(table.c.shelf, table.c.batch).where(table.c.full_at.is_(None))
     told = {(each.shelf, each.batch) for each in pending}
     unlikely = {tuple(row) for row in connection.execute(filling)} & told  # announced as full, and not full here
-    fresh = this.releaser_id is None or not (epochs.used(found) or epochs.current(this, [], file))
+    fresh = this.releaser_id is None if epochs.current(this, [], file) else not epochs.used(found)
     return State(behind or bool(unlikely), fresh, pending, {**found, **known})
 
 

@@ -36,7 +36,7 @@ CHANGED = "the database must stay as it was when its cost was shown, got another
 BEHIND = "The database is behind its epoch file: a backup was put back, or commits were lost."
 NO_FILE = "There is no epoch file in the secrets folder: what was released after this backup is not known."
 OTHER = "The epoch file is that of another database: what it promised is entered here."
-ELSEWHERE = "The last release is in another machine's epoch file: from now on this machine releases."
+ELSEWHERE = "The last release may be in another machine's epoch file alone: from now on this machine releases."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,8 @@ def _reason(connection: Connection, store: Store) -> str:
         return OTHER
     if restore.state_of(connection, store).behind:
         return BEHIND
-    require(not epochs.current(this, announced(connection), file), NOTHING)
+    alone = not file.get("witnesses") or store.sqlite
+    require(not (alone and epochs.current(this, announced(connection), file)), NOTHING)
     return ELSEWHERE
 
 

@@ -31,5 +31,9 @@ def upgrade() -> None:
         sa.Column("process", sa.Text, primary_key=True),
         sa.Column("until", sa.Double, nullable=False),
         sa.Column("noted", sa.Text),
+        sa.Column("file", sa.Text, nullable=False),
+        sa.Column("member", sa.Boolean, nullable=False),
+        sa.Column("view", sa.Text, nullable=False),
+        sa.Column("heard", sa.Text, nullable=False),
     )
     op.execute("INSERT INTO releaser (one, holder, until) VALUES (1, '', 0)")
