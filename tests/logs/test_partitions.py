@@ -116,7 +116,7 @@ def test_the_first_round_of_each_person_counts_whatever_file_it_is_in(
 
 
 def test_a_log_surveyed_for_an_exact_fit_gives_no_private_sums(tmp_path: Path) -> None:
-    """All rounds of a person would count. A second survey does not keep the marks of the first; empty files are fine."""
+    """All rounds of a person would count. A second survey keeps no marks of the first; empty files are fine."""
     folder = in_parts(varied_log(40), tmp_path / "log", [15])
     varied_log(40).iloc[:0].to_parquet(folder / "part-009.parquet", index=False)
     exact = opened(folder)
