@@ -115,7 +115,7 @@ def _passes(parts: tuple[Partition, ...], executor: Executor) -> Iterator[tuple[
     ready = partial(survey, parts, FORM, executor=executor)
     yield "first pass, exact fit", partial(ready, exact=True)
     log = PartitionedLog(
-        partitions=parts, form=FORM, visitor_names=(), item_names=FEATURES, rounds=0, persons=True, executor=executor
+        partitions=parts, form=FORM, visitor_names=(), item_names=FEATURES, rounds=0, persons=False, executor=executor
     )
     yield "one step, exact fit", partial(log.sums, TASTES)
     yield "first pass, private fit", partial(ready, exact=False)

@@ -115,6 +115,19 @@ def test_the_first_round_of_each_person_counts_whatever_file_it_is_in(
     assert np.flatnonzero(ours).tolist() == sorted(first_rounds(person).tolist())
 
 
+def test_a_log_surveyed_for_an_exact_fit_gives_no_private_sums(tmp_path: Path) -> None:
+    """All rounds of a person would count. A second survey keeps no marks of the first; empty files are fine."""
+    folder = in_parts(varied_log(40), tmp_path / "log", [15])
+    varied_log(40).iloc[:0].to_parquet(folder / "part-009.parquet", index=False)
+    exact = opened(folder)
+    with pytest.raises(ValueError, match="of each person one round must count"):
+        PartitionedPairs(exact)
+    once = survey(exact.partitions, FORM, exact=False)
+    assert PartitionedPairs(once).size < 40
+    assert PartitionedPairs(once).total(np.zeros(4), np.eye(4), 0.0)[1] > 0
+    assert survey(once.partitions, FORM, exact=True).rounds == 40
+
+
 def test_others_rounds_do_not_decide_which_round_of_a_person_counts(tmp_path: Path) -> None:
     """Replacing everything that one person did moves no mark of anybody else."""
     table = varied_log(80)

@@ -16,7 +16,7 @@ from quietshelf.release.batch_pair import Noisy
 from quietshelf.release.geometry import catalogue_curvature, scaled_curvature, unknown_curvature
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.private_newton import BOUND, LAST, SQUARES, STEPS, PrivateTastes, first_rounds, private_newton
-from quietshelf.statistics import Shown
+from quietshelf.statistics import Shown, Total
 from quietshelf.types import FloatArray
 
 THETA = np.array([-2.0, 1.5, -1.0, 0.5])
@@ -206,3 +206,19 @@ def test_the_longest_round_changes_no_bit_of_others() -> None:
     np.testing.assert_array_equal(sums[0][0].score, sums[1][0].score)
     np.testing.assert_array_equal(sums[0][0].information, sums[1][0].information)
     assert sums[0][1] == sums[1][1]
+
+
+def test_more_contributors_than_sum_exactly_are_refused_before_anything_is_drawn() -> None:
+    """On a grid sums must be exact: the sensitivity knows of no rounding. One fewer would be read."""
+
+    class Crowd:
+        size = 2**33 + 1
+
+        def total(self, *_: object) -> tuple[Total, float]:
+            raise AssertionError("nobody may be summed")
+
+    with pytest.raises(ValueError, match=r"at most 8,589,934,592, to sum exactly, got contributors=8589934593"):
+        private_newton(Crowd(), rho=1.0, curvature=np.eye(2), source=DiscreteGaussian())
+    Crowd.size -= 1
+    with pytest.raises(AssertionError, match="nobody may be summed"):
+        private_newton(Crowd(), rho=1.0, curvature=np.eye(2), source=DiscreteGaussian())

@@ -27,7 +27,7 @@ PURPOSES = {
     "data": "logs: `fit`, `replay`, `expedia` (Parquet, trees)",
     "experiments": "`reproduce`: rows and figures of studies",
     "report": "figures: `--curve`, `--plot`, pages of audits",
-    "scale": "`reproduce --cluster`: studies on a Dask cluster",
+    "scale": "`reproduce`, `fit` and `replay --cluster`: studies and large logs on a Dask cluster",
     "service": "`serve`: offers over HTTP",
     "bench": "`bench alternatives`: other libraries to compare with",
 }

@@ -44,18 +44,14 @@ class Found(NamedTuple):
 
 
 def survey(
-    parts: Sequence[Partition],
-    form: Form,
-    *,
-    exact: bool,
-    executor: Executor = serial,
-    report: Report | None = None,
+    parts: Sequence[Partition], form: Form, *, exact: bool, executor: Executor = serial, report: Report | None = None
 ) -> PartitionedLog:
     """Check a log, and make it ready for an exact or for a private fit.
 
     An exact fit counts every round; a private one the first of each person, where the log says who came: the first in
     the order of files and rows, which only that person's own rounds decide.
     """
+    parts = [part._replace(counted=None) for part in parts]
     most, counts, some, root, largest = sum(part.rows for part in parts), list[int](), Found(), None, 0.0
     with Spill(most) as rounds, Spill(most) as persons:
         job = partial(survey_of, form=form, exact=exact)

@@ -108,7 +108,7 @@ class Cluster:
         while True:
             ahead = AHEAD * max(1, sum(self._client.nthreads().values()))
             while len(waiting) < ahead and (part := next(left, None)) is not None:
-                waiting.append(self._client.submit(job, part, pure=False, retries=DEATHS))
+                waiting.append(self._client.submit(job, part, pure=False))
             if not waiting:
                 return
             yield waiting.popleft().result()

@@ -9,20 +9,25 @@ Reference: docs/proofs.md, section 18.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from quietshelf.logs.partitioned import PartitionedLog
 from quietshelf.logs.partitions import Form, Partition, rounds
 from quietshelf.release.private_newton import InMemory
 from quietshelf.statistics import Shown, Total, nothing
-from quietshelf.types import FloatArray
+from quietshelf.types import FloatArray, require
 
 
-class PartitionedPairs(NamedTuple):
-    """The contributors of a log in partitions."""
+@dataclass(frozen=True, eq=False)
+class PartitionedPairs:
+    """The contributors of a log in partitions: persons, each with one round, or all rounds if it knows no persons."""
 
     log: PartitionedLog
+
+    def __post_init__(self) -> None:
+        once = not self.log.persons or all(part.counted is not None for part in self.log.partitions)
+        require(once, "of each person one round must count: survey the log with exact=False")
 
     @property
     def size(self) -> int:

@@ -191,8 +191,8 @@ def _opened(rho: float, unit: Literal["visit", "person"], source: NoiseSource, s
 
 def _check_size(size: int, grid: float) -> None:
     """Refuse so many contributors that sums on the grid would be rounded: the sensitivity takes them as exact."""
-    most = 2.0**53 * grid / max(1.0, BOUND)
-    require(grid == 0 or size <= most, "a private fit must have no more contributors than sum exactly", most=most)
+    most = int(2.0**53 * grid / max(1.0, BOUND))
+    require(grid == 0 or size <= most, f"contributors must be at most {most:,}, to sum exactly", contributors=size)
 
 
 def _shares() -> list[float]:
