@@ -106,6 +106,8 @@ class QuietCurator:
 
     def observe_rounds(self, rounds: Round) -> Release:
         """Several visitors in each world, along the first axis; at most as many as there are slots."""
+        many = len(rounds.choice)
+        require(many <= self.steady, f"at most {self.steady} rounds may be taken in at once", rounds=many)
         return self._take(shown(rounds), rounds.counts)
 
     def _take(self, seen: Shown, counts: BoolArray | None) -> Release:

@@ -88,7 +88,7 @@ def _serve(party: Party, visits: Visits, release: Release, clock: Clock) -> tupl
     shown, done = list[IntArray](), 0
     while done < len(visits):
         many = min(party.ahead, len(visits) - done)
-        here = visits[done] if many == 1 else visits[done : done + many]
+        here = visits[done] if many == 1 else visits[done : done + many] if many < len(visits) else visits
         chance: Any = party.rng
         assortment = party.policy.offer(here.context, release, chance if many == 1 else chance.rounds(many))
         happened = Round(here.context, assortment, clock.call(here.choose, assortment))
