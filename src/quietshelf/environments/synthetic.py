@@ -111,7 +111,11 @@ class SyntheticEnvironment(PreparedRounds):
     def _prepared(self, many: int) -> KnownRound:
         """The next rounds; where tastes drift, just one, after which they move."""
         many, lead = (1 if self._world.drift else many), (self._count, self._world.items)
-        x = self._draw_features(many) if self._fixed is None else np.broadcast_to(self._fixed, (many, *self._fixed.shape[1:]))
+        x = (
+            self._draw_features(many)
+            if self._fixed is None
+            else np.broadcast_to(self._fixed, (many, *self._fixed.shape[1:]))
+        )
         revenue = np.broadcast_to(self._revenue, (many, *lead))
         context = Context(Dense(x), revenue, self._world.capacity)
         utility = context.features.utility(self._theta)

@@ -15,8 +15,8 @@ from quietshelf.loop.arrow import Party
 from quietshelf.loop.blocks import TOGETHER
 from quietshelf.loop.clock import Clock, TimedCurator, TimedPolicy
 from quietshelf.loop.contest import Contestant
-from quietshelf.loop.validation import CheckedPolicy
 from quietshelf.loop.stack import Seat, Stack
+from quietshelf.loop.validation import CheckedPolicy
 from quietshelf.types import Common, Curator, Environment, Policy, Random, Release, Round
 
 

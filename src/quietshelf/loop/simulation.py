@@ -17,14 +17,14 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.loop.arrow import Party, run
+from quietshelf.loop.batching import Entrant, Team, teams
 from quietshelf.loop.blocks import AheadOfTime, run_blocks
 from quietshelf.loop.clock import Clock, TimedEnvironment
 from quietshelf.loop.contest import Contestant, Setting, World
-from quietshelf.loop.batching import Entrant, Team, teams
 from quietshelf.loop.named import contestant
-from quietshelf.loop.validation import CheckedEnvironment, check_release, check_world
 from quietshelf.loop.parallel import Progress, Throttled, spread
 from quietshelf.loop.result import Result, merge
+from quietshelf.loop.validation import CheckedEnvironment, check_release, check_world
 from quietshelf.types import Environment, FloatArray, Streams, require, whole
 
 T = TypeVar("T")
