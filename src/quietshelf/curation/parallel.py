@@ -23,7 +23,7 @@ from quietshelf.statistics import Shown, shown
 from quietshelf.types import BoolArray, FloatArray, Release, Round, require
 
 T = TypeVar("T")
-Array = TypeVar("Array", bound=NDArray[Any])
+Number = TypeVar("Number", bound=np.generic)
 WAITING = 16
 """Rounds that wait to be summed together; their raw features are dropped as soon as they are."""
 
@@ -96,8 +96,9 @@ class QuietCurator:
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """One visitor in each world."""
-        seen, counts = shown(round), round.counts
-        return self._take(Shown(*(part[None] for part in seen)), None if counts is None else counts[None])
+        rows, offered, position = shown(round)
+        counts = None if round.counts is None else round.counts[None]
+        return self._take(Shown(rows[None], offered[None], position[None]), counts)
 
     @property
     def steady(self) -> int:
@@ -106,6 +107,8 @@ class QuietCurator:
 
     def observe_rounds(self, rounds: Round) -> Release:
         """Several visitors in each world, along the first axis; at most as many as there are slots."""
+        many = len(rounds.choice)
+        require(many <= self.steady, f"at most {self.steady} rounds may be taken in at once", rounds=many)
         return self._take(shown(rounds), rounds.counts)
 
     def _take(self, seen: Shown, counts: BoolArray | None) -> Release:
@@ -181,7 +184,7 @@ class QuietCurator:
         return np.stack(arrays) if self._joint else arrays[0]
 
 
-def _after(parts: Sequence[Array]) -> Array:
+def _after(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:
     """One after the other along the first axis."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

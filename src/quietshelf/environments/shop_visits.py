@@ -13,7 +13,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.environments.calibration import calibrated
 from quietshelf.environments.logit import KnownRound, LogitRound, PreparedRounds
 from quietshelf.environments.mixed import MixedRound, best_on_average
-from quietshelf.types import BoolArray, Context, FloatArray, Streams, balanced_normal
+from quietshelf.types import BoolArray, Context, FloatArray, IntArray, Streams, balanced_normal
 
 if TYPE_CHECKING:
     from quietshelf.environments.shop import Shop
@@ -76,7 +76,7 @@ class ShopEnvironment(PreparedRounds):
             visitor = np.concatenate([np.ones((self._count, number, 1)), drawn], axis=-1)
             columns = visitor[..., None, None] * columns[:, :, None]
             columns = columns.reshape(self._count, number, shop.dim, shop.items)
-        here = self._on_the_shelf(self._next)
+        here = self._on_the_shelf(np.asarray(self._next)) if shop.new_every else None
         available = None if here is None else np.broadcast_to(here, revenue.shape)
         return Context(Dense(np.swapaxes(columns, -1, -2)), revenue, shop.capacity, available)
 
@@ -120,16 +120,14 @@ class ShopEnvironment(PreparedRounds):
         if shop.availability < 1:
             available = self._streams[STOCK].rounds(many).random(shape) < shop.availability
         if shop.new_every:
-            here = np.stack([self._on_the_shelf(self._visits + place) for place in range(many)])[:, None]
+            here = self._on_the_shelf(np.arange(self._visits, self._visits + many)[:, None, None])
             available = np.broadcast_to(here, shape) if available is None else available & here
         return available
 
-    def _on_the_shelf(self, t: int) -> BoolArray | None:
-        """Items that have come by the time of visitor t, (N,); None if all are there at once."""
+    def _on_the_shelf(self, t: IntArray) -> BoolArray:
+        """Items that have come by the time of visitor t, (..., N), where they come one after the other."""
         shop = self._shop
-        if not shop.new_every:
-            return None
-        return np.arange(shop.items) < shop.first_items + t // shop.new_every
+        return np.asarray(np.arange(shop.items) < shop.first_items + t // shop.new_every)
 
     def _columns(self) -> FloatArray:
         """Features of the visitors of one round, (R, d, N)."""

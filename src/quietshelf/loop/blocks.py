@@ -19,7 +19,7 @@ from quietshelf.loop.clock import Clock
 from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Release, Round
 
 TOGETHER = 512
-"""Visitors who are served in one call at most, all contestants and worlds counted: what they need stays in the cache."""
+"""Visitors who are served in one call at most, all contestants and worlds counted: what they need stays in cache."""
 
 
 class Visits(Protocol):
@@ -77,18 +77,21 @@ def run_blocks(
     while t < horizon:
         visits = clock.call(environment.visits, t, horizon - t)
         for place, party in enumerate(parties):
-            seen = visits[:, None] if party.stacked else visits
-            assortment, releases[place] = _serve(party, seen, releases[place], clock)
-            yield Stretch(party.label, t, clock.call(seen.regret, assortment))
+            beside = visits[:, None] if party.stacked else visits
+            assortment, releases[place] = _serve(party, visits, beside, releases[place], clock)
+            yield Stretch(party.label, t, clock.call(beside.regret, assortment))
         t += len(visits)
 
 
-def _serve(party: Party, visits: Visits, release: Release, clock: Clock) -> tuple[IntArray, Release]:
-    """What a party shows to all visitors, (rounds, ..., K), and its release after them."""
-    shown, done = list[IntArray](), 0
-    while done < len(visits):
-        many = min(party.ahead, len(visits) - done)
-        here = visits[done] if many == 1 else visits[done : done + many]
+def _serve(party: Party, visits: Visits, beside: Visits, release: Release, clock: Clock) -> tuple[IntArray, Release]:
+    """What a party shows to all visitors, (rounds, ..., K), and its release after them.
+
+    ``beside`` are the visitors of many rounds as the party sees them, with an axis for its contestants if it has one.
+    """
+    shown, done, whole = list[IntArray](), 0, len(visits)
+    while done < whole:
+        many = min(party.ahead, whole - done)
+        here = visits[done] if many == 1 else beside if many == whole else beside[done : done + many]
         chance: Any = party.rng
         assortment = party.policy.offer(here.context, release, chance if many == 1 else chance.rounds(many))
         happened = Round(here.context, assortment, clock.call(here.choose, assortment))

@@ -98,7 +98,7 @@ class History:
 
     def append(self, seen: Shown) -> None:
         """Add one round of every world: rows (*worlds, J, d) for some J <= K; places beyond J stay empty."""
-        self.extend(Shown(*(part[None] for part in seen)))
+        self.extend(Shown(seen.rows[None], seen.offered[None], seen.position[None]))
 
     def extend(self, seen: Shown) -> None:
         """Add several rounds of every world, along the first axis."""
