@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,21 @@ def test_changes_leave_the_stock_before_as_it_was() -> None:
     assert other.catalogue[0].tolist() == [9.0, 9.0]
     assert other.offerable.tolist() == [False, True, True, True]
     assert fewer.offerable.tolist() == [True, False, True, True]
+
+
+def test_ids_are_found_after_any_changes() -> None:
+    """The index goes along with changes and grows with new items; the stock before does not know them."""
+    stock = replace(Stock.of(4, CATALOGUE, None, None), ids=("a", "b", "c", "d"))
+    assert stock.index("c") == 2
+    changed = stock.changed("c", features=[0.0, 1.0], revenue=2.0, available=True)
+    assert changed.numbers is stock.numbers
+    more = changed.with_more(np.zeros((2, 2)), 1.0, None, ["e", 7])
+    assert [more.index(name) for name in ("a", "d", "e", 7)] == [0, 3, 4, 5]
+    assert more.numbers == dict(zip(more.ids or (), range(6), strict=True))
+    other = changed.with_more(np.zeros((1, 2)), 1.0, None, [7])
+    assert other.index(7) == 4
+    with pytest.raises(ValueError, match="item must be the id of an item of this shelf, got item='e'"):
+        changed.index("e")
 
 
 def test_equal_revenues_are_one_number() -> None:

@@ -125,18 +125,19 @@ class Resident:
     def bounds(
         self,
         rows: NDArray[np.float32],
+        offset: NDArray[np.float32],
         multiple: NDArray[np.float32],
         common: object,
-        root: NDArray[np.float32],
+        root: NDArray[np.floating[Any]],
     ) -> Any:
         """The coarse bounds of all items, (B, N), there."""
         self._device.check()
         put = self._device.put
         upper = self._device.namespace.matmul(put(rows[:, 1:]), self._columns)
-        upper += put(rows[:, :1])
+        upper += put(offset)
         if multiple.any():
             if self._widths[0] is not common:
-                self._widths = (common, self._lengths(put(root)))
+                self._widths = (common, self._lengths(put(root.astype(np.float32))))
             upper += put(multiple[:, None]) * self._widths[1]
         return upper
 

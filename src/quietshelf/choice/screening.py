@@ -24,13 +24,15 @@ last sum cost 4 u of both terms. All of it is below 3 (d2 + 8) u S', with
 
     S' = (|b| + c |R|) Z,      S" = (|b| + c sqrt(|W|)) Z.
 
-What underflows adds less than 2^-50 S': rows are divided by S' first, and Z <= 2^60 (`LARGEST_REACH`). `Scores.exact`
+What underflows adds less than 2^-60 S': rows are divided by S' first, and Z <= 2^60 (`LARGEST_REACH`). `Scores.exact`
 is within 4 (d2 + 2) 2^-52 |W| Z² of the square before the root is taken, and so differs from s by the square root of
 that at most, and by 4 (d2 + 2) 2^-52 S" for the rest. So with
 
     E = 4 (d2 + 16) u S' + 2 sqrt(4 (d2 + 16) 2^-52) S" + c sqrt(n) Z                                         (2)
 
-no exact score exceeds its bound by more than E: an item whose bound is below ``T - E`` has a score below T.
+no exact score exceeds its bound by more than E. Every term of E is a multiple of Z, which may be any number that is no
+smaller than the |z| of the items at hand: E is taken for a block, or for an item, and added to the bounds. If such a
+bound is below T, so is the score.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ LARGEST_REACH = 2.0**60
 UNIT, PRECISE = 2.0**-24, 2.0**-52
 SLACK = 1e-12
 LEAST_SCALE = 1e-6
-"""Scores that differ by less than 2^-22 of it are told apart by exact scoring alone."""
+"""Of S': smaller scores are all but tied anyway."""
+UNDERFLOW = 2.0**-50
+"""In units of S', more than numbers too small for single precision add up to."""
 RIDGE = 1e-6
 """Of its mean, the least eigenvalue of the common metric: it is then positive definite."""
 TILE = 4096
@@ -87,14 +91,14 @@ class Common:
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """The bounds (1) for B visitors in single precision, all in units of ``scale``.
+    """The bounds (1) for B visitors in single precision, E added, all in units of ``scale``.
 
     Attributes:
         rows: b, (B, 1 + d2).
         roots: c R, (B, 1 + d2, 1 + d2), of fine bounds; None of coarse ones, and where there is no second term.
         multiple: c sqrt(m), (B,), of coarse bounds.
         scale: S', (B,).
-        error: E, (B,).
+        error: E for |z| = 1, (B,).
     """
 
     rows: Single
@@ -103,21 +107,23 @@ class Bounds:
     scale: FloatArray
     error: FloatArray
 
-    def floors(self, least: FloatArray) -> FloatArray:
+    def floors(self, least: FloatArray) -> Single:
         """Items of a smaller bound have a score below ``least``, (B,)."""
-        return np.asarray(least / self.scale - self.error - 4 * UNIT)
+        exact = (least / self.scale - UNDERFLOW).astype(np.float32)
+        return np.asarray(np.nextafter(exact, np.float32(-np.inf)))
 
     def everywhere(self, catalogue: Catalogue, common: Common) -> Screen:
         """The coarse bounds of all items, (B, N): one product per block for all visitors, or one on the device."""
         if catalogue.resident is not None:
-            root = common.root.astype(np.float32)
-            return Screen(catalogue.resident.bounds(self.rows, self.multiple, common, root), catalogue.device)
+            offset = self._offset(catalogue.reach)
+            upper = catalogue.resident.bounds(self.rows, offset, self.multiple, common, common.root)
+            return Screen(upper, catalogue.device)
         upper = np.empty((len(self.rows), len(catalogue)), dtype=np.float32)
         wide = self.multiple.any()
         for start, block in catalogue.starts():
             part = upper[:, start : start + block.columns.shape[1]]
             np.matmul(self.rows[:, 1:], block.single, out=part)
-            part += self.rows[:, :1]
+            part += self._offset(block.reach)
             if wide:
                 part += self.multiple[:, None] * common.widths(block)
         return Screen(upper, None)
@@ -126,7 +132,12 @@ class Bounds:
         """The fine bounds of some items, given as (d2, n), for one visitor."""
         row = self.rows[visitor]
         upper: Single = row[1:] @ columns + row[0]
+        upper += np.float32(self.error[visitor]) * np.sqrt(1.0 + np.einsum("dn,dn->n", columns, columns))
         return upper if self.roots is None else upper + lengths(self.roots[visitor], columns)
+
+    def _offset(self, reach: float) -> Single:
+        """What is the same for all items whose |z| is within reach: the intercept and E, (B, 1)."""
+        return self.rows[:, :1] + (self.error * reach).astype(np.float32)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +267,7 @@ class Scores:
             None if roots is None else (roots / scale[:, None, None]).astype(np.float32),
             (multiple / scale).astype(np.float32),
             scale,
-            error / scale,
+            error / (scale * self.reach),
         )
 
 

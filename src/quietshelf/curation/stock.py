@@ -58,10 +58,11 @@ class Stock:
         return self if self.catalogue is None else self._with(catalogue=self.catalogue.on(device))
 
     def _with(self, **fields: Any) -> Stock:
-        """The stock with other fields; the index of ids goes along where they stay."""
+        """The stock with other fields; the index of ids goes along, for ids are only ever added at the end."""
         new = replace(self, **fields)
-        if new.ids is self.ids and "numbers" in self.__dict__:
-            new.__dict__["numbers"] = self.numbers
+        if "numbers" in self.__dict__:
+            added = {name: index for index, name in enumerate((new.ids or ())[len(self) :], len(self))}
+            new.__dict__["numbers"] = {**self.numbers, **added} if added else self.numbers
         return new
 
     def __len__(self) -> int:
@@ -136,8 +137,7 @@ class Stock:
         earned = np.broadcast_to(checks.revenue(revenue, len(new)), (len(new),))
         groups = self._with_groups(group, len(new))
         yes = np.ones(len(new), dtype=bool)
-        return replace(
-            self,
+        return self._with(
             catalogue=self.catalogue.with_more(new),
             revenue=np.concatenate([self.revenue, earned]),
             available=np.concatenate([self.available, yes]),

@@ -155,7 +155,7 @@ class _Visitor:
         some = min(PROBES * self.room, left.size)
         first = left[np.sort(np.argpartition(upper, left.size - some)[left.size - some :])]
         least = max(least, self.least(own.exact(np.zeros(1, dtype=np.int64), first[None])[0]))
-        return left[upper >= bounds.floors(np.array([least]))[0]]
+        return np.asarray(left[upper >= bounds.floors(np.array([least]))[0]])
 
     def best(self, left: IntArray, score: FloatArray) -> IntArray:
         """The items to show, (K,), ascending, -1 for empty places; ``left`` holds all those that may be."""
