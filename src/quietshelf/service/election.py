@@ -3,9 +3,9 @@
 The releaser holds a lease: a row that names it, and until when by the database's clock. Everything it does for a
 release locks that row and checks the name, so that a process that was stopped, or lost its lease, can finish nothing.
 
-Witnesses are the processes whose epoch file knows the last announcement. A release is drawn only after every witness
-that is alive has noted its announcement in its own file: whichever of them leads next knows of every draw, and knows a
-database that has lost one.
+Witnesses are the epoch files that know the last announcement, each kept by the processes of one machine. A release is
+drawn only after every witness that is alive has noted its announcement: whichever of them leads next knows of every
+draw, and knows a database that has lost one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Election:
 
     def __init__(self, store: Store, *, pause: float) -> None:
         self._store = store
-        self.name = secrets.token_hex(8)
+        self.name, self.file = secrets.token_hex(8), store.vault.place
         self._lease, self._alive = max(LEASE_SECONDS, 3 * pause), max(WITNESS_SECONDS, 3 * pause)
         self._first_look: dict[str, float] | None = None
 
@@ -62,14 +62,14 @@ class Election:
         require(row.holder == self.name, LOST_LEASE)
 
     def testify(self, noted: str | None) -> None:
-        """Be a witness: this process's epoch file knows the last announcement."""
+        """Let this epoch file be a witness: it knows the last announcement."""
         table = schema.witnesses
         with self._store.write() as connection:
             until = self._store.now(connection) + self._alive
             mine = {"until": until, "noted": noted}
-            found = connection.execute(sa.update(table).where(table.c.process == self.name).values(mine))
+            found = connection.execute(sa.update(table).where(table.c.process == self.file).values(mine))
             if not found.rowcount:
-                connection.execute(sa.insert(table).values(process=self.name, **mine))
+                connection.execute(sa.insert(table).values(process=self.file, **mine))
             connection.execute(sa.delete(table).where(table.c.until < until - 100 * self._alive))
 
     def witnessed(self, announcement: str) -> bool:
@@ -78,9 +78,9 @@ class Election:
             return all(noted == announcement for noted in self._others(connection).values())
 
     def vouched_for(self, connection: Connection) -> bool:
-        """Whether another witness was alive after this process first looked: it has compared its file since."""
+        """Whether another witness was alive after this process first looked: it has been compared since."""
         table, now = schema.witnesses, self._store.now(connection)
-        others = sa.select(table.c.process, table.c.until).where(table.c.process != self.name)
+        others = sa.select(table.c.process, table.c.until).where(table.c.process != self.file)
         found = {row.process: row.until for row in connection.execute(others)}
         if self._first_look is None:
             self._first_look = found
@@ -94,12 +94,12 @@ class Election:
         """Be neither releaser nor witness any longer."""
         releaser, witnesses = schema.releaser, schema.witnesses
         with self._store.write() as connection:
-            connection.execute(sa.delete(witnesses).where(witnesses.c.process == self.name))
+            connection.execute(sa.delete(witnesses).where(witnesses.c.process == self.file))
             connection.execute(sa.update(releaser).where(releaser.c.holder == self.name).values(until=0.0))
 
     def _others(self, connection: Connection) -> dict[str, str | None]:
         table, now = schema.witnesses, self._store.now(connection)
-        alive = sa.select(table).where(table.c.process != self.name, table.c.until > now)
+        alive = sa.select(table).where(table.c.process != self.file, table.c.until > now)
         return {row.process: row.noted for row in connection.execute(alive)}
 
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import BudgetExceeded
-from quietshelf.curation.batches import announce, close, shelf_time
+from quietshelf.curation.batches import announce, close, published, shelf_time
 from quietshelf.curation.contributions import NUMBERS, total, width
 from quietshelf.curation.fields import batch_from
 from quietshelf.release.noise import NoiseSource
@@ -34,9 +34,16 @@ from quietshelf.types import NOTHING, FloatArray
 
 Announce = Callable[[Connection, int, int], None]
 """Make durable, outside the database, that this batch of this shelf is about to be released."""
-_due_at = schema.batches.c.full_at + schema.batches.c.window
-_NEXT = sa.select(sa.func.min(_due_at))
-_NEXT_OF = _NEXT.where(schema.batches.c.shelf == sa.bindparam("of_shelf"), _due_at > sa.bindparam("after"))
+_batches, _older = schema.batches.c, schema.batches.alias()
+_due_at = _batches.full_at + _batches.window
+_before = sa.and_(_older.c.shelf == _batches.shelf, _older.c.batch < _batches.batch)
+_FIRST = ~sa.exists().where(_before)
+"""R5: of each shelf its oldest batch alone."""
+_HELD_UP = sa.exists().where(_before, _older.c.full_at.is_(None))
+_NEXT = sa.select(sa.func.min(_due_at)).where(_FIRST)
+_NEXT_OF = sa.select(sa.func.min(_due_at)).where(
+    _batches.shelf == sa.bindparam("of_shelf"), _due_at > sa.bindparam("after"), ~_HELD_UP
+)
 
 
 class Outcome(NamedTuple):
@@ -83,7 +90,7 @@ def release_one(
             return None
         shelf, batch = found
         shelves = schema.shelves
-        now = shelf_time(batch["full_at"] + batch["window"], shelf["last_time"])
+        now = shelf_time(batch["due_at"], shelf["last_time"])
         released = _spend(connection, shelf, batch, source, announced)
         forget_batch(connection, batch["shelf"], batch["batch"])
         _forget_keys(connection, now - forget_before)
@@ -113,9 +120,7 @@ def _due(
     A lock that somebody holds is waited for, never passed over: an answer on its way must not change the order.
     """
     shelves, table = schema.shelves, schema.batches
-    older = table.alias()
-    first = ~sa.exists().where(older.c.shelf == table.c.shelf, older.c.batch < table.c.batch)
-    due = [first, table.c.taken == table.c.size, _due_at <= upto]
+    due = [_FIRST, table.c.taken + table.c.unused >= table.c.size, _due_at <= upto]
     if only is not None:
         due += [table.c.shelf == only[0], table.c.batch == only[1]]
     query = sa.select(table.c.shelf, table.c.batch).where(*due).order_by(_due_at, table.c.shelf)
@@ -125,8 +130,16 @@ def _due(
             shelf = one(connection, this.with_for_update())
             chosen = sa.select(table).where(table.c.shelf == number, table.c.batch == batch)
             kept = one(connection, chosen.with_for_update())
-            return None if shelf is None or kept is None else (shelf, kept)
+            if shelf is None or kept is None:
+                return None
+            return shelf, {**kept, "due_at": published(batch_from(from_row(kept)), _last_release(connection, number))}
     return None
+
+
+def _last_release(connection: Connection, shelf: int) -> float | None:
+    """When the last release of a shelf was due."""
+    table = schema.releases
+    return connection.execute(sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == shelf)).scalar()
 
 
 def _spend(connection: Connection, shelf: Row, row: Row, source: NoiseSource, announced: Announce) -> bool:

@@ -60,7 +60,7 @@ witnesses = Table(
     Column("until", Double, nullable=False),
     Column("noted", Text),
 )
-"""Processes on PostgreSQL whose epoch files know the last announcement, ``noted``; until when they count as alive."""
+"""Epoch files on PostgreSQL that know the last announcement, ``noted``; until when their processes count as alive."""
 
 shelves = Table(
     "shelves",
@@ -128,12 +128,34 @@ batches = Table(
     Column("arms_scale", Double),
     Column("present", Integer, nullable=False, server_default="0"),
     Column("share", Double),
+    Column("leased", Integer, nullable=False, server_default="0"),
+    Column("unused", Integer, nullable=False, server_default="0"),
+    Column("latest", Double),
     PrimaryKeyConstraint("shelf", "batch"),
 )
 """Batches that are not released: what their contributions are computed with, frozen when they opened.
 
 ``present``: slots that the present ranking served; ``share``: of visitors that the learned policy serves, -1 once it
-changed. ``arms_scale`` is null where arms are not compared."""
+changed. ``arms_scale`` is null where arms are not compared. ``taken`` and ``present`` are without those of ``leases``
+that have not ended, which are ``leased``; ``unused``: slots that nobody had taken when their lease ended."""
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("shelf", Integer),
+    Column("batch", Integer),
+    Column("first", Integer),
+    Column("count", Integer, nullable=False),
+    Column("until", Double, nullable=False),
+    Column("last", Double, nullable=False),
+    Column("taken", Integer, nullable=False),
+    Column("present", Integer, nullable=False),
+    Column("share", Double),
+    Column("holder", Text, nullable=False),
+    Column("anonymous", Integer, nullable=False),
+    PrimaryKeyConstraint("shelf", "batch", "first"),
+)
+"""Slots that one process, ``holder``, gives out to its own arrivals; ``anonymous``: those who came without an id."""
 
 offers = Table(
     "offers",
@@ -168,6 +190,9 @@ retries = Table(
     PrimaryKeyConstraint("shelf", "key"),
     sqlite_with_rowid=False,
 )
+Index("retries_batch", retries.c.shelf, retries.c.batch)
+Index("retries_released", retries.c.made, sqlite_where=retries.c.fingerprint.is_(None),
+      postgresql_where=retries.c.fingerprint.is_(None))  # fmt: skip
 
 persons = Table(
     "persons",

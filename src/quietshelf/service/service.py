@@ -16,6 +16,7 @@ from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.service import answers, in_use, keys, schema, shelves
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Inbox, Receipt, Step
+from quietshelf.service.leasing import Leasing
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
@@ -66,6 +67,7 @@ class Service:
         self._opened = False
         self._clean_at = 0.0  # what an earlier process deleted may still be in the log file
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
+        self.leasing = Leasing(self.store)
         self.releasing = Releasing(self.store, self.source, self.inbox, settings)
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
 
@@ -135,19 +137,20 @@ class Service:
 
     def _take(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> list[Any]:
         try:
-            row = shelf_row(connection, name, lock=True)
+            row, slots = self.leasing.slots(connection, name, requests)
         except NotFound as problem:
             return [problem] * len(requests)
         view = self._views.get(name)
         if view is None or not view.is_of(row):
-            view = look(connection, row, view)
-        coins = self._coins(row["shelf"])
-        transaction = OfferTransaction(connection, self.vault, self.source, coins, row, view, self._waits)
+            view = look(connection, row if "config" in row else shelf_row(connection, name), view)
+        coins = self._coins(slots.shelf)
+        transaction = OfferTransaction(connection, self.vault, self.source, coins, slots, view, self._waits)
         replies = transaction.take(requests)
+        self.leasing.write(name, slots)
         self._fresh[name] = transaction.view
-        if transaction.opened_or_filled:  # the epoch file has to know
+        if slots.opened_or_filled:  # the epoch file has to know
             self._opened = True
-        if transaction.opened_or_filled or transaction.blocked:  # what is due next has changed, or was not known here
+        if slots.opened_or_filled or transaction.blocked:  # what is due next has changed, or was not known here
             self._look_at = 0.0
         return replies
 
@@ -170,6 +173,7 @@ class Service:
         if committed:
             self._views |= self._fresh
         self._fresh = {}
+        self.leasing.settled(committed)
         for payload in payloads:
             if isinstance(payload, (OfferRequest, Choice, Step)):
                 self.inbox.settle(payload.receipt)
@@ -256,6 +260,8 @@ class Service:
 
     def _chores(self) -> float:
         """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
+        if self.leasing.end(self.inbox.time()):
+            self._opened, self._look_at = True, 0.0
         if self._opened:
             self.releasing.check_memory()
             self._opened = False
@@ -270,12 +276,13 @@ class Service:
             self._look()
         self._clean()
         wait = min(self._look_at, self._clean_at) - time.monotonic()
-        return wait if self._due is None else min(wait, self._due - self.inbox.time())
+        return min(wait, min(self._due or math.inf, self.leasing.next_end) - self.inbox.time())
 
     def _look(self) -> None:
         """What changes by itself or elsewhere: batches fill, keys are revoked, releases come."""
         with self.store.read() as connection:
             self._due = next_due(connection)
+            self.leasing.look(connection)
             self._read_clock(connection)
             self._keys = keys.valid(connection)
             for name in list(self._views):
