@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import (
     Boolean,
     Column,
+    ColumnElement,
     Double,
     Index,
     Integer,
@@ -17,6 +18,8 @@ from sqlalchemy import (
     Table,
     Text,
     false,
+    func,
+    select,
 )
 
 metadata = MetaData()
@@ -279,3 +282,14 @@ published = Table(
     Column("since", Double, nullable=False),
 )
 """Shelves whose privacy statement anybody may read."""
+
+
+def counted(name: str) -> ColumnElement[int]:
+    """The column ``arrivals`` or ``anonymous`` of shelves, with those who came to leases that have not ended."""
+    held = leases.c["taken" if name == "arrivals" else name]
+    more = select(func.sum(held)).where(leases.c.shelf == shelves.c.shelf).scalar_subquery()
+    return (shelves.c[name] + func.coalesce(more, 0)).label(name)
+
+
+COUNTED = select(*(counted(each.name) if each.name in ("arrivals", "anonymous") else each for each in shelves.c))
+"""Shelves as they are at this moment; what is written under a shelf's lock reads ``shelves`` itself."""
