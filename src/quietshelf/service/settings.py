@@ -32,7 +32,7 @@ class Settings:
     host: str = _setting("127.0.0.1", "address to listen on")
     port: int = _setting(8080, "port to listen on")
     workers: int = _setting(1, "API processes on this machine")
-    releaser: bool = _setting(True, "whether this machine may release; of several on one database, one")
+    releaser: bool = _setting(True, "whether this machine may release; of several that may, one is elected")
     body_limit: int = _setting(16_777_216, "largest request body, in bytes")
     candidates_limit: int = _setting(10_000, "most items named in one list of one request")
     request_seconds: float = _setting(30.0, "longest time for one request")

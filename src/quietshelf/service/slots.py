@@ -2,7 +2,8 @@
 
 With a lease that is large enough a transaction reads the shelf, adds rows of its own, and changes nothing that another
 process changes: any number of processes serve one shelf side by side. All that has to be agreed on (which slots are
-whose, which batch is open, when it is full) is written under the shelf's lock, once per lease.
+whose, which batch is open, when it is full) is written under the shelf's lock, once per lease (docs/proofs.md,
+section 6).
 """
 
 from __future__ import annotations
