@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 from tests.service.harness import FIRST, WINDOW, FakeClock, visit
 from tests.service.test_machines import machine, shop
 
 from quietshelf.curation.batches import LEASE_SECONDS
-from quietshelf.service import queries, schema, shelves
+from quietshelf.service import queries, releaser, schema, shelves
+from quietshelf.service.problems import OfferExpired
 from quietshelf.service.service import Service
 from quietshelf.service.slots import in_use
 from quietshelf.service.views import shelf_row
@@ -202,6 +204,39 @@ def test_the_same_person_or_key_at_two_processes_at_once_counts_once(
         counted = sum(row is not None for row in rows)
     assert counted == (what == "person")
     assert (reply["offer"] == first["offer"]) == (what == "key")
+
+
+def test_a_large_batch_is_forgotten_piece_by_piece(
+    pair: tuple[Service, Service, FakeClock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its release takes the first rows with it, the chores the others; keys that were used are refused meanwhile."""
+    one, _, clock = pair
+    one.leasing.block = lambda *_: 0
+    monkeypatch.setattr(releaser, "PIECE", 5)
+    came(one, *(visit("teas", clock.time, f"key {n}", person=f"p{n}") for n in range(FIRST)))
+    clock.time += WINDOW
+    kept = []
+    while one._chores() <= 0.0:
+        with one.store.read() as connection:
+            kept.append(connection.execute(sa.select(sa.func.count()).select_from(schema.offers)).scalar_one())
+        for used in (0, FIRST - 1):
+            (again,) = came(one, visit("teas", clock.time, f"key {used}", person=f"p{used}"))
+            assert isinstance(again, OfferExpired)
+    assert kept == [8, 3, 0]
+    with one.store.read() as connection:
+        assert not connection.execute(sa.select(schema.offers)).all()
+        assert set(connection.execute(sa.select(schema.retries.c.fingerprint)).scalars()) == {None}
+
+
+def test_a_row_that_somebody_has_locked_is_not_waited_for_long(pair: tuple[Service, Service, FakeClock]) -> None:
+    """The lock of one shelf stops its own visitors for two seconds at most, and those of other shelves no longer."""
+    one, other, clock = pair
+    if one.store.sqlite:
+        pytest.skip("SQLite has one writer")
+    with other.store.write() as connection:
+        shelf_row(connection, "teas", lock=True)
+        with pytest.raises(OperationalError, match="lock timeout"):
+            came(one, *visits(clock, 1))
 
 
 def test_what_is_leased_does_not_depend_on_who_shares_a_transaction(

@@ -132,10 +132,20 @@ class Schedule:
 
 
 def open_batch(
-    schedule: Schedule, learner: Learner, source: NoiseSource, outlook: Outlook, *, window: float
+    schedule: Schedule,
+    learner: Learner,
+    source: NoiseSource,
+    outlook: Outlook,
+    *,
+    window: float,
+    most: int | None = None,
 ) -> tuple[Schedule, Batch]:
-    """R2: the next batch, with everything that its contributions are computed with frozen as it is known now."""
+    """R2: the next batch, with everything that its contributions are computed with frozen as it is known now.
+
+    ``most``: the largest that the machine can release without a pause that visitors notice.
+    """
     size = schedule.next_size or learner.next_size(schedule.last_size)
+    size = size if most is None else min(size, most)
     frozen = learner.open(schedule.opened + 1, size, source, outlook)
     return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
 

@@ -51,6 +51,10 @@ _PERSON = sa.text(
     "WHERE persons.counted = :was_counted AND persons.last_batch = :was_last"
 )
 """A person's count, if it is still what was read."""
+_LIVES = sa.exists().where(
+    schema.batches.c.shelf == schema.offers.c.shelf, schema.batches.c.batch == schema.offers.c.batch
+)
+"""Whether the batch of an offer is not released."""
 UNKNOWN = (0, -1)
 """The count of a person who never came."""
 
@@ -88,6 +92,7 @@ class OfferTransaction:
     Attributes:
         slots: Those that it may give out.
         waits: Whether an arrival waits for the release that was due at that time; if not, the last one serves it.
+        max_batch: The most visitors in a batch of any shelf.
     """
 
     connection: Connection
@@ -97,6 +102,7 @@ class OfferTransaction:
     slots: Slots
     view: View
     waits: Callable[[float], bool]
+    max_batch: int | None = None
     blocked: bool = False
     arrivals: list[Arrival] = field(default_factory=list)
     retries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -145,7 +151,8 @@ class OfferTransaction:
 
     def _open(self, learner: Learner, schedule: Schedule) -> tuple[Schedule, Batch]:
         outlook = outlook_of(self.view.settings, self.view.public, self.view.stock)
-        return open_batch(schedule, learner, self.source, outlook, window=self.view.body.window)
+        window, most = self.view.body.window, self.max_batch
+        return open_batch(schedule, learner, self.source, outlook, window=window, most=most)
 
     def _learner(self) -> Learner:
         """The learner; the first arrival freezes geometry and prior from what is public by then."""
@@ -192,7 +199,7 @@ class OfferTransaction:
         if kept is None:
             return None
         if kept["fingerprint"] is None:
-            raise OfferExpired("the offer made for this Idempotency-Key has been released; use a new key")
+            raise _forgotten()
         if kept["fingerprint"] != self._fingerprint(request):
             raise KeyReused("an Idempotency-Key must come with the same request, got another one")
         place = (kept["batch"], kept["slot"])
@@ -200,8 +207,11 @@ class OfferTransaction:
         if mine:
             return mine[0]
         table = schema.offers
-        where = (table.c.shelf == kept["shelf"], table.c.batch == kept["batch"], table.c.slot == kept["slot"])
-        return self._reply(dict(self.connection.execute(sa.select(table).where(*where)).mappings().one()))
+        where = (table.c.shelf == kept["shelf"], table.c.batch == kept["batch"], table.c.slot == kept["slot"], _LIVES)
+        row = self.connection.execute(sa.select(table).where(*where)).mappings().one_or_none()
+        if row is None:  # released: the rows of a large batch are forgotten piece by piece
+            raise _forgotten()
+        return self._reply(dict(row))
 
     def _remember(self, request: OfferRequest, arrival: Arrival) -> None:
         key = self._key(request)
@@ -251,3 +261,7 @@ class OfferTransaction:
             rows.append({**row, "was_counted": was[0], "was_last": was[1]})
         if rows and self.connection.execute(_PERSON, rows).rowcount != len(rows):
             raise Contended
+
+
+def _forgotten() -> OfferExpired:
+    return OfferExpired("the offer made for this Idempotency-Key has been released; use a new key")

@@ -9,10 +9,10 @@ and a batch that is gone was released by another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -32,6 +32,9 @@ from quietshelf.service.views import settings_in
 from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, FloatArray
 
+PIECE = 4096
+"""Rows that are read or deleted at a time: nobody waits for a large batch longer than for so many."""
+_USED_KEY = sa.update(schema.retries).values(fingerprint=None)
 Announce = Callable[[Connection, int, int], None]
 """Make durable, outside the database, that this batch of this shelf is about to be released."""
 _batches, _older = schema.batches.c, schema.batches.alias()
@@ -92,7 +95,7 @@ def release_one(
         shelves = schema.shelves
         now = shelf_time(batch["due_at"], shelf["last_time"])
         released = _spend(connection, shelf, batch, source, announced)
-        forget_batch(connection, batch["shelf"], batch["batch"])
+        forget_batch(connection, batch["shelf"], batch["batch"], upto=PIECE)
         _forget_keys(connection, now - forget_before)
         done = {"last_time": now, "releases": shelf["releases"] + released}
         connection.execute(sa.update(shelves).where(shelves.c.shelf == shelf["shelf"]).values(done))
@@ -179,29 +182,63 @@ def summed_up(connection: Connection, batch: Row, *, silent: bool) -> Total:
 def _answered(connection: Connection, batch: Row, size: int) -> Iterator[FloatArray]:
     table = schema.offers
     query = sa.select(table.c.contribution).where(_mine(batch), table.c.contribution.isnot(None))
-    for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // size)):
+    for some in _pieces(connection, query.order_by(table.c.slot), max(1, NUMBERS // size)):
         yield np.frombuffer(b"".join(some), dtype=np.float64).reshape(-1, size)
 
 
 def _silent(connection: Connection, batch: Row, dim: int) -> Iterator[FloatArray]:
     table, frozen = schema.offers, batch_from(from_row(batch))
     query = sa.select(table.c.rows).where(_mine(batch), table.c.rows.isnot(None), table.c.answer.is_(None))
-    for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // dim**2)):
+    for some in _pieces(connection, query.order_by(table.c.slot), max(1, NUMBERS // dim**2)):
         yield of_rows(some, [NOTHING] * len(some), frozen)
 
 
-def forget_batch(connection: Connection, shelf: int, batch: int) -> None:
-    """Delete what was seen of a batch's visitors; of their Idempotency-Keys only that they were used remains."""
-    for table in (schema.batches, schema.offers):  # locked in the order in which answers lock them
-        connection.execute(sa.delete(table).where(table.c.shelf == shelf, table.c.batch == batch))
-    keys = schema.retries
-    connection.execute(sa.update(keys).where(keys.c.shelf == shelf, keys.c.batch == batch).values(fingerprint=None))
+def _pieces(connection: Connection, query: sa.Select[Any], size: int) -> Iterator[Sequence[bytes]]:
+    """The only column of a query, some rows at a time: those of a large batch do not fit in memory."""
+    size = min(size, PIECE)
+    return connection.execute(query, execution_options={"yield_per": size}).scalars().partitions(size)
+
+
+def forget_batch(connection: Connection, shelf: int, batch: int, *, upto: int | None = None) -> None:
+    """Delete what was seen of a batch's visitors; of their Idempotency-Keys only that they were used remains.
+
+    Args:
+        connection: A transaction.
+        shelf: Number of the shelf.
+        batch: Number of the batch.
+        upto: The first slot that is left to `forget_more`; None for all at once.
+    """
+    table = schema.batches  # locked in the order in which answers lock them
+    connection.execute(sa.delete(table).where(table.c.shelf == shelf, table.c.batch == batch))
+    _forget_slots(connection, shelf, batch, upto)
+
+
+def forget_more(connection: Connection) -> bool:
+    """Delete some more of what large batches that are gone have left; whether there was any."""
+    offers, batches, shelves = schema.offers.c, schema.batches.c, schema.shelves.c
+    first = sa.select(sa.func.min(offers.batch)).where(offers.shelf == shelves.shelf).scalar_subquery()
+    oldest = sa.select(sa.func.min(batches.batch)).where(batches.shelf == shelves.shelf).scalar_subquery()
+    left = sa.select(shelves.shelf, first.label("batch")).where(sa.or_(first < oldest, oldest.is_(None) & (first >= 0)))
+    row = connection.execute(left.limit(1)).one_or_none()
+    if row is None:
+        return False
+    mine = (offers.shelf == row.shelf, offers.batch == row.batch)
+    slot = connection.execute(sa.select(sa.func.min(offers.slot)).where(*mine)).scalar_one()
+    _forget_slots(connection, row.shelf, row.batch, slot + PIECE)
+    return True
+
+
+def _forget_slots(connection: Connection, shelf: int, batch: int, upto: int | None) -> None:
+    for table, forget in ((schema.offers, sa.delete(schema.offers)), (schema.retries, _USED_KEY)):
+        mine = [table.c.shelf == shelf, table.c.batch == batch]
+        connection.execute(forget.where(*mine, *([] if upto is None else [table.c.slot < upto])))
 
 
 def _forget_keys(connection: Connection, old: float) -> None:
-    """Delete the Idempotency-Keys of released offers that are older than that."""
+    """Delete some of the Idempotency-Keys of released offers that are older than that."""
     keys = schema.retries
-    connection.execute(sa.delete(keys).where(keys.c.fingerprint.is_(None), keys.c.made < old))
+    gone = sa.select(keys.c.shelf, keys.c.key).where(keys.c.fingerprint.is_(None), keys.c.made < old).limit(PIECE)
+    connection.execute(sa.delete(keys).where(sa.tuple_(keys.c.shelf, keys.c.key).in_(gone)))
 
 
 def _mine(batch: Row) -> sa.ColumnElement[bool]:
