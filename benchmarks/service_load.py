@@ -1,12 +1,14 @@
-"""Offers and answers a second over loopback, server and client on the same machine: SQLite and PostgreSQL.
+"""Offers and answers per second over loopback, server and client on the same machine: SQLite and PostgreSQL.
 
 N = 1,000 items, d = 16 (3 visitor and 3 item features through the map ``full``), K = 10. Every reply is durable before
-it is sent. Batches fill and are released meanwhile.
+it is sent. Batches fill and are released meanwhile. As our own client sends them, offers have a person id and an
+Idempotency-Key. Several processes are so many machines in small: on PostgreSQL each has a secrets folder of its own.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -24,34 +26,70 @@ from benchmarks import table
 from benchmarks.service_load_client import Times, load
 
 ITEMS, CAPACITY, CONNECTIONS, SECONDS = 1000, 10, 16, 15.0
+PROCESSES = (1, 2, 4)
 STAGES_SECONDS = 5.0
 
 
 def main(seconds: float = SECONDS) -> None:
-    """Print pairs a second and latencies on each database, and where the time goes."""
+    """Print pairs per second and latencies on each database, and where the time goes."""
     print(f"N={ITEMS}, d=16, K={CAPACITY}, {CONNECTIONS} connections, load average {os.getloadavg()[0]:.1f} before")
-    with tempfile.TemporaryDirectory() as folder:
-        database = f"sqlite:///{folder}/shop.db"
-        _speed("SQLite, synchronous=FULL", database, Path(folder), seconds)
+    print(f"fsync of 4 KiB: {fsync_ms():.2f} ms")
+    for processes in PROCESSES:
+        with tempfile.TemporaryDirectory() as folder:
+            _speed("SQLite, synchronous=FULL", f"sqlite:///{folder}/shop.db", Path(folder), seconds, processes)
+    for processes in PROCESSES:
+        with tempfile.TemporaryDirectory() as folder, postgres(folder) as url:
+            _speed("PostgreSQL", url, Path(folder), seconds, processes)
     with tempfile.TemporaryDirectory() as folder:
         _stages(f"sqlite:///{folder}/shop.db", Path(folder))
-    with tempfile.TemporaryDirectory() as folder, postgres(folder) as url:
-        _speed("PostgreSQL", url, Path(folder), seconds)
 
 
-def _speed(name: str, database: str, folder: Path, seconds: float) -> None:
-    with server(database, folder) as (port, key, pid):
-        stock(port, key)
-        settle(pid)
-        load(port, key, seconds=2.0, connections=CONNECTIONS)
-        before, mine = cpu(pid), time.process_time()
-        times = load(port, key, seconds=seconds, connections=CONNECTIONS)
-        busy, own = (cpu(pid) - before) / times.wall, (time.process_time() - mine) / times.wall
-        held = memory(pid)
-    rate = len(times.answers) / times.wall
-    print(f"{name}: {rate:,.0f} offers + answers a second")
-    print(f"  server {busy:.0%} of a core and {held:.0f} MiB, client {own:.0%} of a core")
-    _latencies(times)
+def fsync_ms(times: int = 50) -> float:
+    """What the disk takes to make one page durable, in ms: the median."""
+    page, took = os.urandom(4096), []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(times):
+            file.write(page)
+            file.flush()
+            began = time.perf_counter()
+            os.fsync(file.fileno())
+            took.append(time.perf_counter() - began)
+    return float(np.median(took)) * 1e3
+
+
+def _speed(name: str, database: str, folder: Path, seconds: float, processes: int) -> None:
+    with ExitStack() as running:
+        ports, key, pids = _machines(running, database, folder, processes)
+        stock(ports[0], key)
+        for pid in pids:
+            settle(pid)
+        for named in (True, False):
+            load(ports, key, seconds=2.0, connections=CONNECTIONS, named=named)
+            before, mine = sum(map(cpu, pids)), time.process_time()
+            times = load(ports, key, seconds=seconds, connections=CONNECTIONS, named=named)
+            busy, own = sum(map(cpu, pids)) - before, time.process_time() - mine
+            pairs = len(times.answers)
+            how = "with person id and Idempotency-Key" if named else "without either"
+            print(f"{name}, processes: {processes}, {how}: {pairs / times.wall:,.0f} pairs per second")
+            print(f"  processor time per pair: {busy / pairs * 1e3:.2f} ms, of the client {own / pairs * 1e3:.2f} ms")
+            _latencies(times)
+        print(f"  memory: {sum(map(memory, pids)):.0f} MiB")
+
+
+def _machines(running: ExitStack, database: str, folder: Path, processes: int) -> tuple[list[int], str, list[int]]:
+    """Ports, an admin key, and processes. On SQLite they share the secrets folder, elsewhere only its key."""
+    port, key, pid = running.enter_context(server(database, folder / "secrets"))
+    ports, pids = [port], [pid]
+    for number in range(1, processes):
+        secrets = folder / "secrets"
+        if not database.startswith("sqlite"):
+            secrets = folder / f"secrets-{number}"
+            secrets.mkdir(mode=0o700)
+            shutil.copy(folder / "secrets" / "key", secrets / "key")
+        port, _, pid = running.enter_context(server(database, secrets, first=False))
+        ports.append(port)
+        pids.append(pid)
+    return ports, key, pids
 
 
 def _latencies(times: Times) -> None:
@@ -64,12 +102,12 @@ def _stages(database: str, folder: Path) -> None:
     """The same once more, with stopwatches, which take some time themselves."""
     from benchmarks.service_load_stages import STAGES
 
-    with server(database, folder, program="benchmarks.service_load_stages") as (port, key, pid):
+    with server(database, folder / "secrets", program="benchmarks.service_load_stages") as (port, key, pid):
         stock(port, key)
         settle(pid)
         url = f"http://127.0.0.1:{port}/stages"
         before = httpx.get(url).json()
-        times = load(port, key, seconds=STAGES_SECONDS, connections=CONNECTIONS)
+        times = load([port], key, seconds=STAGES_SECONDS, connections=CONNECTIONS, named=True)
         after = httpx.get(url).json()
     pairs = len(times.answers)
     spent = {
@@ -100,19 +138,21 @@ def stock(port: int, key: str) -> None:
 
 
 @contextmanager
-def server(database: str, folder: Path, *, program: str = "quietshelf") -> Iterator[tuple[int, str, int]]:
-    """A service that runs: its port, an admin key, its process."""
+def server(
+    database: str, secrets: Path, *, program: str = "quietshelf", first: bool = True
+) -> Iterator[tuple[int, str, int]]:
+    """A service that runs: its port, its process, and the admin key that the ``first`` start shows."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    words = ["serve", "--database", database, "--secrets", str(folder / "secrets"), "--port", str(port)]
+    words = ["serve", "--database", database, "--secrets", str(secrets), "--port", str(port)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(  # noqa: S603 - the product's own command
         [sys.executable, "-m", program, *words, "--log-level", "warning"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
     )  # fmt: skip
     assert process.stdout is not None
-    key = process.stdout.readline().strip().rpartition(" ")[2]
+    key = process.stdout.readline().strip().rpartition(" ")[2] if first else ""
     for _ in range(600):
         try:
             if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:

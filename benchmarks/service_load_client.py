@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -31,8 +32,11 @@ class Times:
 class Connection(asyncio.Protocol):
     """One visitor after the other: an offer, its answer, the next."""
 
-    def __init__(self, key: str, number: int, until: float, times: Times, ended: asyncio.Future[None]) -> None:
+    def __init__(
+        self, key: str, number: int, until: float, times: Times, ended: asyncio.Future[None], *, named: bool
+    ) -> None:
         self._head = f"Host: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: "
+        self._named, self._run, self._visits = named, os.urandom(6).hex(), 0
         self._until, self._times, self._ended = until, times, ended
         self._rng = np.random.default_rng(number)
         self._requests = self._offers()
@@ -83,32 +87,43 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _offers(self) -> Iterator[bytes]:
-        rows = self._rng.normal(size=(READY, 3)).round(4).tolist()
-        return itertools.cycle([self._post("/v1/shelves/load/offers", json.dumps({"features": row})) for row in rows])
+        rows = [str(row) for row in self._rng.normal(size=(READY, 3)).round(4).tolist()]
+        if not self._named:
+            plain = [self._post("/v1/shelves/load/offers", f'{{"features":{row}}}') for row in rows]
+            return itertools.cycle(plain)
+        return map(self._with_name, itertools.cycle(rows))
+
+    def _with_name(self, row: str) -> bytes:
+        """As our own client sends it: a new person each time, and an Idempotency-Key."""
+        self._visits += 1
+        who = f"{self._run}-{self._visits}"
+        body = f'{{"features":{row},"person":"{who}"}}'
+        head = f"Idempotency-Key: {who}\r\n{self._head}"
+        return f"POST /v1/shelves/load/offers HTTP/1.1\r\n{head}{len(body)}\r\n\r\n{body}".encode()
 
     def _post(self, path: str, body: str) -> bytes:
         return f"POST {path} HTTP/1.1\r\n{self._head}{len(body)}\r\n\r\n{body}".encode()
 
 
-def load(port: int, key: str, *, seconds: float, connections: int) -> Times:
-    """Visitors on so many connections, each as fast as it is answered."""
+def load(ports: Sequence[int], key: str, *, seconds: float, connections: int, named: bool) -> Times:
+    """Visitors on so many connections to processes in turn, each as fast as it is answered; ``named``: with an id."""
     if sys.platform == "win32":
-        return asyncio.run(_load(port, key, seconds, connections))
+        return asyncio.run(_load(ports, key, seconds, connections, named))
     import uvloop
 
-    return uvloop.run(_load(port, key, seconds, connections))
+    return uvloop.run(_load(ports, key, seconds, connections, named))
 
 
-async def _load(port: int, key: str, seconds: float, connections: int) -> Times:
+async def _load(ports: Sequence[int], key: str, seconds: float, connections: int, named: bool) -> Times:
     loop, times = asyncio.get_running_loop(), Times()
     began = time.perf_counter()
     ended = [loop.create_future() for _ in range(connections)]
     for number, end in enumerate(ended):
 
         def make(number: int = number, end: asyncio.Future[None] = end) -> Connection:
-            return Connection(key, number, began + seconds, times, end)
+            return Connection(key, number, began + seconds, times, end, named=named)
 
-        await loop.create_connection(make, "127.0.0.1", port)
+        await loop.create_connection(make, "127.0.0.1", ports[number % len(ports)])
     async with asyncio.timeout(seconds + 30):
         await asyncio.gather(*ended)
     times.wall = time.perf_counter() - began

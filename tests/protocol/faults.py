@@ -306,4 +306,4 @@ def _not_burnt() -> list[Any]:
 @fault("R8", "a lost commit is not noticed", "service-sqlite", kind=LOSSES)
 def _not_noticed() -> list[Any]:
     blind = mock.patch.object(epochs, "behind", return_value=False)
-    return [blind, mock.patch.object(epochs, "announces", return_value=True)]
+    return [blind, mock.patch.object(epochs, "current", return_value=True)]

@@ -14,9 +14,25 @@ EXPIRED = b"urn:quietshelf:problem:offer-expired"
 
 
 def broken(schedule: Schedule, seen: list[Any], tape: Tape) -> list[str]:
-    """Where R4, R5 or R7 does not hold. R4 and R5 are told by the service, while no machine stops."""
+    """Where R1, R2, R4, R5 or R7 does not hold. Most is told by the service, while no machine stops."""
     found = [f"R7: {name} was drawn {times} times" for name, times in Counter(tape.members).items() if times > 1]
-    return [*found, *_late(schedule, seen), *_published(schedule, seen)]
+    return [*found, *_twice(schedule, seen), *_late(schedule, seen), *_published(schedule, seen)]
+
+
+def _twice(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
+    """R1 and R2: a valid request gets an offer, and no slot is taken by two visits."""
+    owners: dict[str, Any] = {}
+    for each in _offers(seen) if schedule.calm else ():
+        if each.content["status"] == 500:
+            yield f"R1: {each}"
+        elif "expires" in each.content and owners.setdefault(each.content["offer"], each.owner) != each.owner:
+            yield f"R2: this slot is taken: {each}"
+
+
+def _offers(seen: list[Any]) -> list[Any]:
+    return [
+        each for each in seen if each.what == "offer" and isinstance(each.content, dict) and "status" in each.content
+    ]
 
 
 def _late(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
@@ -37,15 +53,20 @@ def _late(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
 
 
 def _published(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
-    """R5: a release is published with the time at which the last offer of its batch expires."""
+    """R5: a release is published with the time at which the last offer of its batch expires.
+
+    Where slots are leased, the end of a lease may be later than that; it is never before.
+    """
     if not schedule.calm:
         return
-    offers = [each.content for each in seen if each.what == "offer" and isinstance(each.content, dict)]
+    offers = [each.content for each in _offers(seen)]
     expires = {each["offer"]: each["expires"] for each in offers if "expires" in each}
     for each in seen:
         for release in json.loads(each.content) if each.what == "releases" else []:
-            last = expires.get(f"1.{release['batch']}.{release['visitors'] - 1}")
-            if last is not None and last != release["released"]:
+            mine = [when for offer, when in expires.items() if offer.startswith(f"1.{release['batch']}.")]
+            last, complete = max(mine, default=None), len(mine) == release["visitors"]
+            late = last is not None and last > release["released"]
+            if late or (complete and not schedule.shop.block and last != release["released"]):
                 yield f"R5: release {release['release']} was due at {last}, and says {release['released']}"
 
 

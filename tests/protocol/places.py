@@ -35,7 +35,10 @@ class Place:
         made = self._store(f"sqlite:///{self._template}" if url is None else self.url)
         made.migrate()
         with made.read() as connection:
-            self._first = dict(connection.execute(sa.select(schema.store)).mappings().one())
+            self._first = {
+                table: [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+                for table in (schema.store, schema.releaser)
+            }
         made.close()
         self._engines: tuple[Engine, Engine] | None = None
 
@@ -69,7 +72,8 @@ class Place:
         engine = sa.create_engine(self.url)
         with engine.begin() as connection:
             connection.execute(sa.text(f"TRUNCATE {names} RESTART IDENTITY"))
-            connection.execute(sa.insert(schema.store), self._first)
+            for table, rows in self._first.items():
+                connection.execute(sa.insert(table), rows)
         engine.dispose()
 
     def _store(self, url: str) -> Store:

@@ -43,7 +43,8 @@ INVALID = ("too long", "unknown item", "too many", "required and excluded", "for
 class Kind:
     """What a user of the protocol can be asked.
 
-    ``even`` schedules have one arrival per tick, for comparing users; ``always_lost`` ones lose a commit for certain.
+    ``even`` schedules have one arrival per tick, for comparing users; ``always_lost`` ones lose a commit for certain;
+    ``leases`` is the share of shops whose processes lease slots.
     """
 
     name: str
@@ -58,14 +59,20 @@ class Kind:
     oversized: bool = False
     always_lost: bool = False
     arms: bool = True
+    leases: float = 0.0
 
 
 SIMULATION = Kind("simulation", dense=True, revenue=True, answers=False, arms=False)
 SHELF = Kind("shelf", crashes=("now", "now", "fork", "drawn"), dense=True, revenue=True)
 SERVICE = Kind(
-    "service", erasures=True, crashes=("now", "announced", "drawn", "committed", "before", "after"), losses=True
+    "service",
+    erasures=True,
+    crashes=("now", "announced", "drawn", "committed", "before", "after"),
+    losses=True,
+    leases=0.5,
 )
 TWO_WORKERS = replace(SERVICE, name="two workers", workers=2)
+LEASES = replace(TWO_WORKERS, name="leases", crashes=("now",), losses=False, leases=1.0)
 LOSSES = replace(SERVICE, name="losses", crashes=(), always_lost=True)
 HTTP = Kind("http", erasures=True, oversized=True)
 EVEN = Kind("even", even=True)
@@ -145,7 +152,13 @@ class _Writer:
             poll=dice.random() < 0.5,
             group_limit=dice.choice((2, 3, 256)),
             **self._arms(tuple(rows)),
+            block=self._block(tuple(rows)),
         )
+
+    def _block(self, rows: tuple[tuple[float, ...], ...]) -> int:
+        """Slots that are leased at a time, by dice of their own, as below."""
+        dice = random.Random(f"leases {rows!r}")  # noqa: S311 - a test's own dice
+        return dice.randint(2, 5) if dice.random() < self.kind.leases else 0
 
     def _arms(self, rows: tuple[tuple[float, ...], ...]) -> dict[str, Any]:
         """Two arms in one shop of three, by dice of their own: schedules stay what they were without them."""

@@ -90,6 +90,7 @@ class ServiceUser:
             poll_seconds=1e-9 if self._shop.poll else 1e6,
             group_limit=self._shop.group_limit,
         )
+        service.leasing.block = lambda _, free: min(self._shop.block, free)
         service.prepare()
         self._taken[service] = count_arrivals(service)
         return service

@@ -19,7 +19,8 @@ OVERSIZED = -9
 class Shop:
     """What is told once; ``items`` are rows of item features. Without a feature map a visit brings x for every item.
 
-    Where arms are compared, the present ranking has the items in their order.
+    Where arms are compared, the present ranking has the items in their order. ``block``: how many slots a process
+    leases for arrivals to come, whenever it can.
     """
 
     items: tuple[tuple[float, ...], ...]
@@ -40,6 +41,7 @@ class Shop:
     comparison: float = 0.0
     present: str = "ranking"
     learned_share: float = 1.0
+    block: int = 0
 
     @property
     def feature_count(self) -> int:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
+from tests.protocol import lease_faults
 from tests.protocol.faults import FAULTS, Fault
 from tests.protocol.places import Place
 from tests.protocol.schedules import schedule
 from tests.protocol.users import maker
 from tests.protocol.worlds import Make, User, World, differs
 
+assert lease_faults  # importing it enters its faults in the table
 SCHEDULES = 300
 """Most need a handful."""
 

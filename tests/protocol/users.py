@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tests.protocol.places import Place
-from tests.protocol.schedules import SERVICE, SHELF, SIMULATION, TWO_WORKERS, Kind
+from tests.protocol.schedules import LEASES, SERVICE, SHELF, SIMULATION, TWO_WORKERS, Kind
 from tests.protocol.service_user import ServiceUser
 from tests.protocol.shelf_user import ShelfUser
 from tests.protocol.simulated_user import SimulatedUser
@@ -28,6 +28,8 @@ USERS = {
     "shelf": Driven(SHELF, None, 200, 8000),
     "service-sqlite": Driven(SERVICE, "sqlite", 60, 4500),
     "service-sqlite-two-workers": Driven(TWO_WORKERS, "sqlite", 25, 1000),
+    "service-sqlite-leases": Driven(LEASES, "sqlite", 40, 2000),
+    "service-postgresql-leases": Driven(LEASES, "postgresql", 12, 1000),
     "service-postgresql": Driven(SERVICE, "postgresql", 12, 1000),
     "service-postgresql-two-workers": Driven(TWO_WORKERS, "postgresql", 8, 500),
 }

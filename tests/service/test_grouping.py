@@ -12,7 +12,7 @@ import pytest
 from tests.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, like, offered, visit
 from tests.service.test_machines import machine, shop, visitors
 
-from quietshelf.service import answers, keys, learning, writer
+from quietshelf.service import answers, keys, slots, writer
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.models import ItemBody
@@ -83,7 +83,7 @@ def test_a_refused_answer_is_refused_in_the_same_words_alone_and_in_a_group(full
     service, clock, due = full
     with service.store.read() as connection:
         shelf = shelf_row(connection, "teas")["shelf"]
-        (batch, *_) = learning.oldest_and_newest(connection, shelf)
+        (batch, *_) = slots.in_use(connection, shelf).values()
     (offer,) = placed(service, [received(service, clock, clock.time)])
     ticket = service.vault.ticket(offer["offer"])._replace(batch=batch.frozen.number, slot=0)
     late, foreign = Receipt(due), Choice(ticket, None, Receipt(due), "another shelf")

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from tests.service.conftest import fresh_postgres
 from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offered, stocked, visit
 
-from quietshelf.service import answers, learning, schema, shelves, writer
+from quietshelf.service import answers, schema, shelves, slots, writer
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.keys import Key
@@ -68,8 +68,8 @@ def test_an_arrival_reads_two_batches_however_many_wait(service: Service, clock:
     fill(service, "zinc", 3, clock.time)
     with service.store.write() as connection:
         service.place(connection, [visit("zinc", clock.time)])
-        found = learning.oldest_and_newest(connection, shelf_row(connection, "zinc")["shelf"])
-    assert [(batch.frozen.number, batch.full) for batch in found] == [(0, True), (3, False)]
+        found = slots.in_use(connection, shelf_row(connection, "zinc")["shelf"])
+    assert [(batch.frozen.number, batch.full) for batch in found.values()] == [(0, True), (3, False)]
 
 
 def test_an_answer_in_flight_does_not_change_the_order_of_releases(service: Service, clock: FakeClock) -> None:
@@ -208,9 +208,12 @@ def test_a_full_queue_refuses_at_once(service: Service, monkeypatch: pytest.Monk
     """Those who wait already are served."""
     monkeypatch.setattr(writer, "WAITING", 2)
 
+    def nothing(_: Any, asked: Any) -> list[None]:
+        return [None for _ in asked]
+
     async def run() -> list[Any]:
         busy = Writer(service.store, lambda: 1.0, group_limit=8)
-        asked = [asyncio.ensure_future(busy.submit(service.read_keys, None)) for _ in range(3)]
+        asked = [asyncio.ensure_future(busy.submit(nothing, None)) for _ in range(3)]
         await asyncio.sleep(0)
         busy.start()
         found = await asyncio.gather(*asked, return_exceptions=True)

@@ -1,6 +1,8 @@
 """A batch from its first slot to its release: R2, R5 and R7 of the protocol (docs/proofs.md, section 6).
 
-A batch is a fixed number of arrivals. Nothing about answers moves a slot, a due time or a release.
+A batch is a fixed number of slots. Where several processes serve one shelf, each leases some of them and gives them out
+to its own arrivals; slots that nobody took when their lease ends contribute zero. Nothing about answers moves a slot, a
+lease, a due time or a release.
 """
 
 from __future__ import annotations
@@ -18,6 +20,14 @@ from quietshelf.types import require
 
 MIXED = -1.0
 """The share of a batch over which it changed."""
+LEASE_SECONDS = 2.0
+"""How long a lease lasts: a process that is lost delays the batch in which it holds slots by no more than this."""
+BUSY = 64.0
+"""Arrivals per second from which on a process leases more slots than it needs now: below, no slot is ever wasted."""
+AHEAD = 0.5
+"""Seconds of arrivals for which it does."""
+PART = 4
+"""The largest lease is one slot in so many of those that are left: a batch that is nearly full is not held up."""
 
 
 class Batch(NamedTuple):
@@ -27,10 +37,13 @@ class Batch(NamedTuple):
         frozen: What its contributions are computed with: a function of earlier releases.
         grid: To which contributions are rounded.
         window: How long after its last arrival it is released.
-        taken: Slots taken so far.
-        full_at: When the last slot was taken, as stamped on receipt; None before.
+        taken: Slots taken so far, without those of leases that have not ended.
+        full_at: When the last slot was taken, or the last lease ended; None before.
         present: Slots that the shop's present ranking served; by coins, so public.
         share: Share of visitors that the learned policy served; None before the first slot, `MIXED` once it changed.
+        leased: Slots of leases that have not ended.
+        unused: Slots that nobody had taken when their lease ended: nobody ever will.
+        latest: When a slot was taken, or a lease ended, last; by stamps on receipt and ends of leases.
     """
 
     frozen: OpenBatch
@@ -40,16 +53,63 @@ class Batch(NamedTuple):
     full_at: float | None = None
     present: int = 0
     share: float | None = None
+    leased: int = 0
+    unused: int = 0
+    latest: float | None = None
+
+    @property
+    def given(self) -> int:
+        """Slots that were given out, which is the number of the next one."""
+        return self.taken + self.unused + self.leased
+
+    @property
+    def free(self) -> int:
+        """Slots that were not given out."""
+        return self.frozen.size - self.given
 
     @property
     def full(self) -> bool:
-        """Whether the last slot is taken."""
-        return self.taken >= self.frozen.size
+        """Whether the last slot is taken, or its lease has ended."""
+        return self.taken + self.unused >= self.frozen.size
 
     @property
     def due_at(self) -> float:
         """R5: when it is released, and the time its release is published with, whenever the work is done."""
         return math.inf if self.full_at is None or not self.full else self.full_at + self.window
+
+
+class Lease(NamedTuple):
+    """Slots of one batch that one process gives out to its own arrivals, in their order. All of it is public.
+
+    Attributes:
+        batch: Number of the batch.
+        first: The first slot.
+        count: How many.
+        until: When it ends, used up or not.
+        last: Time of its latest arrival; of the lease itself before the first.
+        taken: Slots taken so far.
+        present: Of them, those that the shop's present ranking served.
+        share: As of a batch.
+    """
+
+    batch: int
+    first: int
+    count: int
+    until: float
+    last: float
+    taken: int = 0
+    present: int = 0
+    share: float | None = None
+
+    @property
+    def next(self) -> int:
+        """The slot of the next arrival."""
+        return self.first + self.taken
+
+    @property
+    def ended_at(self) -> float:
+        """R5: when it ends: with its last slot, or when its time is over, whoever finds that out whenever."""
+        return self.last if self.taken >= self.count else self.until
 
 
 @dataclass(frozen=True)
@@ -72,21 +132,72 @@ class Schedule:
 
 
 def open_batch(
-    schedule: Schedule, learner: Learner, source: NoiseSource, outlook: Outlook, *, window: float
+    schedule: Schedule,
+    learner: Learner,
+    source: NoiseSource,
+    outlook: Outlook,
+    *,
+    window: float,
+    most: int | None = None,
 ) -> tuple[Schedule, Batch]:
-    """R2: the next batch, with everything that its contributions are computed with frozen as it is known now."""
+    """R2: the next batch, with everything that its contributions are computed with frozen as it is known now.
+
+    ``most``: the largest that the machine can release without a pause that visitors notice.
+    """
     size = schedule.next_size or learner.next_size(schedule.last_size)
+    size = size if most is None else min(size, most)
     frozen = learner.open(schedule.opened + 1, size, source, outlook)
     return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
 
 
+def lease(batch: Batch, count: int, now: float, *, until: float) -> tuple[Batch, Lease]:
+    """R2: the next slots of a batch are leased to one process; nobody else gives them out, and none is leased twice."""
+    require(1 <= count <= batch.free, "a full batch has no slot to take", batch=batch.frozen.number)
+    held = Lease(batch.frozen.number, batch.given, count, until, now)
+    return batch._replace(leased=batch.leased + count), held
+
+
+def take(held: Lease, received: float, *, present: bool = False, share: float = 1.0) -> Lease:
+    """R2: the next arrival at the process that has the lease takes its next slot."""
+    require(not ended(held, received), "a lease that has ended has no slot to take", batch=held.batch)
+    same = _merged(held.share, share)
+    return held._replace(taken=held.taken + 1, last=received, present=held.present + present, share=same)
+
+
+def ended(held: Lease, now: float) -> bool:
+    """R2: whether a lease has ended: it is used up, or its time is over."""
+    return held.taken >= held.count or now >= held.until
+
+
+def end(batch: Batch, held: Lease) -> Batch:
+    """R2: enter a lease that has ended: slots not taken contribute zero, and the last one to end fills the batch."""
+    after = batch._replace(
+        taken=batch.taken + held.taken,
+        unused=batch.unused + held.count - held.taken,
+        leased=batch.leased - held.count,
+        latest=held.ended_at if batch.latest is None else max(held.ended_at, batch.latest),
+        present=batch.present + held.present,
+        share=_merged(batch.share, held.share),
+    )
+    return after._replace(full_at=after.latest) if after.full else after
+
+
 def arrive(batch: Batch, received: float, *, present: bool = False, share: float = 1.0) -> Batch:
-    """R2: the next valid arrival takes the next slot; whoever takes the last one fills the batch."""
-    require(not batch.full, "a full batch has no slot to take", batch=batch.frozen.number)
-    taken = batch.taken + 1
-    full_at = received if taken == batch.frozen.size else None
-    same = share if batch.share in (None, share) else MIXED
-    return batch._replace(taken=taken, full_at=full_at, present=batch.present + present, share=same)
+    """R2: the next valid arrival takes the next slot: a lease of one, used up at once."""
+    held = lease(batch, 1, received, until=math.inf)
+    return end(held[0], take(held[1], received, present=present, share=share))
+
+
+def block(rate: float, free: int) -> int:
+    """How many slots a process leases for arrivals to come, at so many per second, where so many are free."""
+    return min(int(rate * AHEAD), free // PART) if rate >= BUSY else 0
+
+
+def _merged(one: float | None, other: float | None) -> float | None:
+    """The share of two groups of slots."""
+    if one is None or other is None or one == other:
+        return other if one is None else one
+    return MIXED
 
 
 def shelf_time(received: float, last: float) -> float:
@@ -97,6 +208,11 @@ def shelf_time(received: float, last: float) -> float:
 def due(oldest: Batch | None, now: float) -> bool:
     """R5: whether the oldest batch of a shelf is to be released before an arrival at ``now`` is decided."""
     return oldest is not None and now >= oldest.due_at
+
+
+def published(batch: Batch, last: float | None) -> float:
+    """R5: the time of a release: when its batch is due, and never before that of the release before it, ``last``."""
+    return batch.due_at if last is None else max(batch.due_at, last)
 
 
 def announce(learner: Learner, batch: Batch, source: NoiseSource) -> Learner:

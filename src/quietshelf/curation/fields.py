@@ -45,6 +45,9 @@ def batch_fields(batch: Batch) -> dict[str, Any]:
         "arms_scale": frozen.arms_scale,
         "present": batch.present,
         "share": batch.share,
+        "leased": batch.leased,
+        "unused": batch.unused,
+        "latest": batch.latest,
     }
 
 
@@ -62,7 +65,8 @@ def batch_from(fields: Fields) -> Batch:
         arms_scale=fields.get("arms_scale"),
     )
     place = (fields["grid"], fields["window"], fields["taken"], fields["full_at"])
-    return Batch(frozen, *place, fields.get("present") or 0, fields.get("share"))
+    leased, unused = (fields.get(name) or 0 for name in ("leased", "unused"))  # not there in earlier versions
+    return Batch(frozen, *place, fields.get("present") or 0, fields.get("share"), leased, unused, fields.get("latest"))
 
 
 def record_fields(record: Record) -> dict[str, Any]:

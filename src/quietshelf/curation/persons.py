@@ -1,7 +1,8 @@
 """Who may still contribute: persons are known by keyed hashes, and counted.
 
 A person counts at most ``visits`` times for the shelf's lifetime and at most once per batch. The rule looks at that
-person's own history only, so that nobody's counting depends on anybody else (docs/proofs.md, sections 6 and 7).
+person's own history only, so that nobody's counting depends on anybody else (docs/proofs.md, sections 6 and 7). Where
+two batches take arrivals at the same time, a visit to an earlier one than that of the last visit does not count.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Persons:
 def admit(counted: MutableMapping[str, tuple[int, int]], name: str, *, batch: int, visits: int) -> bool:
     """R6: whether one more visit of this person counts; if so it is counted. Only batch numbers are looked at."""
     seen, last = counted.get(name, (0, -1))
-    if seen >= visits or last == batch:
+    if seen >= visits or batch <= last:
         return False
     counted[name] = (seen + 1, batch)
     return True

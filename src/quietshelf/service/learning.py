@@ -11,13 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import Event, Ledger
-from quietshelf.curation.batches import Batch
-from quietshelf.curation.fields import batch_from, learner_from, record_fields, record_from
+from quietshelf.curation.fields import learner_from, record_fields, record_from
 from quietshelf.curation.settings import Settings
 from quietshelf.release.quiet import Learner
 from quietshelf.release.quiet_settings import Quiet
 from quietshelf.service import schema
-from quietshelf.service.store import named_rows
 from quietshelf.types import FloatArray
 
 Row = Mapping[str, Any]
@@ -41,19 +39,6 @@ def to_row(fields: Row) -> dict[str, Any]:
 def from_row(row: Row) -> dict[str, Any]:
     """The inverse; arrays come flat."""
     return {name: unpacked(value, -1) if isinstance(value, bytes) else value for name, value in row.items()}
-
-
-def oldest_and_newest(connection: Connection, shelf: int) -> list[Batch]:
-    """Of a shelf's batches that are not released the first and the last one; none, or one if there are no others.
-
-    Those between them are full and wait for their turn: no arrival depends on them, and there may be many.
-    """
-    return [batch_from(from_row(row)) for row in named_rows(connection, _OLDEST_AND_NEWEST, {"of_shelf": shelf})]
-
-
-_number, _of_shelf = schema.batches.c.batch, schema.batches.c.shelf == sa.bindparam("of_shelf")
-_ENDS = [sa.select(end(_number)).where(_of_shelf).scalar_subquery() for end in (sa.func.min, sa.func.max)]
-_OLDEST_AND_NEWEST = sa.select(schema.batches).where(_of_shelf, _number.in_(_ENDS)).order_by(_number)
 
 
 def learner(connection: Connection, shelf: Row, settings: Settings) -> Learner | None:
@@ -81,7 +66,7 @@ def release_row(learner: Learner, batch: Row) -> dict[str, Any]:
         **{name: batch[name] for name in ("shelf", "batch", "grid", "opened_at", "full_at")},
         **to_row({**record_fields(learner.records[-1]), **learner.estimate._asdict()}),
         "number": len(learner.records),
-        "released_at": batch["full_at"] + batch["window"],
+        "released_at": batch["due_at"],
     }
 
 

@@ -1,4 +1,7 @@
-"""Offers enter their slots: the batch protocol (`quietshelf.curation`) over the visits of one transaction.
+"""Offers enter their slots (`slots`): the batch protocol (`quietshelf.curation`) over the visits of one transaction.
+
+Several processes may serve one shelf at the same time, so what is remembered of a person or an Idempotency-Key is
+written only if it is still what was read; else the transaction is undone and asked again.
 
 Reference: docs/proofs.md, section 6.
 """
@@ -8,51 +11,52 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
 from quietshelf.curation import arms
-from quietshelf.curation.batches import Batch, Schedule, arrive, due, open_batch, shelf_time
+from quietshelf.curation.batches import Batch, Schedule, open_batch, shelf_time
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.decisions import decide
-from quietshelf.curation.fields import batch_fields, start_fields
+from quietshelf.curation.fields import start_fields
 from quietshelf.curation.outlook import outlook_of, start
 from quietshelf.curation.persons import admit
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
-from quietshelf.service import learning, schema
+from quietshelf.service import schema
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.learning import Row, packed, to_row
 from quietshelf.service.models import OfferBody
 from quietshelf.service.problems import Invalid, KeyReused, OfferExpired, Problem
 from quietshelf.service.requests import visitor
+from quietshelf.service.slots import Slots
 from quietshelf.service.timestamps import timestamp
 from quietshelf.service.vault import NONCE, Ticket, Vault
 from quietshelf.service.views import View
-from quietshelf.service.writer import AGAIN
+from quietshelf.service.writer import AGAIN, Contended
 from quietshelf.types import Context
 
 RELEASE_FIRST: Final = AGAIN
 """In place of a reply: a release is due before this arrival, which is to come again after it (R5)."""
-_batches, _shelves = schema.batches.c, schema.shelves.c
-_THIS = sa.and_(_batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch"))
 _ENTER = sa.insert(schema.offers)
-_MOVED = ("taken", "full_at", "present", "share")
-"""What arrivals change of a batch."""
-_KEEP = sa.update(schema.batches).where(_THIS).values({name: sa.bindparam(f"now_{name}") for name in _MOVED})
-_COUNT = (
-    sa.update(schema.shelves)
-    .where(_shelves.shelf == sa.bindparam("of_shelf"))
-    .values(
-        arrivals=_shelves.arrivals + sa.bindparam("more"),
-        anonymous=_shelves.anonymous + sa.bindparam("more_anonymous"),
-        last_time=sa.bindparam("now"),
-    )
+_PERSON = sa.text(
+    "INSERT INTO persons (shelf, person, counted, last_batch) VALUES (:shelf, :person, :counted, :last_batch) "
+    "ON CONFLICT (shelf, person) DO UPDATE SET counted = excluded.counted, last_batch = excluded.last_batch "
+    "WHERE persons.counted = :was_counted AND persons.last_batch = :was_last"
 )
+"""A person's count, if it is still what was read."""
+_LIVES = sa.exists().where(
+    schema.batches.c.shelf == schema.offers.c.shelf, schema.batches.c.batch == schema.offers.c.batch
+)
+"""Whether the batch of an offer is not released."""
+UNKNOWN = (0, -1)
+"""The count of a person who never came."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,48 +90,39 @@ class OfferTransaction:
     """Takes the requests of one shelf in one transaction, in order.
 
     Attributes:
+        slots: Those that it may give out.
         waits: Whether an arrival waits for the release that was due at that time; if not, the last one serves it.
+        max_batch: The most visitors in a batch of any shelf.
     """
 
     connection: Connection
     vault: Vault
     source: NoiseSource
     coins: Coins
-    row: Row
+    slots: Slots
     view: View
     waits: Callable[[float], bool]
+    max_batch: int | None = None
     blocked: bool = False
     arrivals: list[Arrival] = field(default_factory=list)
-    opened_at: dict[int, float] = field(default_factory=dict)
     retries: dict[str, dict[str, Any]] = field(default_factory=dict)
     new_retries: list[dict[str, Any]] = field(default_factory=list)
     persons: dict[str, tuple[int, int]] = field(default_factory=dict)
     known_persons: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.now = self.row["last_time"]
-        self.batches = learning.oldest_and_newest(self.connection, self.row["shelf"])
-        self.schedule = Schedule(self.row["opened"], self.row["last_size"], self.row["next_size"])
-
-    @property
-    def opened_or_filled(self) -> bool:
-        """Whether a batch opened or filled."""
-        touched = {each.row["batch"] for each in self.arrivals}
-        return bool(self.opened_at) or any(batch.full and batch.frozen.number in touched for batch in self.batches)
-
     def take(self, requests: Sequence[OfferRequest]) -> list[Any]:
         """A reply to each request: the offer, a `Problem`, or `RELEASE_FIRST`; then everything is written."""
         self._recall(requests)
+        begins = self.view.learner is None
         found = [self._one(request) for request in requests]
         if self.arrivals:
             self._decide()
-            self._write()
+            self._write(begins=begins)
         return [self._reply(each.row) if isinstance(each, Arrival) else each for each in found]
 
     def _one(self, request: OfferRequest) -> Any:
         """R5: a release that was due when the request was received comes first."""
-        oldest = self.batches[0] if self.batches else None
-        if oldest is not None and due(oldest, request.receipt.time) and self.waits(oldest.due_at):
+        if request.receipt.time >= self.slots.due and self.waits(self.slots.due):
             self.blocked = True
             return RELEASE_FIRST
         try:
@@ -138,29 +133,26 @@ class OfferTransaction:
 
     def _arrive(self, request: OfferRequest, context: Context) -> Any:
         """R2: the next slot, at the time of receipt."""
-        now = shelf_time(request.receipt.time, self.now)
-        learner = self._learner()
-        if not self.batches or self.batches[-1].full:
-            window = self.view.body.window
-            outlook = outlook_of(self.view.settings, self.view.public, self.view.stock)
-            self.schedule, batch = open_batch(self.schedule, learner, self.source, outlook, window=window)
-            self.batches.append(batch)
-            self.opened_at[batch.frozen.number] = now
-        batch, self.now = self.batches[-1], now
-        share, slot = arms.share_of(self.view.settings, learner), (batch.frozen.number, batch.taken)
-        present = share < 1.0 and arms.present(share, self.coins.of([slot]))[0]  # else coins wait for all in one step
-        self.batches[-1] = arrive(batch, now, present=present, share=share)
-        shelf, number = self.row["shelf"], batch.frozen.number
+        now = shelf_time(request.receipt.time, self.slots.now)
+        learner, shelf = self._learner(), self.slots.shelf
+        place = self.slots.next(now, partial(self._open, learner))
+        share = arms.share_of(self.view.settings, learner)
+        present = share < 1.0 and arms.present(share, self.coins.of([place]))[0]  # else coins wait for all in one step
         person = None if request.body.person is None else self.vault.person(shelf, request.body.person)
-        visits = self.view.body.visits
-        row = {"shelf": shelf, "batch": number, "slot": batch.taken, "nonce": secrets.token_bytes(NONCE), "made": now}
+        self.slots.take(present=present, share=share, anonymous=person is None)
+        row = {"shelf": shelf, "batch": place[0], "slot": place[1], "nonce": secrets.token_bytes(NONCE), "made": now}
         row |= {"person": person, "release": len(learner.records)}
-        counts = person is None or admit(self.persons, person, batch=number, visits=visits)
+        counts = person is None or admit(self.persons, person, batch=place[0], visits=self.view.body.visits)
         arrival = Arrival(context, row, counts, present)
         self.arrivals.append(arrival)
         if request.retry is not None:
             self._remember(request, arrival)
         return arrival
+
+    def _open(self, learner: Learner, schedule: Schedule) -> tuple[Schedule, Batch]:
+        outlook = outlook_of(self.view.settings, self.view.public, self.view.stock)
+        window, most = self.view.body.window, self.max_batch
+        return open_batch(schedule, learner, self.source, outlook, window=window, most=most)
 
     def _learner(self) -> Learner:
         """The learner; the first arrival freezes geometry and prior from what is public by then."""
@@ -188,7 +180,7 @@ class OfferTransaction:
 
     def _recall(self, requests: Sequence[OfferRequest]) -> None:
         """What is remembered about the keys and persons of these requests."""
-        shelf, table = self.row["shelf"], schema.retries
+        shelf, table = self.slots.shelf, schema.retries
         keys = {self._key(request) for request in requests if request.retry is not None}
         if keys:
             query = sa.select(table).where(table.c.shelf == shelf, table.c.key.in_(keys))
@@ -207,7 +199,7 @@ class OfferTransaction:
         if kept is None:
             return None
         if kept["fingerprint"] is None:
-            raise OfferExpired("the offer made for this Idempotency-Key has been released; use a new key")
+            raise _forgotten()
         if kept["fingerprint"] != self._fingerprint(request):
             raise KeyReused("an Idempotency-Key must come with the same request, got another one")
         place = (kept["batch"], kept["slot"])
@@ -215,8 +207,11 @@ class OfferTransaction:
         if mine:
             return mine[0]
         table = schema.offers
-        where = (table.c.shelf == kept["shelf"], table.c.batch == kept["batch"], table.c.slot == kept["slot"])
-        return self._reply(dict(self.connection.execute(sa.select(table).where(*where)).mappings().one()))
+        where = (table.c.shelf == kept["shelf"], table.c.batch == kept["batch"], table.c.slot == kept["slot"], _LIVES)
+        row = self.connection.execute(sa.select(table).where(*where)).mappings().one_or_none()
+        if row is None:  # released: the rows of a large batch are forgotten piece by piece
+            raise _forgotten()
+        return self._reply(dict(row))
 
     def _remember(self, request: OfferRequest, arrival: Arrival) -> None:
         key = self._key(request)
@@ -225,7 +220,7 @@ class OfferTransaction:
         self.new_retries.append(self.retries[key])
 
     def _key(self, request: OfferRequest) -> str:
-        return self.vault.retry(self.row["shelf"], request.retry or "")
+        return self.vault.retry(self.slots.shelf, request.retry or "")
 
     def _fingerprint(self, request: OfferRequest) -> str:
         new = {name for name in ("ranking", "attributes") if getattr(request.body, name) is None}
@@ -240,42 +235,33 @@ class OfferTransaction:
             "expires": timestamp(row["made"] + self.view.body.window),
         }
 
-    def _write(self) -> None:
-        write, shelf, rows = self.connection.execute, self.row["shelf"], [each.row for each in self.arrivals]
-        write(_ENTER, rows)
-        if self.new_retries:
-            write(sa.insert(schema.retries), self.new_retries)
+    def _write(self, *, begins: bool) -> None:
+        """What belongs to these visitors alone, in an order that two transactions share: so they never deadlock."""
         self._write_persons()
-        for batch in self.batches:
-            self._write_batch(batch, {row["batch"] for row in rows})
-        anonymous = sum(row["person"] is None for row in rows)
-        write(_COUNT, {"of_shelf": shelf, "more": len(rows), "more_anonymous": anonymous, "now": self.now})
-        changes = asdict(self.schedule) if self.opened_at else {}
-        if self.row["second"] is None:
+        self.connection.execute(_ENTER, [each.row for each in self.arrivals])
+        if self.new_retries:
+            try:
+                rows = sorted(self.new_retries, key=lambda row: str(row["key"]))
+                self.connection.execute(sa.insert(schema.retries), rows)
+            except IntegrityError:  # the same key came to another process
+                raise Contended from None
+        if begins:
             assert self.view.learner is not None  # noqa: S101 - somebody arrived
-            changes |= to_row(start_fields(self.view.learner)) | {"prior_capacity": self.view.learner.capacity}
-        if changes:
-            write(sa.update(schema.shelves).where(_shelves.shelf == shelf).values(changes))
-
-    def _write_batch(self, batch: Batch, touched: set[int]) -> None:
-        number = batch.frozen.number
-        place = {"shelf": self.row["shelf"], "batch": number}
-        if number in self.opened_at:
-            row = {**to_row(batch_fields(batch)), **place, "opened_at": self.opened_at[number]}
-            self.connection.execute(sa.insert(schema.batches), row)
-        elif number in touched:
-            of = {f"of_{name}": value for name, value in place.items()}
-            now = {f"now_{name}": getattr(batch, name) for name in _MOVED}
-            self.connection.execute(_KEEP, {**of, **now})
+            start = to_row(start_fields(self.view.learner)) | {"prior_capacity": self.view.learner.capacity}
+            where = schema.shelves.c.shelf == self.slots.shelf
+            self.connection.execute(sa.update(schema.shelves).where(where).values(start))
 
     def _write_persons(self) -> None:
-        table, shelf, known = schema.persons, self.row["shelf"], self.known_persons
-        moved = {who: seen for who, seen in self.persons.items() if known.get(who) != seen}
-        seen = {who: {"counted": counted, "last_batch": last} for who, (counted, last) in moved.items()}
-        new = [{"shelf": shelf, "person": who, **each} for who, each in seen.items() if who not in known]
-        if new:
-            self.connection.execute(sa.insert(table), new)
-        old = [{"who": who, **each} for who, each in seen.items() if who in known]
-        if old:
-            where = (table.c.shelf == shelf) & (table.c.person == sa.bindparam("who"))
-            self.connection.execute(sa.update(table).where(where), old)
+        """Counts that moved, each if it is still what was read: a person may come to two processes at once."""
+        known, shelf = self.known_persons, self.slots.shelf
+        rows = []
+        for who in sorted(who for who, seen in self.persons.items() if known.get(who) != seen):
+            was, now = known.get(who, UNKNOWN), self.persons[who]
+            row = {"shelf": shelf, "person": who, "counted": now[0], "last_batch": now[1]}
+            rows.append({**row, "was_counted": was[0], "was_last": was[1]})
+        if rows and self.connection.execute(_PERSON, rows).rowcount != len(rows):
+            raise Contended
+
+
+def _forgotten() -> OfferExpired:
+    return OfferExpired("the offer made for this Idempotency-Key has been released; use a new key")

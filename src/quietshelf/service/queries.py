@@ -6,7 +6,6 @@ import json
 import math
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import Ledger, together
@@ -26,7 +25,7 @@ RESTORED = (
 
 def shelf_rows(connection: Connection) -> list[Row]:
     """Every shelf there ever was, oldest first."""
-    query = sa.select(schema.shelves).order_by(schema.shelves.c.shelf)
+    query = schema.COUNTED.order_by(schema.shelves.c.shelf)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 

@@ -8,12 +8,14 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import InterfaceError, OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from quietshelf.service import logs
 from quietshelf.service.models import ProblemReply
 from quietshelf.service.pages.replies import refusal, wants_page
-from quietshelf.service.problems import MEDIA_TYPE, Invalid, NotFound, Problem, details
+from quietshelf.service.problems import MEDIA_TYPE, Invalid, NotFound, Problem, Unavailable, details
 
 WORDS = {
     400: "Malformed",
@@ -42,11 +44,18 @@ def refuse(app: FastAPI) -> None:
     app.add_exception_handler(Problem, _ours)
     app.add_exception_handler(RequestValidationError, _unfit)
     app.add_exception_handler(HTTPException, _framework)
+    for away in (OperationalError, InterfaceError):
+        app.add_exception_handler(away, _away)
 
 
 async def _ours(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Problem)  # noqa: S101 - registered for it
     return error.response()
+
+
+async def _away(_: Request, error: Exception) -> JSONResponse:
+    logs.failed("read", error)
+    return Unavailable("the store cannot be read now; try again").response()
 
 
 async def _unfit(request: Request, error: Exception) -> JSONResponse:

@@ -9,17 +9,17 @@ and a batch that is gone was released by another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import BudgetExceeded
-from quietshelf.curation.batches import announce, close, shelf_time
+from quietshelf.curation.batches import announce, close, published, shelf_time
 from quietshelf.curation.contributions import NUMBERS, total, width
 from quietshelf.curation.fields import batch_from
 from quietshelf.release.noise import NoiseSource
@@ -32,11 +32,21 @@ from quietshelf.service.views import settings_in
 from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, FloatArray
 
+PIECE = 4096
+"""Rows that are read or deleted at a time: nobody waits for a large batch longer than for so many."""
+_USED_KEY = sa.update(schema.retries).values(fingerprint=None)
 Announce = Callable[[Connection, int, int], None]
 """Make durable, outside the database, that this batch of this shelf is about to be released."""
-_due_at = schema.batches.c.full_at + schema.batches.c.window
-_NEXT = sa.select(sa.func.min(_due_at))
-_NEXT_OF = _NEXT.where(schema.batches.c.shelf == sa.bindparam("of_shelf"), _due_at > sa.bindparam("after"))
+_batches, _older = schema.batches.c, schema.batches.alias()
+_due_at = _batches.full_at + _batches.window
+_before = sa.and_(_older.c.shelf == _batches.shelf, _older.c.batch < _batches.batch)
+_FIRST = ~sa.exists().where(_before)
+"""R5: of each shelf its oldest batch alone."""
+_HELD_UP = sa.exists().where(_before, _older.c.full_at.is_(None))
+_NEXT = sa.select(sa.func.min(_due_at)).where(_FIRST)
+_NEXT_OF = sa.select(sa.func.min(_due_at)).where(
+    _batches.shelf == sa.bindparam("of_shelf"), _due_at > sa.bindparam("after"), ~_HELD_UP
+)
 
 
 class Outcome(NamedTuple):
@@ -86,9 +96,9 @@ def release_one(
             return None
         shelf, batch = found
         shelves = schema.shelves
-        now = shelf_time(batch["full_at"] + batch["window"], shelf["last_time"])
+        now = shelf_time(batch["due_at"], shelf["last_time"])
         released = _spend(connection, shelf, batch, source, announced)
-        forget_batch(connection, batch["shelf"], batch["batch"])
+        forget_batch(connection, batch["shelf"], batch["batch"], upto=PIECE)
         _forget_keys(connection, now - forget_before)
         done = {"last_time": now, "releases": shelf["releases"] + released}
         connection.execute(sa.update(shelves).where(shelves.c.shelf == shelf["shelf"]).values(done))
@@ -116,9 +126,7 @@ def _due(
     A lock that somebody holds is waited for, never passed over: an answer on its way must not change the order.
     """
     shelves, table = schema.shelves, schema.batches
-    older = table.alias()
-    first = ~sa.exists().where(older.c.shelf == table.c.shelf, older.c.batch < table.c.batch)
-    due = [first, table.c.taken == table.c.size, _due_at <= upto]
+    due = [_FIRST, table.c.taken + table.c.unused >= table.c.size, _due_at <= upto]
     if only is not None:
         due += [table.c.shelf == only[0], table.c.batch == only[1]]
     query = sa.select(table.c.shelf, table.c.batch).where(*due).order_by(_due_at, table.c.shelf)
@@ -128,8 +136,16 @@ def _due(
             shelf = one(connection, this.with_for_update())
             chosen = sa.select(table).where(table.c.shelf == number, table.c.batch == batch)
             kept = one(connection, chosen.with_for_update())
-            return None if shelf is None or kept is None else (shelf, kept)
+            if shelf is None or kept is None:
+                return None
+            return shelf, {**kept, "due_at": published(batch_from(from_row(kept)), _last_release(connection, number))}
     return None
+
+
+def _last_release(connection: Connection, shelf: int) -> float | None:
+    """When the last release of a shelf was due."""
+    table = schema.releases
+    return connection.execute(sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == shelf)).scalar()
 
 
 def _spend(connection: Connection, shelf: Row, row: Row, source: NoiseSource, announced: Announce) -> bool:
@@ -169,29 +185,63 @@ def summed_up(connection: Connection, batch: Row, *, silent: bool) -> Total:
 def _answered(connection: Connection, batch: Row, size: int) -> Iterator[FloatArray]:
     table = schema.offers
     query = sa.select(table.c.contribution).where(_mine(batch), table.c.contribution.isnot(None))
-    for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // size)):
+    for some in _pieces(connection, query.order_by(table.c.slot), max(1, NUMBERS // size)):
         yield np.frombuffer(b"".join(some), dtype=np.float64).reshape(-1, size)
 
 
 def _silent(connection: Connection, batch: Row, dim: int) -> Iterator[FloatArray]:
     table, frozen = schema.offers, batch_from(from_row(batch))
     query = sa.select(table.c.rows).where(_mine(batch), table.c.rows.isnot(None), table.c.answer.is_(None))
-    for some in connection.execute(query.order_by(table.c.slot)).scalars().partitions(max(1, NUMBERS // dim**2)):
+    for some in _pieces(connection, query.order_by(table.c.slot), max(1, NUMBERS // dim**2)):
         yield of_rows(some, [NOTHING] * len(some), frozen)
 
 
-def forget_batch(connection: Connection, shelf: int, batch: int) -> None:
-    """Delete what was seen of a batch's visitors; of their Idempotency-Keys only that they were used remains."""
-    for table in (schema.batches, schema.offers):  # locked in the order in which answers lock them
-        connection.execute(sa.delete(table).where(table.c.shelf == shelf, table.c.batch == batch))
-    keys = schema.retries
-    connection.execute(sa.update(keys).where(keys.c.shelf == shelf, keys.c.batch == batch).values(fingerprint=None))
+def _pieces(connection: Connection, query: sa.Select[Any], size: int) -> Iterator[Sequence[bytes]]:
+    """The only column of a query, some rows at a time: those of a large batch do not fit in memory."""
+    size = min(size, PIECE)
+    return connection.execute(query, execution_options={"yield_per": size}).scalars().partitions(size)
+
+
+def forget_batch(connection: Connection, shelf: int, batch: int, *, upto: int | None = None) -> None:
+    """Delete what was seen of a batch's visitors; of their Idempotency-Keys only that they were used remains.
+
+    Args:
+        connection: A transaction.
+        shelf: Number of the shelf.
+        batch: Number of the batch.
+        upto: The first slot that is left to `forget_more`; None for all at once.
+    """
+    table = schema.batches  # locked in the order in which answers lock them
+    connection.execute(sa.delete(table).where(table.c.shelf == shelf, table.c.batch == batch))
+    _forget_slots(connection, shelf, batch, upto)
+
+
+def forget_more(connection: Connection) -> bool:
+    """Delete some more of what large batches that are gone have left; whether there was any."""
+    offers, batches, shelves = schema.offers.c, schema.batches.c, schema.shelves.c
+    first = sa.select(sa.func.min(offers.batch)).where(offers.shelf == shelves.shelf).scalar_subquery()
+    oldest = sa.select(sa.func.min(batches.batch)).where(batches.shelf == shelves.shelf).scalar_subquery()
+    left = sa.select(shelves.shelf, first.label("batch")).where(sa.or_(first < oldest, oldest.is_(None) & (first >= 0)))
+    row = connection.execute(left.limit(1)).one_or_none()
+    if row is None:
+        return False
+    mine = (offers.shelf == row.shelf, offers.batch == row.batch)
+    slot = connection.execute(sa.select(sa.func.min(offers.slot)).where(*mine)).scalar_one()
+    _forget_slots(connection, row.shelf, row.batch, slot + PIECE)
+    return True
+
+
+def _forget_slots(connection: Connection, shelf: int, batch: int, upto: int | None) -> None:
+    for table, forget in ((schema.offers, sa.delete(schema.offers)), (schema.retries, _USED_KEY)):
+        mine = [table.c.shelf == shelf, table.c.batch == batch]
+        connection.execute(forget.where(*mine, *([] if upto is None else [table.c.slot < upto])))
 
 
 def _forget_keys(connection: Connection, old: float) -> None:
-    """Delete the Idempotency-Keys of released offers that are older than that."""
+    """Delete some of the Idempotency-Keys of released offers that are older than that."""
     keys = schema.retries
-    connection.execute(sa.delete(keys).where(keys.c.fingerprint.is_(None), keys.c.made < old))
+    gone = sa.select(keys.c.shelf, keys.c.key).where(keys.c.fingerprint.is_(None), keys.c.made < old).limit(PIECE)
+    connection.execute(sa.delete(keys).where(sa.tuple_(keys.c.shelf, keys.c.key).in_(gone)))
 
 
 def _mine(batch: Row) -> sa.ColumnElement[bool]:

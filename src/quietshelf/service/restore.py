@@ -24,7 +24,7 @@ from quietshelf.curation.prior_file import PriorFile
 from quietshelf.release import batch_pair
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
-from quietshelf.service import epochs, learning, schema
+from quietshelf.service import epochs, learning, schema, slots
 from quietshelf.service.election import Announcement, announced, withdraw
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
@@ -249,8 +249,9 @@ def _delete_batch(connection: Connection, shelf: int, batch: int) -> int:
     table = schema.batches
     this = (table.c.shelf == shelf) & (table.c.batch == batch)
     taken = connection.execute(sa.select(table.c.taken).where(this)).scalar()
+    in_leases = slots.drop(connection, shelf, batch)
     forget_batch(connection, shelf, batch)
-    return int(taken or 0)
+    return int(taken or 0) + in_leases
 
 
 def _noted(row: Row, said: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import (
     Boolean,
     Column,
+    ColumnElement,
     Double,
     Index,
     Integer,
@@ -17,6 +18,8 @@ from sqlalchemy import (
     Table,
     Text,
     false,
+    func,
+    select,
 )
 
 metadata = MetaData()
@@ -134,12 +137,34 @@ batches = Table(
     Column("arms_scale", Double),
     Column("present", Integer, nullable=False, server_default="0"),
     Column("share", Double),
+    Column("leased", Integer, nullable=False, server_default="0"),
+    Column("unused", Integer, nullable=False, server_default="0"),
+    Column("latest", Double),
     PrimaryKeyConstraint("shelf", "batch"),
 )
 """Batches that are not released: what their contributions are computed with, frozen when they opened.
 
 ``present``: slots that the present ranking served; ``share``: of visitors that the learned policy serves, -1 once it
-changed. ``arms_scale`` is null where arms are not compared."""
+changed. ``arms_scale`` is null where arms are not compared. ``taken`` and ``present`` are without those of ``leases``
+that have not ended, which are ``leased``; ``unused``: slots that nobody had taken when their lease ended."""
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("shelf", Integer),
+    Column("batch", Integer),
+    Column("first", Integer),
+    Column("count", Integer, nullable=False),
+    Column("until", Double, nullable=False),
+    Column("last", Double, nullable=False),
+    Column("taken", Integer, nullable=False),
+    Column("present", Integer, nullable=False),
+    Column("share", Double),
+    Column("holder", Text, nullable=False),
+    Column("anonymous", Integer, nullable=False),
+    PrimaryKeyConstraint("shelf", "batch", "first"),
+)
+"""Slots that one process, ``holder``, gives out to its own arrivals; ``anonymous``: those who came without an id."""
 
 offers = Table(
     "offers",
@@ -174,6 +199,9 @@ retries = Table(
     PrimaryKeyConstraint("shelf", "key"),
     sqlite_with_rowid=False,
 )
+Index("retries_batch", retries.c.shelf, retries.c.batch)
+Index("retries_released", retries.c.made, sqlite_where=retries.c.fingerprint.is_(None),
+      postgresql_where=retries.c.fingerprint.is_(None))  # fmt: skip
 
 persons = Table(
     "persons",
@@ -260,3 +288,14 @@ published = Table(
     Column("since", Double, nullable=False),
 )
 """Shelves whose privacy statement anybody may read."""
+
+
+def counted(name: str) -> ColumnElement[int]:
+    """The column ``arrivals`` or ``anonymous`` of shelves, with those who came to leases that have not ended."""
+    held = leases.c["taken" if name == "arrivals" else name]
+    more = select(func.sum(held)).where(leases.c.shelf == shelves.c.shelf).scalar_subquery()
+    return (shelves.c[name] + func.coalesce(more, 0)).label(name)
+
+
+COUNTED = select(*(counted(each.name) if each.name in ("arrivals", "anonymous") else each for each in shelves.c))
+"""Shelves as they are at this moment; what is written under a shelf's lock reads ``shelves`` itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,9 @@ from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
 from quietshelf.service import answers, in_use, keys, schema, shelves
 from quietshelf.service.answers import Choice
+from quietshelf.service.cleaning import Cleaning
 from quietshelf.service.inbox import Inbox, Receipt, Step
+from quietshelf.service.leasing import Leasing
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
@@ -64,8 +67,9 @@ class Service:
         self._offset = 0.0
         self.inbox = Inbox(lambda: self.store.local_now(self._offset))
         self._opened = False
-        self._clean_at = 0.0  # what an earlier process deleted may still be in the log file
+        self.cleaning = Cleaning(self.store, pause=settings.poll_seconds)
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
+        self.leasing = Leasing(self.store)
         self.releasing = Releasing(self.store, self.source, self.inbox, settings)
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
 
@@ -135,19 +139,20 @@ class Service:
 
     def _take(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> list[Any]:
         try:
-            row = shelf_row(connection, name, lock=True)
+            row, slots = self.leasing.slots(connection, name, requests)
         except NotFound as problem:
             return [problem] * len(requests)
         view = self._views.get(name)
         if view is None or not view.is_of(row):
-            view = look(connection, row, view)
-        coins = self._coins(row["shelf"])
-        transaction = OfferTransaction(connection, self.vault, self.source, coins, row, view, self._waits)
+            view = look(connection, row if "config" in row else shelf_row(connection, name), view)
+        coins, most = self._coins(slots.shelf), self.settings.max_batch
+        transaction = OfferTransaction(connection, self.vault, self.source, coins, slots, view, self._waits, most)
         replies = transaction.take(requests)
+        self.leasing.write(name, slots)
         self._fresh[name] = transaction.view
-        if transaction.opened_or_filled:  # the epoch file has to know
+        if slots.opened_or_filled:  # the epoch file has to know
             self._opened = True
-        if transaction.opened_or_filled or transaction.blocked:  # what is due next has changed, or was not known here
+        if slots.opened_or_filled or transaction.blocked:  # what is due next has changed, or was not known here
             self._look_at = 0.0
         return replies
 
@@ -170,6 +175,7 @@ class Service:
         if committed:
             self._views |= self._fresh
         self._fresh = {}
+        self.leasing.settled(committed)
         for payload in payloads:
             if isinstance(payload, (OfferRequest, Choice, Step)):
                 self.inbox.settle(payload.receipt)
@@ -185,7 +191,7 @@ class Service:
 
         def step(connection: Connection) -> None:
             shelves.delete(connection, name, self.store.now(connection))
-            self._clean_soon()
+            self.cleaning.soon()
 
         await self.write(step, name)
         self._views.pop(name, None)
@@ -204,7 +210,7 @@ class Service:
 
         def step(connection: Connection) -> int:
             number = shelf_row(connection, name, lock=True)["shelf"]
-            self._clean_soon()
+            self.cleaning.soon()
             person_hash = self.vault.person(number, person)
             return answers.erase(connection, number, person_hash, received=received.time)
 
@@ -214,13 +220,12 @@ class Service:
         """The valid key in an Authorization header; keys made elsewhere are looked up."""
         identity, secret = keys.presented(header)
         if identity not in self._keys:
-            await self.writer.submit(self.read_keys, None)
+            await asyncio.to_thread(self._read_keys)  # not behind the writer: it may be busy, and nothing is written
         return keys.matches(self._keys.get(identity), secret)
 
-    def read_keys(self, connection: Connection, asked: Sequence[None]) -> list[None]:
-        """Operation: look at the keys."""
-        self._keys = keys.valid(connection)
-        return [None for _ in asked]
+    def _read_keys(self) -> None:
+        with self.store.read() as connection:
+            self._keys = keys.valid(connection)
 
     async def ready(self) -> dict[str, Any]:
         """Raise `Unavailable` unless the store can be written; else what an operator should know."""
@@ -256,6 +261,8 @@ class Service:
 
     def _chores(self) -> float:
         """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
+        if self.leasing.end(self.inbox.time()):
+            self._opened, self._look_at = True, 0.0
         if self._opened:
             self.releasing.check_memory()
             self._opened = False
@@ -263,35 +270,25 @@ class Service:
             self._look()
         while self._due is not None and self.inbox.time() >= self._due:
             self._tried = max(self._tried, self._due)
-            self._clean_at = 0.0
+            self.cleaning.released()
             if not self.releasing.release():
                 self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, SOON)
                 break
             self._look()
-        self._clean()
-        wait = min(self._look_at, self._clean_at) - time.monotonic()
-        return wait if self._due is None else min(wait, self._due - self.inbox.time())
+        wait = min(self._look_at, self.cleaning.run()) - time.monotonic()
+        return min(wait, min(self._due or math.inf, self.leasing.next_end) - self.inbox.time())
 
     def _look(self) -> None:
         """What changes by itself or elsewhere: batches fill, keys are revoked, releases come."""
         with self.store.read() as connection:
             self._due = next_due(connection)
+            self.leasing.look(connection)
             self._read_clock(connection)
             self._keys = keys.valid(connection)
             for name in list(self._views):
                 self._refresh(connection, name)
         self.releasing.stay()
         self._look_at = time.monotonic() + self.settings.poll_seconds
-
-    def _clean(self) -> None:
-        """Empty the log file of what was deleted. An erasure brings nothing else forward: it is somebody's own act."""
-        if time.monotonic() >= self._clean_at:
-            pause = math.inf if self.store.checkpoint() else self.settings.poll_seconds
-            self._clean_at = time.monotonic() + pause
-
-    def _clean_soon(self) -> None:
-        """The next chores empty the log file of what this transaction deletes."""
-        self._clean_at = 0.0
 
     def _refresh(self, connection: Connection, name: str) -> None:
         try:

@@ -32,18 +32,19 @@ class Settings:
     host: str = _setting("127.0.0.1", "address to listen on")
     port: int = _setting(8080, "port to listen on")
     workers: int = _setting(1, "API processes on this machine")
-    releaser: bool = _setting(True, "whether this machine may release; of several on one database, one")
+    releaser: bool = _setting(True, "whether this machine may release; of several that may, one is elected")
     body_limit: int = _setting(16_777_216, "largest request body, in bytes")
     candidates_limit: int = _setting(10_000, "most items named in one list of one request")
     request_seconds: float = _setting(30.0, "longest time for one request")
     group_limit: int = _setting(256, "most writes that share one transaction")
+    max_batch: int = _setting(50_000, "most visitors in one batch: a release takes time with each of them")
     poll_seconds: float = _setting(1.0, "how often keys, batches and shelves changed elsewhere are looked at")
     retry_hours: float = _setting(24.0, "how long an Idempotency-Key is remembered, at least")
     log_level: str = _setting("info", "debug, info, warning or error")
 
     def __post_init__(self) -> None:
         whole("port", self.port, high=65535)
-        for name in ("workers", "body_limit", "candidates_limit", "group_limit"):
+        for name in ("workers", "body_limit", "candidates_limit", "group_limit", "max_batch"):
             whole(name, getattr(self, name))
         for name in ("request_seconds", "poll_seconds", "retry_hours"):
             positive(name, getattr(self, name))

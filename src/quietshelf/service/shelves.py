@@ -102,7 +102,7 @@ def _completed(body: ShelfBody, before: ShelfBody) -> ShelfBody:
 def delete(connection: Connection, name: str, now: float) -> None:
     """Forget a shelf and everybody on it who is not released. Its releases and its ledger stay."""
     row = shelf_row(connection, name, lock=True)
-    for table in (schema.batches, schema.offers, schema.retries, schema.persons, schema.items):
+    for table in (schema.leases, schema.batches, schema.offers, schema.retries, schema.persons, schema.items):
         connection.execute(sa.delete(table).where(table.c.shelf == row["shelf"]))
     _update(connection, row, {"deleted": now})
 

@@ -21,6 +21,16 @@ from quietshelf.types import require
 LOCKS = 0x71756965
 """Tells our advisory locks from others' in one PostgreSQL: alone for migrations, with a shelf's number for releases."""
 WAIT_MILLISECONDS = 20_000
+CONNECTION = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+    "options": "-c lock_timeout=2s -c statement_timeout=60s -c idle_in_transaction_session_timeout=30s",
+}
+"""How long PostgreSQL is waited for: a row that somebody has locked must not stop other shelves, a machine that is gone
+or stopped must not keep its locks."""
 
 
 class Clock(Protocol):
@@ -74,7 +84,7 @@ class Store:
             self._reader = _sqlite(url, "BEGIN")
             self._clock = self._clock or SteadyClock()
         else:
-            named = {"application_name": application}
+            named = {"application_name": application, **CONNECTION}
             self._writer = sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, connect_args=named)
             one_snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
             self._reader = self._writer.execution_options(**one_snapshot)
@@ -140,6 +150,8 @@ class Store:
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         with self.write() as connection:
             if not self.sqlite:
+                for limit in ("lock_timeout", "statement_timeout"):  # nobody is served yet
+                    connection.execute(sa.text(f"SET LOCAL {limit} = 0"))
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCKS)))
             config.attributes["connection"] = connection
             command.upgrade(config, "head")

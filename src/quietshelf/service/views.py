@@ -27,10 +27,9 @@ from quietshelf.service.store import one
 from quietshelf.tables import Schema
 from quietshelf.types import FloatArray, Release
 
-_LIVING = sa.select(schema.shelves).where(
-    schema.shelves.c.name == sa.bindparam("wanted"), schema.shelves.c.deleted.is_(None)
-)
-_LIVING_LOCKED = _LIVING.with_for_update()
+_LIVES = sa.and_(schema.shelves.c.name == sa.bindparam("wanted"), schema.shelves.c.deleted.is_(None))
+_LIVING = schema.COUNTED.where(_LIVES)
+_LIVING_LOCKED = sa.select(schema.shelves).where(_LIVES).with_for_update()
 Versions = tuple[int, int, int, bool]
 
 

@@ -34,6 +34,10 @@ AGAIN: Final = object()
 """An answer that is none: the operation is to be asked again, after the chores."""
 
 
+class Contended(Exception):  # noqa: N818 - nothing is wrong: come again
+    """Another process changed what a transaction rests on: it is undone, and its operations are asked again."""
+
+
 @dataclass
 class Job:
     """One request's write."""
@@ -131,6 +135,10 @@ class Writer:
         try:
             self._together(jobs, asked)
             self._settled(True, [job.payload for job in jobs if job.answer is not AGAIN])
+        except Contended:
+            self._settled(False, [])
+            for job in jobs:
+                job.answer = AGAIN
         except Exception as error:
             self._settled(False, [])
             away = bool(asked) or isinstance(error, (OperationalError, InterfaceError, OSError))

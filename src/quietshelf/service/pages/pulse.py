@@ -39,7 +39,7 @@ class Pulse:
         """One look at all shelves."""
         table = schema.shelves
         with self._store.read() as connection:
-            rows = connection.execute(sa.select(table.c.shelf, table.c.arrivals)).all()
+            rows = connection.execute(sa.select(table.c.shelf, schema.counted("arrivals"))).all()
             found = {row.shelf: row.arrivals for row in rows}
             self._seen.append((self._store.now(connection), found))
 

@@ -1,0 +1,68 @@
+"""Faults of leases (R2), entered in the table of `faults`: what ends one, and what becomes of its slots."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from unittest import mock
+
+import sqlalchemy as sa
+from tests.protocol.faults import fault
+
+from quietshelf.curation.batches import LEASE_SECONDS, end, lease
+from quietshelf.service import answers, schema, slots
+from quietshelf.service.leasing import Leasing
+from quietshelf.service.slots import Held, Slots
+
+
+@fault("R2", "an answer ends the leases of its shelf", "service-sqlite-leases")
+def _lease_ended_by_an_answer() -> list[Any]:
+    real = answers._enter
+
+    def enter(connection: Any, place: Any, batch: Any, rows: Any) -> None:
+        real(connection, place, batch, rows)
+        connection.execute(sa.update(schema.leases).values(until=0.0))
+
+    return [mock.patch.object(answers, "_enter", enter)]
+
+
+@fault("R2", "what is leased depends on who shares a transaction", "service-sqlite-leases")
+def _leased_by_the_group() -> list[Any]:
+    real = Leasing.write
+
+    def write(self: Leasing, name: str, given: Slots) -> None:
+        newest = None if given.batches is None or given.held is not None else given.batches.get(given.schedule.opened)
+        if newest is not None and newest.free and given.batches is not None:
+            number, until = newest.frozen.number, given.now + LEASE_SECONDS
+            given.batches[number], mine = lease(newest, 1, given.now, until=until)
+            given.held = Held(mine, new=True)
+        real(self, name, given)
+
+    return [mock.patch.object(Leasing, "write", write)]
+
+
+@fault("R2", "slots that nobody took are given out again", "service-sqlite-leases")
+def _given_again() -> list[Any]:
+    return [mock.patch.object(slots, "end", lambda batch, held: end(batch, held)._replace(unused=0))]
+
+
+@fault("R2", "slots are given out after their lease has ended", "service-sqlite-leases")
+def _given_late() -> list[Any]:
+    real, kept = Leasing._slots, dict[str, Any]()
+
+    def found(self: Leasing, connection: Any, name: str, asked: Any) -> Any:
+        row, mine = real(self, connection, name, asked)
+        before = kept.get(self._holder)
+        if mine.held is None and before is not None and before.lease.taken < before.lease.count:
+            mine.held = before._replace(lease=before.lease._replace(until=math.inf), new=False)
+        return row, mine
+
+    def write(self: Slots, holder: str) -> None:
+        if self.held is not None:
+            kept[holder] = self.held
+            if self.held.lease.until == math.inf:
+                self.held = None
+        _write(self, holder)
+
+    _write = Slots.write
+    return [mock.patch.object(Leasing, "_slots", found), mock.patch.object(Slots, "write", write)]
