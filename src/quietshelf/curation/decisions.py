@@ -42,7 +42,8 @@ def decide(policies: Sequence[str], contexts: Sequence[Context], release: Releas
         shown = SERVING[policies[places[0]]].offer(context, release, coins.only(places))
         for place, items, rows in zip(places, shown, context.features.rows(shown), strict=True):
             held = items != NOTHING
-            found[place] = _in_order(Decision(items[held], rows[held]), contexts[place].ranks)
+            decision = Decision(items, rows) if held.all() else Decision(items[held], rows[held])
+            found[place] = _in_order(decision, contexts[place].ranks)
     return found
 
 

@@ -31,7 +31,7 @@ from quietshelf.shelf.errors import AnswerConflict, OfferExpired, UnknownOffer
 from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, Context, FloatArray, Offer, require
 
-AT_ONCE = 32
+AT_ONCE = 128
 """Contributions that are summed together: one by one they would cost more than all the rest of a visit. Fewer where
 each is very long."""
 HISTORY_INCOMPLETE = (
