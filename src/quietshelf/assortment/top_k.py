@@ -21,7 +21,9 @@ def top_k(
     *batch, count = utility.shape
     score = utility.reshape(-1, count)
     if len(score) == 1:
-        found, sure = _of_one(score[0], capacity, None if available is None else available.reshape(count), largest, doubt)
+        found, sure = _of_one(
+            score[0], capacity, None if available is None else available.reshape(count), largest, doubt
+        )
         return found.reshape(*batch, capacity), np.full(batch, sure)
     size = np.maximum(np.maximum(score.max(axis=-1), -score.min(axis=-1)), 1.0)
     if available is not None:

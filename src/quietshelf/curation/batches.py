@@ -76,7 +76,7 @@ def open_batch(
 ) -> tuple[Schedule, Batch]:
     """R2: the next batch, with everything that its contributions are computed with frozen as it is known now."""
     size = schedule.next_size or learner.next_size(schedule.last_size)
-    frozen = learner.open(schedule.opened + 1, size, source, outlook)
+    frozen = learner.open(schedule.opened + 1, size, outlook)
     return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
 
 

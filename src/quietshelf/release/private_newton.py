@@ -34,7 +34,7 @@ from quietshelf.release import newton_records as records
 from quietshelf.release.geometry import coordinates, floored
 from quietshelf.release.noise import NoiseSource, entry
 from quietshelf.release.records import Estimate, Record
-from quietshelf.statistics import Shown, Total, contribution, nothing, on_grid, summed
+from quietshelf.statistics import Grids, Shown, Total, factors, nothing, on_grid, totalled
 from quietshelf.types import FloatArray, IntArray, finite, positive
 
 STEPS = 12
@@ -111,19 +111,19 @@ def private_newton(
         declared: Whether Γ0 was declared, and is trusted longer, or is the blind guess I/d.
         data_dependent: Steps, in words, by which one contributor may have changed others' rows: no bound is known.
     """
-    dim, first = shown.rows.shape[-1], floored(finite("curvature", curvature))
+    size, dim, first = len(shown.position), shown.rows.shape[-1], floored(finite("curvature", curvature))
     ledger = _opened(positive("rho", rho), unit, source, data_dependent)
     prior = Estimate(np.zeros(dim), PRIOR_VISITORS * first)
     full, shape, theta, released = prior, first, prior.theta, list[Sums]()
     for share in _shares():
         theta = _within_radius(theta, full.theta, first)
-        scales = batch_pair.scales(rho=share * rho, dim=dim, bound=BOUND, grid=source.grid)
-        ledger = ledger.spend(*batch_pair.events(dim, batch=0, scales=scales, source=source))
+        scales = batch_pair.scales(rho=share * rho, bound=BOUND)
+        ledger = ledger.spend(*batch_pair.events(batch=0, scales=scales, source=source))
         frame = coordinates(shape)
-        total, squares = _total(shown, theta, frame, source.grid)
-        noisy = batch_pair.release(total, scales=scales, source=source)
+        total, squares = _total(shown, theta, frame, batch_pair.grids(scales, size, source.grid))
+        noisy = batch_pair.release(total, scales=scales, size=size, source=source)
         released.append(Sums(theta, frame, scales, noisy))
-        latest = records.record(noisy, theta=theta, coordinates=frame, scales=scales, size=len(shown.position))
+        latest = records.record(noisy, theta=theta, coordinates=frame, scales=scales, size=size)
         shape = records.geometry([latest], first, declared=declared)
         full = records.rebuild([latest], prior, Estimate(theta, full.precision))
     scale = noise_for(1.0, SQUARES * MARGIN * rho)
@@ -166,15 +166,15 @@ def _shares() -> list[float]:
     return [MARGIN * rest] * (STEPS - 1) + [MARGIN * LAST]
 
 
-def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[Total, float]:
-    """The sums of the pair and of the squared lengths of its score, each term on the grid."""
+def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
+    """The sums of the pair and of the squared lengths of its score, each term on its grid."""
     total, squares = nothing((), theta.size), 0.0
     for begin in range(0, len(shown.position), CHUNK):
         part = slice(begin, begin + CHUNK)
-        pair = contribution(Shown(shown.rows[part], shown.offered[part], shown.position[part]), theta, frame, BOUND)
-        total = total + summed(pair, grid)
-        square = np.minimum((pair.score**2).sum(-1), 1.0)
-        squares += float((on_grid(square, grid) if grid else square).sum())
+        found = factors(Shown(*(each[part] for each in shown)), theta, frame, BOUND, grids)
+        total = total + totalled(found)
+        square = np.minimum((found.score**2).sum(-1), 1.0)
+        squares += float((on_grid(square, grids.score) if grids.score else square).sum())
     return total, squares
 
 
