@@ -149,3 +149,10 @@ def test_a_refused_budget_draws_nothing() -> None:
         announce(poor, filled(batch), source)
     assert source.draws == 0
     assert poor.ledger.events == ()
+
+
+def test_noise_on_another_grid_than_contributions_is_refused_before_anything_is_announced() -> None:
+    """Sums that were not rounded may not be released with discrete noise: it would show their fractions."""
+    batch = filled(first_batch())
+    with pytest.raises(ValueError, match="noise must be on the grid"):
+        announce(learner(), batch, Counting())

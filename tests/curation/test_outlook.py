@@ -127,7 +127,7 @@ def test_catalogues_of_any_size_open_a_shop(name: str, size: float) -> None:
     settings = Settings(**TERMS, feature_map=name, visitor_dim=2)
     stock, source = Stock.of(5, size * CATALOGUE, None, None), Noiseless()
     learner = begun(settings, declared(1.0), stock)
-    batch = learner.open(0, 10, source, outlook_of(settings, declared(1.0), stock))
+    batch = learner.open(0, 10, outlook_of(settings, declared(1.0), stock))
     assert all(np.isfinite(part).all() for part in (*learner.estimate, batch.coordinates, batch.expected, batch.spread))
     assert (np.linalg.eigvalsh(learner.estimate.precision) > 0).all()
 
@@ -140,7 +140,7 @@ def test_a_shop_with_nothing_to_offer_yet_opens(name: str | None) -> None:
     assert not stock.offerable.any()
     settings = Settings(**TERMS, **options)
     learner = begun(settings, declared(), stock)
-    batch = learner.open(0, 10, Noiseless(), outlook_of(settings, declared(), stock))
+    batch = learner.open(0, 10, outlook_of(settings, declared(), stock))
     assert np.isfinite(batch.coordinates).all()
     assert np.isfinite(learner.estimate.precision).all()
 
@@ -170,6 +170,6 @@ def test_effects_of_catalogues_of_any_size_open_a_shop(name: str, size: float) -
     settings = Settings(**TERMS, feature_map=name, visitor_dim=2, item_effects=7)
     stock, source = Stock.of(5, size * CATALOGUE, None, None), Noiseless()
     learner = begun(settings, declared(1.0), stock)
-    batch = learner.open(0, 10, source, outlook_of(settings, declared(1.0), stock))
+    batch = learner.open(0, 10, outlook_of(settings, declared(1.0), stock))
     assert all(np.isfinite(part).all() for part in (*learner.estimate, batch.coordinates, batch.expected, batch.spread))
     assert (np.linalg.eigvalsh(learner.estimate.precision) > 0).all()

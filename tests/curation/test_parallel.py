@@ -231,7 +231,7 @@ def test_each_world_has_a_bound_of_its_own(merged: bool, monkeypatch: pytest.Mon
     def of_their_own(learner: Learner, *args: Any) -> OpenBatch:
         batch = as_shipped(learner, *args)
         mine = bounds if batch.theta.ndim > 1 else float(bounds[which])
-        return batch._replace(scales=batch_pair.scales(rho=1.0, dim=2, bound=mine))
+        return batch._replace(scales=batch_pair.scales(rho=1.0, bound=mine))
 
     monkeypatch.setattr(Learner, "open", of_their_own)
     rng, which = np.random.default_rng(12), 0

@@ -10,6 +10,7 @@ import pytest
 from tests.shelf.shops import D, K, N, first_batch, open_slots, rows_of, run, shop
 
 from quietshelf import Shelf
+from quietshelf.release import batch_pair
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.quiet import OpenBatch
 from quietshelf.shelf.state import AT_ONCE
@@ -134,7 +135,9 @@ def test_contributions_are_on_the_grid_of_the_noise() -> None:
     shelf = shop(real=True)
     run(shelf, first_batch(shelf) - 1)
     total = open_slots(shelf).finished("no-choice")
-    for part in (total.score / GRID, total.information / GRID):
+    frozen = open_slots(shelf).batch.frozen
+    fine = float(batch_pair.grids(frozen.scales, frozen.size, GRID).rows) ** 2
+    for part in (total.score / GRID, total.information / fine):
         np.testing.assert_array_equal(part, np.rint(part))
         assert part.any()
 

@@ -105,6 +105,8 @@ def announce(learner: Learner, batch: Batch, source: NoiseSource) -> Learner:
     A learner that is announced and never closed is one whose batch was burnt: the cost is entered, no figure is known.
     """
     require(batch.full, "only a full batch may be released", batch=batch.frozen.number)
+    same = batch.grid == source.grid
+    require(same, "noise must be on the grid that contributions were rounded to", grid=source.grid, rounded=batch.grid)
     return learner.charge(batch.frozen, source)
 
 
