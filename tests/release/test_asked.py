@@ -66,7 +66,7 @@ def test_a_batch_is_released_with_the_noise_frozen_when_it_opened(grid: float) -
     """Each sum has one draw, the event the least of their units; a batch with other scales than today's keeps them."""
     source = Asked(grid)
     learner = started(Quiet(rho=2.0), 2, source)
-    batch = opened(learner, source)
+    batch = opened(learner)
     assert batch.scales == batch_pair.scales(rho=2.0, bound=batch.scales.bound)
     frozen = batch._replace(scales=Scales(3 * batch.scales.score, 5 * batch.scales.information, 0.5))
     for each in (batch, frozen):

@@ -69,7 +69,7 @@ def test_whole_run_costs_rho_whatever_its_length() -> None:
     assert learner.ledger.rho == 0.0
     batch = None
     for _ in range(5):
-        batch = opened(learner, source, batch)
+        batch = opened(learner, batch)
         learner = released(learner, batch, nothing((), 3), source)
         assert learner.ledger.rho == pytest.approx(0.7)
         assert learner.ledger.rho <= 0.7 * (1 + 1e-12)
@@ -82,7 +82,7 @@ def test_persons_with_a_cap_share_rho_over_their_visits() -> None:
     learner = started(Quiet(rho=0.9, visits=3, unit="person"), 2, source)
     batch = None
     for done in range(1, 6):
-        batch = opened(learner, source, batch)
+        batch = opened(learner, batch)
         learner = released(learner, batch, nothing((), 2), source)
         assert learner.ledger.rho == pytest.approx(0.3 * min(done, 3))
 
@@ -92,7 +92,7 @@ def test_a_batch_is_released_once() -> None:
     source = simulated()
     for config in (Quiet(rho=1.0), Quiet(rho=1.0, visits=3, unit="person")):
         learner = started(config, 2, source)
-        batch = opened(learner, source)
+        batch = opened(learner)
         after = released(learner, batch, nothing((), 2), source)
         for again in (after, learner.charge(batch, source)):  # also where its noise was never drawn
             with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
@@ -104,21 +104,21 @@ def test_a_release_must_be_charged_first() -> None:
     source = Untouched()
     learner = started(Quiet(rho=1.0), 2, source)
     with pytest.raises(ValueError, match="a batch must be charged before it is released, got batch=0"):
-        learner.learn(opened(learner, source), nothing((), 2), source)
+        learner.learn(opened(learner), nothing((), 2), source)
 
 
 def test_batches_waiting_for_answers_keep_what_they_were_opened_with() -> None:
     """A batch opened before an earlier one is released keeps the older theta and coordinates."""
     source = simulated()
     learner = started(Quiet(rho=1.0), 2, source)
-    first = opened(learner, source)
-    second = opened(learner, source, first)
+    first = opened(learner)
+    second = opened(learner, first)
     after = released(learner, first, nothing((), 2), source)
     np.testing.assert_array_equal(second.theta, first.theta)
-    assert not np.array_equal(opened(after, source, second).theta, first.theta)
+    assert not np.array_equal(opened(after, second).theta, first.theta)
     both = released(after, second, nothing((), 2), source)
     assert both.ledger.rho == pytest.approx(1.0)
-    assert not np.array_equal(opened(after, source, second).coordinates, second.coordinates)
+    assert not np.array_equal(opened(after, second).coordinates, second.coordinates)
     np.testing.assert_array_equal(both.records[1].theta, second.theta)
     np.testing.assert_array_equal(both.records[1].coordinates, second.coordinates)
 
@@ -130,7 +130,7 @@ def test_a_public_prior_is_where_learning_starts() -> None:
     learner = started(Quiet(rho=1.0), 2, source, prior=(theta, precision))
     np.testing.assert_array_equal(learner.release.theta, theta)
     np.testing.assert_array_equal(learner.release.precision, precision)
-    batch = opened(learner, source)
+    batch = opened(learner)
     np.testing.assert_array_equal(batch.theta, theta)
     after = released(learner, batch, nothing((), 2), source)
     np.testing.assert_allclose(after.release.theta, theta, rtol=1e-9)
@@ -198,7 +198,6 @@ def test_wrong_scales_are_found_and_the_prior_follows_them(factor: float) -> Non
 
 def test_a_drowned_sum_leaves_what_the_factor_believed_in_made_likely() -> None:
     """What was expected of a batch is what features of the scale found so far would hold."""
-    source = simulated(6)
     for factor in (1.0, 10.0):
         learner = after_releases(factor, 2)
         batch = learner.open(2, 500, outlook_for(learner))

@@ -200,7 +200,7 @@ def test_sums_are_exact_in_any_order_and_grouping(seed: int, dim: int, bound: fl
 
 @given(bound=st.floats(1e-6, 1e6), noise=st.floats(1e-6, 1e15), visitors=st.integers(1, 2**45))
 def test_the_grid_keeps_sums_and_noise_exact(bound: float, noise: float, visitors: int) -> None:
-    """A power of two: all visitors at the bound reach 2^52 of its squares at most, noise 2^47; half of it would not do."""
+    """All visitors at the bound reach 2^52 of its squares at most, and noise 2^47; half of the grid would not do."""
     q = float(row_grid(bound, noise, visitors))
     assert math.frexp(q)[0] == 0.5
     assert Fraction(bound) * visitors <= Fraction(EXACT) * Fraction(q) ** 2 * (1 + Fraction(1, 2**50))

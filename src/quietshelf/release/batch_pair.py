@@ -105,9 +105,8 @@ def _information_noise(scales: Scales, size: int, shape: tuple[int, ...], source
         drawn = source.draw(1.0 if scale.size > 1 else scale.item(), (*lead, svec_dim(dim))) / svec_weights(dim)
         return np.asarray(scale[..., None] * drawn) if scale.size > 1 else drawn
     require(scale.size == 1, "noise on a grid must have one scale: exact integers cannot be stretched")
-    unit = (
-        np.asarray(grids(scales, size, source.grid).rows).item() ** 2 / source.grid
-    )  # a power of two: no bit is lost by it
+    fine = np.asarray(grids(scales, size, source.grid).rows).item()
+    unit = fine**2 / source.grid  # a power of two: no bit is lost by it
     on, off = scale.item() / unit, scale.item() * math.sqrt(0.5) * WIDER / unit
     return unit * interleaved(source.draw(on, shape), source.draw(off, (*lead, svec_dim(dim) - dim)))
 
