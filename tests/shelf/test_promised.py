@@ -144,7 +144,7 @@ def test_contributions_are_on_the_grid_of_the_noise() -> None:
 
 def test_features_are_dropped_once_their_contribution_is_summed() -> None:
     """Some answers at a time, their features go; those of an offer that waits for its answer stay."""
-    shelf = shop(rho=0.1)
+    shelf = shop(rho=0.01)
     waiting = shelf.offer(np.ones((N, D)))
     answered = [shelf.offer(np.ones((N, D))) for _ in range(AT_ONCE)]
     for offer in answered:
