@@ -114,7 +114,7 @@ def faulty(old: str, new: str) -> Make:
 
 
 FAULTS = {
-    "no room for rounding": ("MARGIN - (2.0 + off) * off", "MARGIN + 0.0 * off"),
+    "no room for rounding": ("MARGIN - moved, 0.0", "MARGIN, 0.0"),
     "rows weighted by w": ("factored *= np.sqrt(weight)[:, None, None]", "factored *= weight[:, None, None] ** 0.25"),
     "rows not weighted": ("    factored *= np.sqrt(weight)[:, None, None]\n", ""),
     "score not weighted": ("score *= -weight * shrink", "score *= -shrink"),

@@ -5,8 +5,8 @@ Contribution: score ``-w phi_chosen``, each number rounded towards zero to a gri
     of another grid q. The information is ``A'A``: positive semidefinite and a multiple of q², exactly. Zero where
     anything is not finite.
 Neighbours: one visitor replaced, features, offer and choice alike; theta, L, B and both grids fixed.
-Sensitivity: sqrt(2) in units u = (score/(sqrt(2) C), svec(information)/B). Rounding moves A by E, |E|_F <= e sqrt(B),
-    e = q sqrt((K + 1) d)/(2 sqrt(B)), hence A'A by at most ((1 + e)² - 1) B: w leaves room for that.
+Sensitivity: sqrt(2) in units u = (score/(sqrt(2) C), svec(information)/B). Rounding moves A by E, |E|_F <= t sqrt(B),
+    t = q sqrt((K + 1) d)/(2 sqrt(B)), hence A'A by at most (2 t + t²) B: w leaves room for that.
 Sums: integers in units of q², which float64 adds exactly while visitors times B is at most 2^52 q² (`row_grid` sees to
     it): in any order and any grouping, by one matrix product, to the same bits.
 Assumes: nothing about the features; a matrix product that adds products of its entries, in whatever order.
@@ -42,6 +42,10 @@ NOISE_ROOM = 2.0**47
 """Units that one standard deviation of the noise may have: 32 of them are as far as a sum may reach."""
 MARGIN = 1.0 - 2e-10
 """Covers all rounding of float64 (docs/proofs.md, section 4)."""
+
+
+MOST_MOVED = 0.75
+"""By rounding, in units of B: on a grid that is coarser still, nobody contributes anything."""
 
 
 class Grids(NamedTuple):
@@ -138,8 +142,8 @@ def _some(utility: FloatArray, rows: FloatArray, position: IntArray, bound: Floa
     products = factored @ np.swapaxes(factored, -1, -2)  # |A'A| is |AA'|, a matrix of K + 1 by K + 1
     large = (products * products).sum(-1).sum(-1)  # row by row: errors grow with K, not K²
     off = 0.5 * grid * math.sqrt((places + 1) * dim) / np.sqrt(bound)
-    room = np.maximum(MARGIN - (2.0 + off) * off, 0.0)
-    weight, known = weighed(shrink, reach, large, bound, room)
+    moved = (2.0 + off) * off
+    weight, known = weighed(shrink, reach, large, bound, np.where(moved <= MOST_MOVED, MARGIN - moved, 0.0))
     score *= -weight * shrink
     factored *= np.sqrt(weight)[:, None, None]
     unbounded = ~(known & np.isfinite(utility).all(axis=-1))
