@@ -29,7 +29,7 @@ from quietshelf.shelf import Shelf
 from quietshelf.shelf.errors import OpenBatchDropped
 from quietshelf.shelf.saved import ResumeToken
 from quietshelf.shelf.testing import state_of
-from quietshelf.statistics import Pair, Shown, contribution, gram, outcome, outcomes
+from quietshelf.statistics import Factors, Grids, Shown, factors, gram, outcome, outcomes
 from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round
 
 RHO, DIM, CAPACITY, HORIZON = 1.0, 2, 3, 8
@@ -113,21 +113,21 @@ def short_of_noise(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
 def bound_ignored(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """Contributions bounded by B = 1 with the noise of B = 1/4."""
 
-    def ignorant(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float) -> Pair:
-        return contribution(shown, theta, coordinates, max(1.0, bound))
+    def ignorant(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float, grids: Grids) -> Factors:
+        return factors(shown, theta, coordinates, max(1.0, bound), grids)
 
-    with patch.object(releases, "contribution", ignorant):
+    with patch.object(releases, "factors", ignorant):
         return releases.batch(far_information(DIM), RHO, secret, source, runs, bound=0.25)
 
 
 def unweighted(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """Score and information each within its own bound, as if a visitor could not have both."""
 
-    def apart(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float) -> Pair:
-        score = contribution(shown, theta, coordinates, 1e6).score
-        return Pair(score, contribution(Shown(1e6 * shown.rows, *shown[1:]), theta, coordinates, bound).information)
+    def apart(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float, grids: Grids) -> Factors:
+        score = factors(shown, theta, coordinates, 1e6, grids).score
+        return Factors(score, factors(Shown(1e6 * shown.rows, *shown[1:]), theta, coordinates, bound, grids).rows)
 
-    with patch.object(releases, "contribution", apart):
+    with patch.object(releases, "factors", apart):
         return releases.batch(far_pairs(MANY, 3), RHO, secret, source, runs)
 
 

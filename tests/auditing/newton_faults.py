@@ -15,7 +15,7 @@ from quietshelf.auditing.newton import newton_run
 from quietshelf.choice import chosen_features, moments, utilities
 from quietshelf.release import private_newton
 from quietshelf.release.noise import Simulated
-from quietshelf.statistics import Pair, Shown
+from quietshelf.statistics import Factors, Grids, Shown
 from quietshelf.types import FloatArray
 
 FEW = partial(patch.object, private_newton, "STEPS", 2)
@@ -32,15 +32,15 @@ def newton_unbounded(secret: bool, runs: int, rng: np.random.Generator) -> Float
     """The private fit of a log whose contributions nobody weighted, and a visitor with long features."""
     first, second, words = far_crowds(4, DIM)
     pair = Neighbours(visitor(3 * first.rows), visitor(3 * second.rows), words)
-    with FEW(), patch.object(private_newton, "contribution", unweighted):
+    with FEW(), patch.object(private_newton, "factors", unweighted):
         return newton_run(pair, RHO, None, secret, runs, rng)
 
 
-def unweighted(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float) -> Pair:  # noqa: ARG001
+def unweighted(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float, grids: Grids) -> Factors:  # noqa: ARG001
     """Score and information as they are, however long."""
     rows = shown.rows @ np.swapaxes(coordinates, -1, -2)
     mean, spread = moments(rows, utilities(shown.rows, theta), shown.offered)
-    return Pair(mean - chosen_features(rows, shown.position), np.swapaxes(spread, -1, -2) @ spread)
+    return Factors(mean - chosen_features(rows, shown.position), spread)
 
 
 def planted() -> Sequence[Auditable]:

@@ -23,9 +23,10 @@ from quietshelf.auditing.neighbours import (
     visitor,
 )
 from quietshelf.auditing.newton import evidence, newton_run, newton_subject, others
+from quietshelf.release import batch_pair
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.private_newton import BOUND, SQUARES, PrivateTastes, _total, private_newton
-from quietshelf.statistics import Shown, pair_sensitivity, svec
+from quietshelf.statistics import SENSITIVITY, Grids, Shown, svec_weights, upper
 from quietshelf.types import FloatArray
 
 RUNS, DIM = 400, 2
@@ -57,22 +58,25 @@ def moved(pair: Neighbours, theta: FloatArray, frame: FloatArray, grid: float) -
         Shown(*(np.concatenate([one[None], rest]) for one, rest in zip(target, others(target), strict=True)))
         for target in pair[:2]
     ]
-    (one, squares), (other, less) = (_total(log, theta, frame, grid) for log in logs)
-    score, information = (float(np.linalg.norm(a - b)) for a, b in zip(one[:2], other[:2], strict=True))
+    scales, size = batch_pair.scales(rho=1.0, bound=BOUND), len(logs[0].position)
+    grids = batch_pair.grids(scales, size, grid)
+    (one, squares), (other, less) = (_total(log, theta, frame, grids) for log in logs)
+    score = float(np.linalg.norm(one.score - other.score))
+    information = float(np.linalg.norm(svec_weights(len(theta)) * (one.information - other.information)))
     return math.hypot(score / math.sqrt(2), information / BOUND), abs(squares - less)
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.sampled_from([0.0, GRID, 2.0**-6]), st.floats(0.0, 30.0))
 def test_no_neighbour_moves_the_sums_more_than_proven(seed: int, dim: int, grid: float, far: float) -> None:
-    """Random, long, equal and empty visitors, any theta, any coordinates, any grid: sqrt 2 + rounding, and 1."""
+    """Random, long, equal and empty visitors, any theta, any coordinates, any grid: sqrt 2, and 1."""
     rng = np.random.default_rng(seed)
     two = visitors(rng, 2, dim)
     one, other = (Shown(two.rows[i], two.offered[i], two.position[i]) for i in (0, 1))
     pair = Neighbours(one, other, "")
     theta, frame = far * rng.standard_normal(dim), rng.standard_normal((dim, dim)) * 10.0 ** rng.uniform(-2, 2)
     both, squares = moved(pair, theta, frame, grid)
-    assert both <= pair_sensitivity(dim, BOUND, grid) * (1 + 1e-9)
+    assert both <= SENSITIVITY * (1 + 1e-9)
     assert squares <= 1 + 1e-9
 
 
@@ -114,9 +118,10 @@ def standardised(found: PrivateTastes, rho: float) -> tuple[FloatArray, FloatArr
     """What is left of releases when the exact sums are taken away, in units of the noise that was stated."""
     score, information = [], []
     for theta, frame, scales, noisy in found.releases:
-        total, squares = _total(SMALL, theta, frame, 0.0)
+        total, squares = _total(SMALL, theta, frame, Grids(0.0, 0.0))
         score.append((noisy.score - total.score) / scales.score)
-        information.append((svec(noisy.information) - total.information) / scales.information)
+        left = upper(noisy.information) - total.information
+        information.append(svec_weights(len(theta)) * left / scales.information)
     left = (found.squares - squares) / noise_for(1.0, SQUARES * rho)
     return np.concatenate(score), np.concatenate(information), np.array([left])
 

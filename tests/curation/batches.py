@@ -12,6 +12,8 @@ from quietshelf.release.quiet import Learner
 from quietshelf.release.quiet_settings import Quiet
 
 DIM = 2
+DRAWS = 3
+"""Of a release on a grid: the score, the information on its diagonal, and off it."""
 
 
 class Counting(DiscreteGaussian):

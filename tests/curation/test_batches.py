@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.curation.batches import DIM, Counting, filled, first_batch, learner, open_batch
+from tests.curation.batches import DIM, DRAWS, Counting, filled, first_batch, learner, open_batch
 
 from quietshelf.accounting import BudgetExceeded
 from quietshelf.curation.batches import Schedule, announce, arrive, close, due, shelf_time
@@ -121,7 +121,7 @@ def test_announcing_spends_and_closing_draws() -> None:
     assert (source.draws, announced.records, announced.estimate) == (0, (), start.estimate)
     after = close(announced, filled(batch), nothing((), DIM), source)
     assert after.ledger == announced.ledger
-    assert (source.draws, len(after.records)) == (2, 1)  # score and information
+    assert (source.draws, len(after.records)) == (DRAWS, 1)
 
 
 def test_a_batch_is_announced_once_and_closed_only_then() -> None:
@@ -137,7 +137,7 @@ def test_a_batch_is_announced_once_and_closed_only_then() -> None:
     for known in (announced, close(announced, batch, nothing((), DIM), source)):
         with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
             announce(known, batch, source)
-    assert source.draws == 2
+    assert source.draws == DRAWS
 
 
 def test_a_refused_budget_draws_nothing() -> None:
@@ -149,3 +149,10 @@ def test_a_refused_budget_draws_nothing() -> None:
         announce(poor, filled(batch), source)
     assert source.draws == 0
     assert poor.ledger.events == ()
+
+
+def test_noise_on_another_grid_than_contributions_is_refused_before_anything_is_announced() -> None:
+    """Sums that were not rounded may not be released with discrete noise: it would show their fractions."""
+    batch = filled(first_batch())
+    with pytest.raises(ValueError, match="noise must be on the grid"):
+        announce(learner(), batch, Counting())

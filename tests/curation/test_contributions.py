@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quietshelf.curation import contributions as room
-from quietshelf.curation.contributions import contributions, rounded, total, width
+from quietshelf.curation.contributions import added, contributions, summed, total, width
+from quietshelf.release import batch_pair
 from quietshelf.release.batch_pair import Scales
 from quietshelf.release.noise import GRID
 from quietshelf.release.quiet import OpenBatch
-from quietshelf.statistics import Shown, contribution, svec
+from quietshelf.statistics import Shown, contribution, upper
 
 DIM = 5
 
@@ -43,12 +44,16 @@ def test_contributions_alone_and_in_a_group_are_the_same_bits(seed: int, grid: f
     batch = frozen(rng)
     rows, chosen = crowd(rng, 12, extreme)
     found = contributions(rows, chosen, batch, grid)
-    assert found.shape == (12, width(DIM))
+    assert [part.size for part in found] == [DIM + (len(shown) + 1) * DIM for shown in rows]
     backwards = contributions(rows[::-1], chosen[::-1], batch, grid)[::-1]
-    np.testing.assert_array_equal(backwards, found)
     for place in range(12):
         (alone,) = contributions(rows[place : place + 1], chosen[place : place + 1], batch, grid)
-        np.testing.assert_array_equal(alone, found[place])
+        assert alone.tobytes() == found[place].tobytes() == backwards[place].tobytes()
+    if grid:  # sums as well, however they are grouped
+        whole = summed(found, DIM)
+        cut = int(rng.integers(1, 12))
+        np.testing.assert_array_equal(summed(found[:cut], DIM) + summed(found[cut:], DIM), whole)
+        np.testing.assert_array_equal(summed(found[::-1], DIM), whole)
 
 
 def test_a_group_taken_in_steps_is_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,30 +64,50 @@ def test_a_group_taken_in_steps_is_the_same_bits(monkeypatch: pytest.MonkeyPatch
     expected = contributions(rows, chosen, batch, GRID)
     for numbers in (1, 100, 333):
         monkeypatch.setattr(room, "NUMBERS", numbers)
-        np.testing.assert_array_equal(contributions(rows, chosen, batch, GRID), expected)
+        again = contributions(rows, chosen, batch, GRID)
+        assert [part.tobytes() for part in again] == [part.tobytes() for part in expected]
 
 
 def test_contributions_are_the_bounded_pair_on_the_grid() -> None:
-    """Score and svec of the information, each a whole number of grid steps, within half a step of the exact pair."""
+    """The score in whole steps, within one of the exact pair; the information in whole squares of the grid of rows."""
     rng = np.random.default_rng(1)
     batch = frozen(rng)
     rows = rng.normal(size=(3, DIM))
     (found,) = contributions([rows], [1], batch, GRID)
-    steps = found / GRID
-    np.testing.assert_array_equal(steps, np.rint(steps))
     pair = contribution(Shown(rows, np.ones(3, bool), np.asarray(1)), batch.theta, batch.coordinates, 0.5)
-    parts = total(found, DIM)
+    parts = total(summed([found], DIM), DIM)
+    fine = float(batch_pair.grids(batch.scales, batch.size, GRID).rows)
+    for part, step in ((parts.score, GRID), (parts.information, fine**2)):
+        np.testing.assert_array_equal(part / step, np.rint(part / step))
     np.testing.assert_allclose(parts.score, pair.score, atol=GRID, rtol=0)
-    np.testing.assert_allclose(parts.information, svec(pair.information), atol=GRID, rtol=0)
+    np.testing.assert_allclose(parts.information, upper(pair.information), atol=100 * fine, rtol=0)
+
+
+def test_sums_of_a_group_are_those_of_its_slots() -> None:
+    """What simulations add for many at a time is, on a grid, what stores add for each."""
+    rng = np.random.default_rng(3)
+    batch = frozen(rng)
+    rows = rng.normal(size=(40, 3, DIM))
+    chosen = rng.integers(-1, 3, size=40)
+    grids = batch_pair.grids(batch.scales, batch.size, GRID)
+    seen = Shown(rows, np.ones((40, 3), bool), chosen)
+    found = added(np.zeros(width(DIM)), seen, batch.theta, batch.coordinates, 0.5, grids)
+    parts = contributions(list(rows), chosen.tolist(), batch, GRID)
+    np.testing.assert_array_equal(found, summed(parts, DIM))
 
 
 def test_nothing_shown_and_not_counted_contribute_zero() -> None:
     """An empty offer teaches nothing, nor does a visitor beyond the cap."""
     rng = np.random.default_rng(2)
     batch = frozen(rng)
-    assert not contributions([np.zeros((0, DIM))], [-1], batch, GRID).any()
-    assert contributions([], [], batch, GRID).shape == (0, width(DIM))
+    (nothing,) = contributions([np.zeros((0, DIM))], [-1], batch, GRID)
+    assert not nothing.any()
+    assert contributions([], [], batch, GRID) == []
+    assert not summed([], DIM).any()
     seen = Shown(rng.normal(size=(2, 3, DIM)), np.ones((2, 3), bool), np.array([0, 1]))
-    found = rounded(seen, batch.theta, batch.coordinates, 0.5, GRID, np.array([True, False]))
-    assert found[0].any()
-    assert not found[1].any()
+    for grid in (0.0, GRID):
+        public = batch.theta, batch.coordinates, 0.5, batch_pair.grids(batch.scales, batch.size, grid)
+        found = added(np.zeros(width(DIM)), seen, *public, np.array([True, False]))
+        alone = added(np.zeros(width(DIM)), Shown(*(part[:1] for part in seen)), *public)
+        assert found.any()
+        np.testing.assert_array_equal(found, alone)

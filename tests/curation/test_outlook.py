@@ -125,9 +125,9 @@ def test_each_world_makes_up_what_it_would_alone(policy: str) -> None:
 def test_catalogues_of_any_size_open_a_shop(name: str, size: float) -> None:
     """Nothing can be learnt of items without features, or of such that overflow: the shop opens all the same."""
     settings = Settings(**TERMS, feature_map=name, visitor_dim=2)
-    stock, source = Stock.of(5, size * CATALOGUE, None, None), Noiseless()
+    stock = Stock.of(5, size * CATALOGUE, None, None)
     learner = begun(settings, declared(1.0), stock)
-    batch = learner.open(0, 10, source, outlook_of(settings, declared(1.0), stock))
+    batch = learner.open(0, 10, outlook_of(settings, declared(1.0), stock))
     assert all(np.isfinite(part).all() for part in (*learner.estimate, batch.coordinates, batch.expected, batch.spread))
     assert (np.linalg.eigvalsh(learner.estimate.precision) > 0).all()
 
@@ -140,7 +140,7 @@ def test_a_shop_with_nothing_to_offer_yet_opens(name: str | None) -> None:
     assert not stock.offerable.any()
     settings = Settings(**TERMS, **options)
     learner = begun(settings, declared(), stock)
-    batch = learner.open(0, 10, Noiseless(), outlook_of(settings, declared(), stock))
+    batch = learner.open(0, 10, outlook_of(settings, declared(), stock))
     assert np.isfinite(batch.coordinates).all()
     assert np.isfinite(learner.estimate.precision).all()
 
@@ -168,8 +168,8 @@ def test_moments_of_effects_are_those_of_all_items(name: str) -> None:
 def test_effects_of_catalogues_of_any_size_open_a_shop(name: str, size: float) -> None:
     """With places to spare."""
     settings = Settings(**TERMS, feature_map=name, visitor_dim=2, item_effects=7)
-    stock, source = Stock.of(5, size * CATALOGUE, None, None), Noiseless()
+    stock = Stock.of(5, size * CATALOGUE, None, None)
     learner = begun(settings, declared(1.0), stock)
-    batch = learner.open(0, 10, source, outlook_of(settings, declared(1.0), stock))
+    batch = learner.open(0, 10, outlook_of(settings, declared(1.0), stock))
     assert all(np.isfinite(part).all() for part in (*learner.estimate, batch.coordinates, batch.expected, batch.spread))
     assert (np.linalg.eigvalsh(learner.estimate.precision) > 0).all()

@@ -104,7 +104,7 @@ def test_policies_see_the_same_when_a_visitor_is_replaced_and_the_release_is_not
     rounds = visitors(5, 20, (), 2, 2)  # of batches of 6, 9 and 13
     replaced = list(rounds)
     replaced[3] = visitors(99, 1, (), 2, 2, size=3.0)[0]
-    frozen = opened(started(Quiet(rho=1.0, conversion=0.62), 2, simulated()), simulated())
+    frozen = opened(started(Quiet(rho=1.0, conversion=0.62), 2, simulated()))
 
     def pair(item: Round) -> tuple[np.ndarray, np.ndarray]:
         shown = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
@@ -231,7 +231,7 @@ def test_each_world_has_a_bound_of_its_own(merged: bool, monkeypatch: pytest.Mon
     def of_their_own(learner: Learner, *args: Any) -> OpenBatch:
         batch = as_shipped(learner, *args)
         mine = bounds if batch.theta.ndim > 1 else float(bounds[which])
-        return batch._replace(scales=batch_pair.scales(rho=1.0, dim=2, bound=mine))
+        return batch._replace(scales=batch_pair.scales(rho=1.0, bound=mine))
 
     monkeypatch.setattr(Learner, "open", of_their_own)
     rng, which = np.random.default_rng(12), 0

@@ -28,7 +28,7 @@ from quietshelf.service.vault import Vault
 from quietshelf.shelf import state
 from quietshelf.shelf.shelf import Shelf
 from quietshelf.shelf.state import State
-from quietshelf.statistics import outcomes
+from quietshelf.statistics import Factors, outcomes
 from quietshelf.types import FloatArray
 
 Patches = Callable[[], list[Any]]
@@ -262,13 +262,13 @@ def _no_waiting() -> list[Any]:
 
 @fault("R6", "contributions are scaled by the largest of the group", "simulation", "service-sqlite")
 def _scaled_together() -> list[Any]:
-    real = contributions.rounded
+    real = contributions.factors
 
-    def rounded(*given: Any) -> FloatArray:
-        found = real(*given)
-        return np.asarray(found / max(1e-9, float(np.abs(found).max(initial=0.0))))
+    def scaled(*given: Any) -> Factors:
+        score, rows = real(*given)
+        return Factors(score / max(1e-9, float(np.abs(score).max(initial=0.0))), rows)
 
-    return [mock.patch.object(contributions, "rounded", rounded)]
+    return [mock.patch.object(contributions, "factors", scaled)]
 
 
 @fault("R6", "persons share a count where their hashes end alike", "service-sqlite")

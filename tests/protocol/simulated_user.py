@@ -163,7 +163,7 @@ class SimulatedUser:
         """A batch opens at once here, elsewhere with its first arrival: one that nobody is in sees the change."""
         batch, learner = self.curator.batch, self.curator.learner
         if batch.taken == 0:
-            frozen = learner.open(batch.frozen.number, batch.frozen.size, self._world.tape, self)
+            frozen = learner.open(batch.frozen.number, batch.frozen.size, self)
             self.curator._batches = (batch._replace(frozen=frozen),)
             self.curator._publish()
 

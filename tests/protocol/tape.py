@@ -19,7 +19,7 @@ from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
 from quietshelf.service import releaser
 from quietshelf.shelf.state import Slots
-from quietshelf.statistics import OUTCOME_SENSITIVITY, Total, pair_sensitivity
+from quietshelf.statistics import OUTCOME_SENSITIVITY, SENSITIVITY, Total, svec_weights
 from quietshelf.types import FloatArray
 
 
@@ -49,11 +49,24 @@ class Tape(DiscreteGaussian):
         self._waiting = [total.score, total.information, *([total.outcomes] if total.outcomes.size else [])]
         self.heard.append((len(self.totals), len(self._waiting), np.asarray(bound)))
 
-    def draw(self, scale: FloatArray | float, size: tuple[int, ...]) -> FloatArray:
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
         """New noise; or in a replay, what takes this world's sum to the other's release."""
+        return self._noise(np.asarray(scale), np.asarray(self.grid), size)
+
+    def information(self, scales: Scales, size: int, shape: tuple[int, ...]) -> FloatArray:
+        """The same for an information, on a grid of its own in each replicate."""
+        scale, unit = (np.asarray(each)[..., None] for each in (scales.information, self.units(scales, size)))
+        weights = svec_weights(shape[-1])
+        return self._noise(scale / weights, unit, (*shape[:-1], weights.size))
+
+    def units(self, scales: Scales, size: int) -> FloatArray:
+        """The grid of informations."""
+        return np.asarray(batch_pair.grids(scales, size, self.grid).rows) ** 2
+
+    def _noise(self, scale: FloatArray, unit: FloatArray, size: tuple[int, ...]) -> FloatArray:
         total = self._waiting.pop(0)
         if self._replayed is None:
-            noise = np.asarray(np.rint(self._rng.normal(scale=scale / self.grid, size=size)) * self.grid)
+            noise = np.asarray(np.rint(self._rng.normal(scale=scale / unit, size=size)) * unit)
         else:
             noise = self._replayed.released[len(self.released)] - total
         self.totals.append(total)
@@ -76,8 +89,8 @@ class Tape(DiscreteGaussian):
             for each in sold:
                 if float(np.linalg.norm(each)) > OUTCOME_SENSITIVITY:
                     found.append(f"outcomes of release {place} moved by {each}")
-            most = pair_sensitivity(score.shape[-1], bound, self.grid)
-            lengths = np.linalg.norm(score, axis=-1) / math.sqrt(2), np.linalg.norm(information, axis=-1) / bound
+            most, informed = SENSITIVITY, information * svec_weights(score.shape[-1])
+            lengths = np.linalg.norm(score, axis=-1) / math.sqrt(2), np.linalg.norm(informed, axis=-1) / bound
             moved = float(np.linalg.norm(np.hypot(*lengths)))  # over replicates: the target is in one of them
             if moved > most:
                 found.append(f"release {place} moved by {moved:.3f}, the sensitivity is {most:.3f}")
@@ -90,17 +103,16 @@ def taping() -> Iterator[None]:
     release, spend, finished = batch_pair.release, releaser._spend, Slots.finished
     drawn, whose = batch_pair._information_noise, list[Any]()
 
-    def heard(total: Total, *, scales: Scales, source: NoiseSource) -> Noisy:
+    def heard(total: Total, *, scales: Scales, size: int, source: NoiseSource) -> Noisy:
         if isinstance(source, Tape):
             source.hear(total, scales.bound)
             source.members += whose
-        return release(total, scales=scales, source=source)
+        return release(total, scales=scales, size=size, source=source)
 
-    def stretched(scales: Scales, shape: tuple[int, ...], source: NoiseSource) -> FloatArray:
-        several = isinstance(source, Tape) and np.size(scales.information) > 1  # replicates, each with a bound
-        if not several:
-            return drawn(scales, shape, source)
-        return source.draw(np.asarray(scales.information)[..., None], shape)  # type: ignore[arg-type]
+    def stretched(scales: Scales, size: int, shape: tuple[int, ...], source: NoiseSource) -> FloatArray:
+        if isinstance(source, Tape):
+            return source.information(scales, size, shape)
+        return drawn(scales, size, shape, source)
 
     def of_service(connection: Any, shelf: Any, row: Any, *more: Any) -> bool:
         whose[:] = [row["batch"]]

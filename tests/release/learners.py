@@ -35,10 +35,10 @@ def started(config: Quiet, dim: int, source: NoiseSource, lead: tuple[int, ...] 
     return Learner.start(config, outlook_in(dim, lead), capacity=CAPACITY, source=source, lead=lead, **options)
 
 
-def opened(learner: Learner, source: NoiseSource, previous: OpenBatch | None = None) -> OpenBatch:
+def opened(learner: Learner, previous: OpenBatch | None = None) -> OpenBatch:
     """The batch that follows another, or the first, by the learner's own schedule."""
     number, before = (0, None) if previous is None else (previous.number + 1, previous.size)
-    return learner.open(number, learner.next_size(before), source, outlook_for(learner))
+    return learner.open(number, learner.next_size(before), outlook_for(learner))
 
 
 def released(learner: Learner, batch: OpenBatch, total: Total, source: NoiseSource) -> Learner:

@@ -15,15 +15,15 @@ from quietshelf.release.quiet_settings import MOST_COMPARISON, Quiet
 N = 3_000
 
 
-@given(st.floats(1e-6, 1e6), st.floats(1e-3, MOST_COMPARISON), st.integers(1, 5), st.integers(1, 30))
-def test_pair_and_comparison_cost_what_a_batch_may(rho: float, share: float, visits: int, dim: int) -> None:
+@given(st.floats(1e-6, 1e6), st.floats(1e-3, MOST_COMPARISON), st.integers(1, 5))
+def test_pair_and_comparison_cost_what_a_batch_may(rho: float, share: float, visits: int) -> None:
     """Never more than rho over as many batches as a person counts in, and no less but for rounding."""
     config = Quiet(rho=rho, visits=visits, unit="person", comparison=share)
     source, ledger = DiscreteGaussian(), config.ledger(DiscreteGaussian())
     for batch in range(visits):
-        scales = batch_pair.scales(rho=config.rho_to_learn, dim=dim, bound=1.0, grid=source.grid)
+        scales = batch_pair.scales(rho=config.rho_to_learn, bound=1.0)
         scale = arms.scale(config.rho_to_compare)
-        pair = batch_pair.events(dim, batch=batch, scales=scales, source=source)
+        pair = batch_pair.events(batch=batch, scales=scales, source=source)
         ledger = ledger.spend(*pair, *arms.events(batch=batch, scale=scale, source=source))
     assert ledger.rho <= rho
     assert ledger.rho == pytest.approx(rho, rel=1e-12)

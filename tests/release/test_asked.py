@@ -5,6 +5,7 @@ A test of sampled noise lets a few per cent pass; what is asked for can be compa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ from quietshelf.release.private_newton import private_newton
 from quietshelf.release.quiet_settings import Quiet
 from quietshelf.release.toeplitz import Toeplitz
 from quietshelf.release.tree import Law
-from quietshelf.statistics import Shown, nothing
+from quietshelf.statistics import Shown, nothing, row_grid
 
 
 @dataclass
@@ -51,20 +52,29 @@ def crowd(count: int = 30) -> Shown:
     return Shown(rows / np.linalg.norm(rows, axis=-1, keepdims=True), np.ones((count, 4), bool), np.arange(count) % 4)
 
 
+def asked(scales: Scales, size: int, grid: float) -> list[float]:
+    """For the score, and for the information: on and off the diagonal if discrete, in steps of its own grid."""
+    if not grid:
+        return [scales.score, float(scales.information)]
+    steps = float(row_grid(scales.bound, scales.information, size)) ** 2 / grid
+    on, off = float(scales.information) / steps, float(scales.information) * math.sqrt(0.5) * batch_pair.WIDER / steps
+    return [scales.score, on, off]
+
+
 @pytest.mark.parametrize("grid", [0.0, GRID])
 def test_a_batch_is_released_with_the_noise_frozen_when_it_opened(grid: float) -> None:
     """Each sum has one draw, the event the least of their units; a batch with other scales than today's keeps them."""
     source = Asked(grid)
     learner = started(Quiet(rho=2.0), 2, source)
-    batch = opened(learner, source)
-    assert batch.scales == batch_pair.scales(rho=2.0, dim=2, bound=batch.scales.bound, grid=grid)
+    batch = opened(learner)
+    assert batch.scales == batch_pair.scales(rho=2.0, bound=batch.scales.bound)
     frozen = batch._replace(scales=Scales(3 * batch.scales.score, 5 * batch.scales.information, 0.5))
     for each in (batch, frozen):
         source.scales.clear()
         events = released(learner, each, nothing((), 2), source).ledger.events
-        assert source.scales == [each.scales.score, each.scales.information]
+        assert source.scales == asked(each.scales, each.size, grid)
         assert [event.noise for event in events] == [batch_pair.unit_scale(each.scales)]
-    assert source.sizes == [(2,), (3,)] * 2
+    assert source.sizes == ([(2,), (2,), (1,)] if grid else [(2,), (3,)]) * 2
 
 
 @pytest.mark.parametrize("law", [Law(2.0, 3.0), Law(3.0, 2.0)])
@@ -98,8 +108,8 @@ def test_private_newton_asks_for_what_is_in_its_ledger(grid: float) -> None:
     """The draws of thirteen entries in the order of the ledger, each at the scale of its entry."""
     source = Asked(grid)
     found = private_newton(crowd(), rho=1.0, curvature=np.eye(2) / 2, source=source)
-    pairs = [(one.scales.score, one.scales.information) for one in found.releases]
+    pairs = [asked(one.scales, 30, grid) for one in found.releases]
     *noise, squares = (event.noise for event in found.ledger.events)
     assert source.scales == [scale for pair in pairs for scale in pair] + [squares]
     assert noise == [batch_pair.unit_scale(one.scales) for one in found.releases]
-    assert source.sizes == [(2,), (3,)] * 12 + [(1,)]
+    assert source.sizes == ([(2,), (2,), (1,)] if grid else [(2,), (3,)]) * 12 + [(1,)]

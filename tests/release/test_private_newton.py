@@ -16,7 +16,7 @@ from quietshelf.release.batch_pair import Noisy
 from quietshelf.release.geometry import catalogue_curvature, scaled_curvature, unknown_curvature
 from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.private_newton import BOUND, LAST, SQUARES, STEPS, PrivateTastes, first_rounds, private_newton
-from quietshelf.statistics import Shown, Total
+from quietshelf.statistics import Grids, Shown, Total
 from quietshelf.types import FloatArray
 
 THETA = np.array([-2.0, 1.5, -1.0, 0.5])
@@ -202,7 +202,7 @@ def test_the_longest_round_changes_no_bit_of_others() -> None:
         wide, offered = np.zeros((100, places, dim)), np.zeros((100, places), dtype=bool)
         wide[:, :7], offered[:, :7], offered[0] = rows, True, True
         shown = Shown(wide, offered, np.full(100, -1))
-        sums.append(module._total(shown, theta, frame, 0.0))
+        sums.append(module._total(shown, theta, frame, Grids(2.0**-20, 2.0**-20)))
     np.testing.assert_array_equal(sums[0][0].score, sums[1][0].score)
     np.testing.assert_array_equal(sums[0][0].information, sums[1][0].information)
     assert sums[0][1] == sums[1][1]

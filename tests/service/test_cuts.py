@@ -165,7 +165,7 @@ def test_a_release_that_is_cut_off_is_made_once_or_burnt(
         service.prepare()
     service.releasing.release()
     released = cut in RELEASED
-    assert source.draws == (2 if cut is before_the_announcement else drawn)
+    assert source.draws == (3 if cut is before_the_announcement else drawn)
     check(service, releases=int(released), burnt=not released)
     visitors(service, 2 * FIRST)
     clock.time += WINDOW

@@ -67,7 +67,7 @@ def test_what_is_no_saved_shelf_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ShelfError, match="path must be a saved shelf"):
         Shelf.load(path)
     np.savez(tmp_path / "odd.npz", header=np.array('{"schema": 99}'))
-    with pytest.raises(ShelfError, match="schema must be 3 or an earlier one, got schema=99"):
+    with pytest.raises(ShelfError, match="schema must be 4 or an earlier one, got schema=99"):
         Shelf.load(tmp_path / "odd.npz")
     with pytest.raises(FileNotFoundError):
         Shelf.load(tmp_path / "missing")

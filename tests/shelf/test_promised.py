@@ -10,6 +10,7 @@ import pytest
 from tests.shelf.shops import D, K, N, first_batch, open_slots, rows_of, run, shop
 
 from quietshelf import Shelf
+from quietshelf.release import batch_pair
 from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
 from quietshelf.release.quiet import OpenBatch
 from quietshelf.shelf.state import AT_ONCE
@@ -134,14 +135,16 @@ def test_contributions_are_on_the_grid_of_the_noise() -> None:
     shelf = shop(real=True)
     run(shelf, first_batch(shelf) - 1)
     total = open_slots(shelf).finished("no-choice")
-    for part in (total.score / GRID, total.information / GRID):
+    frozen = open_slots(shelf).batch.frozen
+    fine = float(batch_pair.grids(frozen.scales, frozen.size, GRID).rows) ** 2
+    for part in (total.score / GRID, total.information / fine):
         np.testing.assert_array_equal(part, np.rint(part))
         assert part.any()
 
 
 def test_features_are_dropped_once_their_contribution_is_summed() -> None:
     """Some answers at a time, their features go; those of an offer that waits for its answer stay."""
-    shelf = shop(rho=0.1)
+    shelf = shop(rho=0.01)
     waiting = shelf.offer(np.ones((N, D)))
     answered = [shelf.offer(np.ones((N, D))) for _ in range(AT_ONCE)]
     for offer in answered:

@@ -15,15 +15,12 @@ from tests.statistics.pair_checks import distance, faulty, in_units, public, vis
 
 from quietshelf.choice.likelihood import gradient, information, shares, utilities
 from quietshelf.statistics import (
-    Pair,
+    SENSITIVITY,
     Shown,
     contribution,
     expected_pair,
     expected_squares,
-    nothing,
     on_grid,
-    pair_sensitivity,
-    summed,
     svec,
 )
 from quietshelf.statistics.pair import MARGIN
@@ -47,7 +44,7 @@ CHECKS = {
 def test_neighbours_differ_by_at_most_the_sensitivity(
     seed: int, places: int, dim: int, size: float, bound: float
 ) -> None:
-    """Any visitor against any other, at any theta, in any coordinates, before and after rounding to the grid."""
+    """Any visitor against any other, at any theta, in any coordinates; rounded in `test_factors`."""
     rng = np.random.default_rng(seed)
     theta, coordinates = public(rng, dim)
     one, other = (contribution(visitor(rng, places, dim, size), theta, coordinates, bound) for _ in range(2))
@@ -56,10 +53,7 @@ def test_neighbours_differ_by_at_most_the_sensitivity(
         assert np.isfinite(pair.information).all()
         np.testing.assert_array_equal(pair.information, pair.information.T)
         assert np.linalg.norm(pair.score) ** 2 + (np.linalg.norm(pair.information) / bound) ** 2 <= 1.0
-    assert np.linalg.norm(in_units(one, bound) - in_units(other, bound)) <= pair_sensitivity(dim, bound)
-    rounded = [summed(Pair(p.score[None], p.information[None]), GRID) for p in (one, other)]
-    score, moved = (np.linalg.norm(rounded[0][part] - rounded[1][part]) for part in (0, 1))
-    assert math.hypot(score / math.sqrt(2), moved / bound) <= pair_sensitivity(dim, bound, GRID)
+    assert np.linalg.norm(in_units(one, bound) - in_units(other, bound)) <= SENSITIVITY
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -81,8 +75,8 @@ FAULTS = {
     "information not weighted": ("    information *= weight\n", ""),
     "score not clipped": ("around.cut[position, everyone] * around.away", "around.away"),
     "no weight at all": (
-        "weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))",
-        "weight = np.ones_like(joint)",
+        "np.minimum(1.0, most / np.sqrt(np.maximum(joint, 1e-300)))",
+        "np.ones_like(joint)",
     ),
 }
 CAUGHT = {
@@ -227,8 +221,6 @@ def test_a_bound_beyond_the_proof_is_refused(bound: float) -> None:
     for given_bound in (bound, np.array([1.0, bound])):
         with pytest.raises(ValueError, match="bound must be between 1e-06 and 1e"):
             contribution(shown, np.zeros(2), np.eye(2), given_bound)
-        with pytest.raises(ValueError, match="bound must be between"):
-            pair_sensitivity(2, given_bound)
 
 
 def test_each_world_has_its_own_bound() -> None:
@@ -279,33 +271,6 @@ def test_rounding_is_towards_zero_and_exact() -> None:
     np.testing.assert_array_equal(total, np.rint(total))
 
 
-def test_sums_equal_the_statistic_they_round() -> None:
-    """With and without the grid the totals agree to the grid times the number of visitors."""
-    rng = np.random.default_rng(6)
-    shown = Shown(rng.normal(size=(40, 3, 2)), np.ones((40, 3), bool), rng.integers(-1, 3, size=40))
-    pairs = contribution(shown, np.zeros(2), np.eye(2), 1.0)
-    plain, rounded = summed(pairs), summed(pairs, GRID)
-    np.testing.assert_allclose(plain.information, svec(pairs.information.sum(0)))
-    np.testing.assert_allclose(rounded.score, plain.score, atol=40 * GRID)
-    np.testing.assert_allclose(rounded.information, plain.information, atol=40 * GRID)
-    np.testing.assert_array_equal((nothing((), 2) + plain).score, plain.score)
-
-
-@pytest.mark.parametrize("grid", [0.0, GRID])
-def test_a_sum_that_goes_on_does_not_depend_on_where_it_was_cut(grid: float) -> None:
-    """Forty visitors at once, or in pieces of 1, 16 and 23: the same sum to the last bit, for one world or many."""
-    rng = np.random.default_rng(5)
-    for worlds in ((), (1,), (3,)):
-        pairs = Pair(rng.normal(size=(40, *worlds, 2)), rng.normal(size=(40, *worlds, 2, 2)))
-        start = nothing(worlds, 2)
-        whole, cut = summed(pairs, grid, after=start), start
-        for part in (slice(0, 1), slice(1, 17), slice(17, 40)):
-            cut = summed(Pair(pairs.score[part], pairs.information[part]), grid, after=cut)
-        np.testing.assert_array_equal(whole.score, cut.score)
-        np.testing.assert_array_equal(whole.information, cut.information)
-        np.testing.assert_allclose(whole.score, summed(pairs, grid).score, atol=1e-12)
-
-
 def test_a_visitor_contributes_the_same_whoever_is_summed_beside() -> None:
     """One of 600 visitors, who are worked on in two parts, has to the last bit the pair it has alone."""
     rng = np.random.default_rng(6)
@@ -317,13 +282,6 @@ def test_a_visitor_contributes_the_same_whoever_is_summed_beside() -> None:
         alone = contribution(Shown(*(part[place] for part in crowd)), theta, frame, 0.3)
         np.testing.assert_array_equal(together.score[place], alone.score)
         np.testing.assert_array_equal(together.information[place], alone.information)
-
-
-def test_rounding_adds_two_grid_steps_a_coordinate() -> None:
-    """Each of the two visitors moves by less than a step in each of the d (d + 1) / 2 coordinates of svec."""
-    assert pair_sensitivity(5, 2.0, 0.25) == pytest.approx(math.sqrt(2) + 2 * 0.25 * math.sqrt(15) / 2, rel=1e-15)
-    worst = pair_sensitivity(5, np.array([4.0, 0.5]), 0.25)
-    assert worst == pair_sensitivity(5, 0.5, 0.25)
 
 
 def test_a_utility_that_is_not_finite_contributes_exactly_zero() -> None:

@@ -20,6 +20,11 @@ def top_k(
     """
     *batch, count = utility.shape
     score = utility.reshape(-1, count)
+    if len(score) == 1:
+        found, sure = _of_one(
+            score[0], capacity, None if available is None else available.reshape(count), largest, doubt
+        )
+        return found.reshape(*batch, capacity), np.full(batch, sure)
     size = np.maximum(np.maximum(score.max(axis=-1), -score.min(axis=-1)), 1.0)
     if available is not None:
         score = np.where(np.broadcast_to(available, utility.shape).reshape(-1, count), score, -np.inf)
@@ -36,3 +41,18 @@ def top_k(
     places = np.flatnonzero(mask).reshape(-1, capacity)
     items: IntArray = places - np.arange(0, score.size, count)[:, None]
     return items.reshape(*batch, capacity), clear.reshape(batch)
+
+
+def _of_one(
+    score: FloatArray, capacity: int, available: BoolArray | None, largest: float, doubt: float
+) -> tuple[IntArray, bool]:
+    """The same of one problem, (N,), with as few calls of NumPy as there can be: most offers are to one visitor."""
+    size = max(float(score.max()), -float(score.min()), 1.0)
+    if available is not None:
+        score = np.where(available, score, -np.inf)
+    first = score.size - capacity
+    order = score.argpartition((first - 1, first) if first else 0)
+    last, next_best = float(score[order[first]]), float(score[order[first - 1]]) if first else -np.inf
+    if size <= largest and last > -np.inf and last - next_best > doubt * size:
+        return np.sort(order[first:]), True
+    return np.arange(capacity), False

@@ -16,7 +16,7 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.release.quiet_settings import Quiet
 from quietshelf.release.tree import ContinualSum
-from quietshelf.statistics import Shown, Total, contribution, gram, if_chosen, on_grid, outcome, summed, svec
+from quietshelf.statistics import Shown, Total, factors, gram, if_chosen, on_grid, outcome, svec, totalled
 from quietshelf.types import NOTHING, Context, FloatArray, Round
 
 SEED = 20
@@ -43,10 +43,11 @@ def batch_of(
         np.ones((len(targets) + OTHERS, places), dtype=bool),
         np.concatenate([np.array([int(target.position) for target in targets]), np.full(OTHERS, NOTHING)]),
     )
-    total = summed(contribution(everybody, np.zeros(dim), np.eye(dim), bound), source.grid)
+    scales, size = batch_pair.scales(rho=rho, bound=bound), len(everybody.position)
+    grids = batch_pair.grids(scales, size, source.grid)
+    total = totalled(factors(everybody, np.zeros(dim), np.eye(dim), bound, grids))
     wide = Total(*(np.broadcast_to(part, (runs, *part.shape)) for part in (total.score, total.information)))
-    scales = batch_pair.scales(rho=rho, dim=dim, bound=bound, grid=source.grid)
-    noisy = batch_pair.release(wide, scales=scales, source=source)
+    noisy = batch_pair.release(wide, scales=scales, size=size, source=source)
     return np.concatenate([noisy.score, svec(noisy.information)], axis=-1)
 
 

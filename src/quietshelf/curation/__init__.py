@@ -10,7 +10,7 @@ rule is a pure function; the three users bring storage and time. docs/proofs.md,
 | R3 decision | an offer depends on its visitor, public state, and the slot's own coins | `decisions.decide`, `coins` |
 | R4 answers | an answer counts if it was received before its offer expires; the first stands | `answers.answer` |
 | R5 due | a batch is due one window after its last slot was taken, and published so | `batches.due` |
-| R6 contributions | a function of the slot's own data and of what the batch froze | `contributions.rounded` |
+| R6 contributions | a function of the slot's own data and of what the batch froze | `contributions.contributions` |
 | R7 one release | announced before it is drawn, then released or burnt | `batches.announce`, `batches.close` |
 | R8 memory | no acknowledged commit is lost, else what it held is burnt | `service.restore.check`, `shelf.saved` |
 """

@@ -146,7 +146,7 @@ def open_batch(
     """
     size = schedule.next_size or learner.next_size(schedule.last_size)
     size = size if most is None else min(size, most)
-    frozen = learner.open(schedule.opened + 1, size, source, outlook)
+    frozen = learner.open(schedule.opened + 1, size, outlook)
     return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
 
 
@@ -221,6 +221,8 @@ def announce(learner: Learner, batch: Batch, source: NoiseSource) -> Learner:
     A learner that is announced and never closed is one whose batch was burnt: the cost is entered, no figure is known.
     """
     require(batch.full, "only a full batch may be released", batch=batch.frozen.number)
+    same = batch.grid == source.grid
+    require(same, "noise must be on the grid that contributions were rounded to", grid=source.grid, rounded=batch.grid)
     return learner.charge(batch.frozen, source)
 
 

@@ -7,8 +7,9 @@ on what they draw (docs/proofs.md, section 6). No noise comes from here: that is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from threading import local
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from quietshelf.types import BoolArray, FloatArray, IntArray
 
 WORTH_DRAWING_ALL = 1000
 """Numbers that are drawn in a row in less time than one from the middle."""
+
+_LOCAL = local()
+"""One generator per thread, whose state is set anew for each slot: to make one takes longer than to decide an offer."""
+_HALF = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,16 @@ class SlotCoins:
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniform on [0, 1)."""
-        return np.stack([each.random(size[1:]) for each in self._each(size)])
+        found = np.empty(size)
+        for place, generator in self._each(size):
+            generator.random(out=found[place])
+        return found
 
     def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
         """The same for some of the visitors, (visitors,), and zero for the others: most decisions need no coin."""
         found = np.zeros(size)
-        places = np.flatnonzero(needed)
-        if places.size:
+        if needed.any():
+            places = np.flatnonzero(needed)
             found[places] = self.only(places.tolist()).random((places.size, *size[1:]))
         return found
 
@@ -78,9 +86,30 @@ class SlotCoins:
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal."""
-        return np.stack([each.standard_normal(size[1:]) for each in self._each(size)])
+        found = np.empty(size)
+        for place, generator in self._each(size):
+            generator.standard_normal(out=found[place])
+        return found
 
-    def _each(self, size: tuple[int, ...]) -> list[np.random.Generator]:
+    def _each(self, size: tuple[int, ...]) -> Iterator[tuple[int, np.random.Generator]]:
+        """The generator of each slot, at its beginning; to be used before the next one is asked for."""
         assert size[0] == len(self._keys)  # noqa: S101 - one row per visitor
-        keys = (int.from_bytes(key, "little") for key in self._keys)
-        return [np.random.Generator(np.random.Philox(key=key)) for key in keys]
+        generator = _generator()
+        for place, key in enumerate(self._keys):
+            number = int.from_bytes(key, "little")
+            generator.bit_generator.state = {
+                "bit_generator": "Philox",
+                "state": {"counter": (0, 0, 0, 0), "key": (number & _HALF, number >> 64)},
+                "buffer": (0, 0, 0, 0),
+                "buffer_pos": 4,  # nothing is left in the buffer
+                "has_uint32": 0,
+                "uinteger": 0,
+            }
+            yield place, generator
+
+
+def _generator() -> np.random.Generator:
+    if not hasattr(_LOCAL, "generator"):
+        _LOCAL.generator = np.random.Generator(np.random.Philox(key=0))
+    found: np.random.Generator = _LOCAL.generator
+    return found

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.policies import POLICIES, PRESENT
-from quietshelf.types import NOTHING, BoolArray, Context, Features, FloatArray, IntArray, Release
+from quietshelf.types import NOTHING, Context, Features, FloatArray, IntArray, Release
 
 SERVING = {**POLICIES, **PRESENT}
 
@@ -41,7 +42,8 @@ def decide(policies: Sequence[str], contexts: Sequence[Context], release: Releas
         shown = SERVING[policies[places[0]]].offer(context, release, coins.only(places))
         for place, items, rows in zip(places, shown, context.features.rows(shown), strict=True):
             held = items != NOTHING
-            found[place] = _in_order(Decision(items[held], rows[held]), contexts[place].ranks)
+            decision = Decision(items, rows) if held.all() else Decision(items[held], rows[held])
+            found[place] = _in_order(decision, contexts[place].ranks)
     return found
 
 
@@ -56,22 +58,26 @@ def _in_order(decision: Decision, ranks: FloatArray | None) -> Decision:
 def _together(contexts: Sequence[Context]) -> Context:
     """Visitors under the same rules as one context, along a new first axis."""
     first, many = contexts[0], len(contexts)
-    return replace(
-        first,
+    return Context(
         features=_stacked([context.features for context in contexts]),
-        revenue=np.broadcast_to(first.revenue, (many, *first.revenue.shape)),
-        available=_for_all(first.available, many),
-        required=_for_all(first.required, many),
-        ranks=None if first.ranks is None else np.broadcast_to(first.ranks, (many, *first.ranks.shape)),
+        revenue=_for_all(first.revenue, many),
+        capacity=first.capacity,
+        available=None if first.available is None else _for_all(first.available, many),
+        required=None if first.required is None else _for_all(first.required, many),
+        groups=first.groups,
+        limits=first.limits,
+        ranks=None if first.ranks is None else _for_all(first.ranks, many),
+        fill=first.fill,
     )
 
 
-def _for_all(mask: BoolArray | None, many: int) -> BoolArray | None:
-    return None if mask is None else np.broadcast_to(mask, (many, *mask.shape))
+def _for_all(values: NDArray[Any], many: int) -> NDArray[Any]:
+    return values[None] if many == 1 else np.broadcast_to(values, (many, *values.shape))
 
 
 def _stacked(features: Sequence[Features]) -> Features:
     first = features[0]
     if isinstance(first, Catalogued):
         return replace(first, visitor=np.stack([each.visitor for each in features if isinstance(each, Catalogued)]))
-    return Dense(np.stack([each.x for each in features if isinstance(each, Dense)]))
+    dense = [each.x for each in features if isinstance(each, Dense)]
+    return Dense(dense[0][None] if len(dense) == 1 else np.stack(dense))

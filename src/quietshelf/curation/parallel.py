@@ -7,7 +7,6 @@ before the next arrival (docs/proofs.md, section 6). What it releases, and at wh
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,10 +15,11 @@ from numpy.typing import NDArray
 from quietshelf.accounting import Ledger
 from quietshelf.curation import contributions
 from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, open_batch
+from quietshelf.release import batch_pair
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import Outlook
 from quietshelf.release.quiet import Learner
-from quietshelf.statistics import Shown, shown
+from quietshelf.statistics import Grids, Shown, shown
 from quietshelf.types import BoolArray, FloatArray, Release, Round, require
 
 T = TypeVar("T")
@@ -143,9 +143,9 @@ class QuietCurator:
         if any(counts is not None for _, counts in self._waiting):
             each = [(seen.position.shape, counts) for seen, counts in self._waiting]
             counts = _after([np.ones(shape, dtype=bool) if counts is None else counts for shape, counts in each])
-        grid = self._sources[0].grid
-        parts = contributions.rounded(together, self._theta, self._coordinates, self._bound, grid, counts)
-        self._total = reduce(np.add, parts, self._total)
+        self._total = contributions.added(
+            self._total, together, self._theta, self._coordinates, self._bound, self._grids, counts
+        )
         self._waiting.clear()
 
     def _release_batch(self, place: int) -> None:
@@ -171,14 +171,20 @@ class QuietCurator:
         """What policies may know now, and what contributions are evaluated with."""
         self._theta = self._beside([batch.frozen.theta for batch in self._batches])
         self._coordinates = self._beside([batch.frozen.coordinates for batch in self._batches])
-        self._bound = self._beside(
-            [np.broadcast_to(batch.frozen.scales.bound, batch.frozen.theta.shape[:-1]) for batch in self._batches]
-        )
+        frozen, grid = [batch.frozen for batch in self._batches], self._sources[0].grid
+        fine = [batch_pair.grids(each.scales, each.size, grid).rows for each in frozen]
+        self._bound = self._per_world([each.scales.bound for each in frozen])
+        self._grids = Grids(grid, self._per_world(fine))
         releases = [learner.release for learner in self._learners]
         fields: dict[str, Any] = {
             name: self._beside([getattr(one, name) for one in releases]) for name in Release.arrays
         }
         self._release = Release(**fields)
+
+    def _per_world(self, numbers: Sequence[FloatArray | float]) -> FloatArray:
+        """A number of each batch, for every world in which it is open."""
+        leads = [batch.frozen.theta.shape[:-1] for batch in self._batches]
+        return self._beside([np.broadcast_to(each, lead) for each, lead in zip(numbers, leads, strict=True)])
 
     def _beside(self, arrays: list[FloatArray]) -> FloatArray:
         return np.stack(arrays) if self._joint else arrays[0]

@@ -165,9 +165,9 @@ def shelf_runs(worst: bool, secret: bool, runs: int, rng: Random) -> FloatArray:
         choice = bought if place == TARGET else choose(np.array([offer.items]))
         shelf.choose(offer.id, None if choice == NOTHING else choice)
     first, source = next(iter(state_of(shelf).slots)), DiscreteGaussian()
-    total, scales = first.finished("no-choice"), first.batch.frozen.scales
+    total, frozen = first.finished("no-choice"), first.batch.frozen
     for _ in range(runs):
-        noisy = batch_pair.release(total, scales=scales, source=source)
+        noisy = batch_pair.release(total, scales=frozen.scales, size=frozen.size, source=source)
         seen.append(np.concatenate([noisy.score, svec(noisy.information)]))
     return np.stack(seen)
 

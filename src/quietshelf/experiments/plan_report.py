@@ -18,7 +18,7 @@ from quietshelf.release.noise import ContinuousGaussian
 from quietshelf.release.perturbation_cost import choice_loss
 from quietshelf.release.quiet_settings import Quiet
 from quietshelf.report.charts import Curve
-from quietshelf.statistics import SCORE_BOUND, pair_sensitivity
+from quietshelf.statistics import SCORE_BOUND, SENSITIVITY
 
 NAMES = {AS_WISHED: "quiet", "dpmnl": "dpmnl", "greedy": "no privacy", "uniform": "random offers"}
 """How those that are compared are called."""
@@ -116,7 +116,7 @@ def plain(found: Planned) -> dict[str, Any]:
 def noise(found: Planned) -> dict[str, dict[str, float]]:
     """Standard deviations of the noise of `quiet` and of `dpmnl`; of the latter also ridge, exploration and fits."""
     wish = found.wish
-    quiet = batch_pair.scales(rho=wish.rho_of_shelf, dim=wish.dim, bound=batch_pair.BOUND)
+    quiet = batch_pair.scales(rho=wish.rho_of_shelf, bound=batch_pair.BOUND)
     size = {"dim": wish.dim, "capacity": wish.capacity, "horizon": wish.visitors}
     paper = Dpmnl(rho=wish.rho_of_paper).plan(**size, source=ContinuousGaussian())
     return {
@@ -199,7 +199,7 @@ def _noise(found: Planned) -> PlanTable:
     figures = noise(found)
     quiet, paper = figures["quiet"], figures["dpmnl"]
     dim, capacity = found.wish.dim, found.wish.capacity
-    moved = pair_sensitivity(dim, batch_pair.BOUND)  # by either, if all of it is there
+    moved = SENSITIVITY  # by either, if all of it is there
     fits = f"each of {paper['fits']:g} fits, ridge {paper['ridge']:.3g}"
     released = {
         "quiet, score": (quiet["score"], moved * SCORE_BOUND * math.sqrt(2), "each release"),

@@ -43,7 +43,8 @@ class Uniform:
 
 def batch_of(context: Context, release: Release) -> tuple[int, ...]:
     """The axes of visitors: those of the context's revenue and of the release."""
-    return np.broadcast_shapes(release.explore.shape, context.revenue.shape[:-1])
+    own, visitors = release.explore.shape, context.revenue.shape[:-1]
+    return np.broadcast_shapes(own, visitors) if own else visitors
 
 
 def decide(
@@ -61,8 +62,11 @@ def decide(
         return _by_chance(context, release, utility, rng.random(utility.shape) if order is None else order)
     items, clear = top_k(utility, context.capacity, available=context.available, largest=LARGEST, doubt=DOUBT)
     sure = clear & plain
+    certain = bool(sure.all())
+    if certain and hasattr(rng, "random_where"):
+        return items
     order = _drawn(rng, ~sure, utility.shape) if order is None else order
-    if sure.all():
+    if certain:
         return items
     return np.where(sure[..., None], items, _by_chance(context, release, utility, order))
 

@@ -79,9 +79,19 @@ class OptimisticDraw:
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
-        dim = release.theta.shape[-1]
-        normal = rng.standard_normal((*batch_of(context, release), dim))
         with np.errstate(over="ignore", invalid="ignore"):
-            away = (normal[..., None, :] @ np.swapaxes(release.root, -1, -2))[..., 0, :]
-            drawn = np.ascontiguousarray(release.theta + release.draws[..., None] * away)
+            drawn = _tastes(release, rng, batch_of(context, release))
         return best_for(context, release, drawn, release.radius, rng)
+
+
+def _tastes(release: Release, rng: Random, batch: tuple[int, ...]) -> FloatArray:
+    """Tastes drawn for each visitor of ``batch``, (..., d); theta where the release asks for no draws.
+
+    Nothing is drawn then by a `SelectiveRandom`; any other generator draws always: `Streams` stay in step.
+    """
+    shape = (*batch, release.theta.shape[-1])
+    if hasattr(rng, "random_where") and not release.draws.any():
+        return np.zeros(shape) + release.theta
+    normal = rng.standard_normal(shape)
+    away = (normal[..., None, :] @ release.root.swapaxes(-1, -2))[..., 0, :]
+    return np.ascontiguousarray(release.theta + release.draws[..., None] * away)

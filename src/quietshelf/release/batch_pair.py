@@ -4,9 +4,10 @@ Releases: ``sum of -w phi_chosen + N(0, sg² I)`` and ``sum of w J + symmetric n
     bounded pairs of `statistics.pair`, in coordinates and with a bound B that were public when the batch opened. A
     batch that is not full is never released.
 Neighbours: one visitor of the batch replaced. Batches are disjoint: nobody is in two, except by the ``visits`` cap.
-Sensitivity: sqrt(2) (+ rounding to the grid) in units u = (score/(sqrt(2) C), svec(information)/B), both together.
-Noise: the same in every coordinate of u, s = (sqrt(2) + ...) / sqrt(2 rho). So sg = sqrt(2) C s for the score; sH = B s
-    for the information, round in svec coordinates (variance sH² on the diagonal, sH²/2 off it).
+Sensitivity: sqrt(2) in units u = (score/(sqrt(2) C), svec(information)/B), both together, rounding included.
+Noise: the same in every coordinate of u, s = sqrt(2) / sqrt(2 rho). So sg = sqrt(2) C s for the score; sH = B s for the
+    information, round in svec coordinates: standard deviation sH on the diagonal, sH/sqrt(2) off it. Where noise is
+    discrete, it is on the grid of the statistic: that of scores, and q² for the information (`statistics.factors`).
 Privacy: rho-zCDP for the batch, one entry in the ledger. All batches together: rho for a person counted once, visits
     times that for a person counted ``visits`` times; no horizon.
 Assumes: theta, coordinates, bound, size and noise scales frozen when the batch opened; each batch released once.
@@ -22,7 +23,18 @@ import numpy as np
 
 from quietshelf.accounting import Event, noise_for
 from quietshelf.release.noise import NoiseSource, entry
-from quietshelf.statistics import SCORE_BOUND, Total, from_svec, pair_sensitivity, valid_bound
+from quietshelf.statistics import (
+    SCORE_BOUND,
+    SENSITIVITY,
+    Grids,
+    Total,
+    from_upper,
+    interleaved,
+    row_grid,
+    svec_dim,
+    svec_weights,
+    valid_bound,
+)
 from quietshelf.types import FloatArray, positive, require
 
 BOUND = 1.0
@@ -49,13 +61,13 @@ class Noisy(NamedTuple):
     information: FloatArray
 
 
-def scales(*, rho: float, dim: int, bound: FloatArray | float, grid: float = 0.0) -> Scales:
+def scales(*, rho: float, bound: FloatArray | float) -> Scales:
     """The noise that makes the release of one batch cost rho.
 
-    >>> [round(scale, 4) for scale in scales(rho=1.0, dim=5, bound=0.5)]
+    >>> [round(scale, 4) for scale in scales(rho=1.0, bound=0.5)]
     [1.4142, 0.5, 0.5]
     """
-    unit = noise_for(pair_sensitivity(dim, bound, grid), positive("rho", rho)) * WIDER
+    unit = noise_for(SENSITIVITY, positive("rho", rho)) * WIDER
     information = valid_bound(bound) * unit
     return Scales(math.sqrt(2.0) * SCORE_BOUND * unit, information if information.ndim else float(information), bound)
 
@@ -66,28 +78,39 @@ def unit_scale(scales: Scales) -> float:
     return min(scales.score / (math.sqrt(2.0) * SCORE_BOUND), information) * NARROWER
 
 
-def release(total: Total, *, scales: Scales, source: NoiseSource) -> Noisy:
+def grids(scales: Scales, size: int, grid: float) -> Grids:
+    """The grids of a batch of so many visitors, where scores are on ``grid``; none where that is 0."""
+    return Grids(grid, row_grid(scales.bound, scales.information, size) if grid else 0.0)
+
+
+def release(total: Total, *, scales: Scales, size: int, source: NoiseSource) -> Noisy:
     """The noisy sums of one full batch; enter ``events`` in the ledger first. The noise is drawn here, once.
 
     Args:
-        total: Sums of contributions over the batch, rounded to ``source.grid`` one by one before summing.
+        total: Sums of contributions over the batch, each rounded to ``grids`` before summing.
         scales: Noise, as frozen when the batch opened.
+        size: Visitors of the batch.
         source: Where the noise comes from.
     """
     score = total.score + source.draw(scales.score, total.score.shape)
-    information = total.information + _information_noise(scales, total.information.shape, source)
-    return Noisy(score, from_svec(information, total.score.shape[-1]))
+    information = total.information + _information_noise(scales, size, total.score.shape, source)
+    return Noisy(score, from_upper(information, total.score.shape[-1]))
 
 
-def _information_noise(scales: Scales, shape: tuple[int, ...], source: NoiseSource) -> FloatArray:
+def _information_noise(scales: Scales, size: int, shape: tuple[int, ...], source: NoiseSource) -> FloatArray:
+    """Of the upper triangle, (..., d (d + 1) / 2), for scores of that shape, (..., d)."""
+    *lead, dim = shape
     scale = np.asarray(scales.information)
-    if scale.size == 1:
-        return source.draw(scale.item(), shape)
-    require(source.grid == 0, "noise on a grid must have one scale: exact integers cannot be stretched")
-    return np.asarray(scale[..., None] * source.draw(1.0, shape))
+    if source.grid == 0:
+        drawn = source.draw(1.0 if scale.size > 1 else scale.item(), (*lead, svec_dim(dim))) / svec_weights(dim)
+        return np.asarray(scale[..., None] * drawn) if scale.size > 1 else drawn
+    require(scale.size == 1, "noise on a grid must have one scale: exact integers cannot be stretched")
+    fine = np.asarray(grids(scales, size, source.grid).rows).item()
+    unit = fine**2 / source.grid  # a power of two: no bit is lost by it
+    on, off = scale.item() / unit, scale.item() * math.sqrt(0.5) * WIDER / unit
+    return unit * interleaved(source.draw(on, shape), source.draw(off, (*lead, svec_dim(dim) - dim)))
 
 
-def events(dim: int, *, batch: int, scales: Scales, source: NoiseSource) -> tuple[Event]:
+def events(*, batch: int, scales: Scales, source: NoiseSource) -> tuple[Event]:
     """What releasing a batch costs: known before the noise is drawn, so that a ledger can refuse in time."""
-    sensitivity = pair_sensitivity(dim, scales.bound, source.grid)
-    return (entry(source, "pair", sensitivity=sensitivity, scale=unit_scale(scales), batch=batch),)
+    return (entry(source, "pair", sensitivity=SENSITIVITY, scale=unit_scale(scales), batch=batch),)

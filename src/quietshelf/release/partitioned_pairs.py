@@ -15,7 +15,7 @@ from functools import partial
 from quietshelf.logs.partitioned import PartitionedLog
 from quietshelf.logs.partitions import Form, Partition, rounds
 from quietshelf.release.private_newton import InMemory
-from quietshelf.statistics import Shown, Total, nothing
+from quietshelf.statistics import Grids, Shown, Total, nothing
 from quietshelf.types import FloatArray, require
 
 
@@ -34,20 +34,20 @@ class PartitionedPairs:
         """How many."""
         return self.log.rounds
 
-    def total(self, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[Total, float]:
+    def total(self, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
         """The sums of pairs and of squared lengths of scores: one pass over the files."""
         total, squares = nothing((), theta.size), 0.0
-        for part, square in self.log.map(partial(pairs_of, form=self.log.form, theta=theta, frame=frame, grid=grid)):
+        for part, square in self.log.map(partial(pairs_of, form=self.log.form, theta=theta, frame=frame, grids=grids)):
             total, squares = total + part, squares + square
         return total, squares
 
 
 def pairs_of(
-    partition: Partition, *, form: Form, theta: FloatArray, frame: FloatArray, grid: float
+    partition: Partition, *, form: Form, theta: FloatArray, frame: FloatArray, grids: Grids
 ) -> tuple[Total, float]:
     """The sums of one partition."""
     total, squares = nothing((), theta.size), 0.0
     for features, choice, available in rounds(partition, form):
-        part, square = InMemory(Shown(features, available, choice)).total(theta, frame, grid)
+        part, square = InMemory(Shown(features, available, choice)).total(theta, frame, grids)
         total, squares = total + part, squares + square
     return total, squares

@@ -34,7 +34,7 @@ from quietshelf.release import newton_records as records
 from quietshelf.release.geometry import coordinates, floored
 from quietshelf.release.noise import NoiseSource, entry
 from quietshelf.release.records import Estimate, Record
-from quietshelf.statistics import Shown, Total, contribution, nothing, on_grid, summed
+from quietshelf.statistics import Grids, Shown, Total, factors, nothing, on_grid, totalled
 from quietshelf.types import FloatArray, IntArray, finite, positive, require
 
 STEPS = 12
@@ -62,7 +62,7 @@ class Contributors(Protocol):
     def size(self) -> int:
         """How many."""
 
-    def total(self, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[Total, float]:
+    def total(self, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
         """The sums of their pairs at theta, in the coordinates of the frame, and of the squared lengths of scores."""
 
 
@@ -124,20 +124,20 @@ def private_newton(
     """
     everybody = InMemory(contributors) if isinstance(contributors, Shown) else contributors
     first = floored(finite("curvature", curvature))
-    dim = len(first)
-    _check_size(everybody.size, source.grid)
+    dim, size = len(first), everybody.size
+    _check_size(size, source.grid)
     ledger = _opened(positive("rho", rho), unit, source, data_dependent)
     prior = Estimate(np.zeros(dim), PRIOR_VISITORS * first)
     full, shape, theta, released = prior, first, prior.theta, list[Sums]()
     for share in _shares():
         theta = _within_radius(theta, full.theta, first)
-        scales = batch_pair.scales(rho=share * rho, dim=dim, bound=BOUND, grid=source.grid)
-        ledger = ledger.spend(*batch_pair.events(dim, batch=0, scales=scales, source=source))
+        scales = batch_pair.scales(rho=share * rho, bound=BOUND)
+        ledger = ledger.spend(*batch_pair.events(batch=0, scales=scales, source=source))
         frame = coordinates(shape)
-        total, squares = everybody.total(theta, frame, source.grid)
-        noisy = batch_pair.release(total, scales=scales, source=source)
+        total, squares = everybody.total(theta, frame, batch_pair.grids(scales, size, source.grid))
+        noisy = batch_pair.release(total, scales=scales, size=size, source=source)
         released.append(Sums(theta, frame, scales, noisy))
-        latest = records.record(noisy, theta=theta, coordinates=frame, scales=scales, size=everybody.size)
+        latest = records.record(noisy, theta=theta, coordinates=frame, scales=scales, size=size)
         shape = records.geometry([latest], first, declared=declared)
         full = records.rebuild([latest], prior, Estimate(theta, full.precision))
     scale = noise_for(1.0, SQUARES * MARGIN * rho)
@@ -159,9 +159,9 @@ class InMemory(NamedTuple):
         """How many."""
         return len(self.shown.position)
 
-    def total(self, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[Total, float]:
+    def total(self, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
         """Their sums."""
-        return _total(self.shown, theta, frame, grid)
+        return _total(self.shown, theta, frame, grids)
 
 
 def first_rounds(person: IntArray) -> IntArray:
@@ -201,15 +201,15 @@ def _shares() -> list[float]:
     return [MARGIN * rest] * (STEPS - 1) + [MARGIN * LAST]
 
 
-def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[Total, float]:
-    """The sums of the pair and of the squared lengths of its score, each term on the grid."""
+def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
+    """The sums of the pair and of the squared lengths of its score, each term on its grid."""
     total, squares = nothing((), theta.size), 0.0
     for begin in range(0, len(shown.position), CHUNK):
         part = slice(begin, begin + CHUNK)
-        pair = contribution(Shown(shown.rows[part], shown.offered[part], shown.position[part]), theta, frame, BOUND)
-        total = total + summed(pair, grid)
-        square = np.minimum((pair.score**2).sum(-1), 1.0)
-        squares += float((on_grid(square, grid) if grid else square).sum())
+        found = factors(Shown(*(each[part] for each in shown)), theta, frame, BOUND, grids)
+        total = total + totalled(found)
+        square = np.minimum((found.score**2).sum(-1), 1.0)
+        squares += float((on_grid(square, grids.score) if grids.score else square).sum())
     return total, squares
 
 

@@ -187,7 +187,7 @@ class Learner:
         """Visitors in the batch that follows one of size ``previous`` (None: the first)."""
         return self.config.batch_size(self.estimate.theta.shape[-1], previous)
 
-    def open(self, number: int, size: int, source: NoiseSource, outlook: Outlook) -> OpenBatch:
+    def open(self, number: int, size: int, outlook: Outlook) -> OpenBatch:
         """A batch with everything frozen as it is known now."""
         tried = self.factor[None]
         if len(self.records) < TRIALS and len(self.moments.factors) > 1:
@@ -195,13 +195,13 @@ class Learner:
                 self.moments.factors.reshape(-1, *(1,) * self.place.ndim), (len(FACTORS), *self.place.shape)
             )
         seen = view(outlook, self.release, factor=self.factor, tried=tried)
-        config, dim = self.config, self.estimate.theta.shape[-1]
+        config = self.config
         return OpenBatch(
             number=number,
             size=size,
             theta=self.estimate.theta,
             coordinates=seen.coordinates,
-            scales=batch_pair.scales(rho=config.rho_to_learn, dim=dim, bound=seen.bound, grid=source.grid),
+            scales=batch_pair.scales(rho=config.rho_to_learn, bound=seen.bound),
             expected=seen.expected,
             spread=seen.spread,
             arms_scale=arms.scale(config.rho_to_compare) if config.comparison else None,
@@ -211,9 +211,7 @@ class Learner:
         """The learner with the cost of a batch entered. A refused budget, or a second time, raises."""
         charged = {event.batch for event in self.ledger.events}
         require(batch.number not in charged, "a batch must be released once", batch=batch.number)
-        spent: tuple[Event, ...] = batch_pair.events(
-            self.estimate.theta.shape[-1], batch=batch.number, scales=batch.scales, source=source
-        )
+        spent: tuple[Event, ...] = batch_pair.events(batch=batch.number, scales=batch.scales, source=source)
         if batch.arms_scale is not None:
             spent = (*spent, *arms.events(batch=batch.number, scale=batch.arms_scale, source=source))
         return replace(self, ledger=self.ledger.spend(*spent))
@@ -227,7 +225,7 @@ class Learner:
         """
         charged = {event.batch for event in self.ledger.events}
         require(batch.number in charged, "a batch must be charged before it is released", batch=batch.number)
-        noisy = batch_pair.release(total, scales=batch.scales, source=source)
+        noisy = batch_pair.release(total, scales=batch.scales, size=batch.size, source=source)
         latest = records.record(
             noisy,
             theta=batch.theta,

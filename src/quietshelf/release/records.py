@@ -42,6 +42,9 @@ NEAR = 0.5
 STEP = 1.5
 """The most by which a release moves utilities, as a root mean square: beyond, curvature says little."""
 
+AT_ONCE = 2**16
+"""Numbers in the matrices that are solved together: small ones cost more to call for than to solve."""
+
 
 class Record(NamedTuple):
     """What one release left behind, in the coordinates of its batch.
@@ -219,22 +222,27 @@ def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> Flo
 
 def _strongest(told: Evidence, prior: Prior, strengths: FloatArray) -> Estimate:
     """The estimate under the strength of tastes that the evidence makes most likely, in each world."""
-    tried = [_under(told, prior, float(strength)) for strength in strengths]
-    theta, gain = np.stack([each for each, _ in tried]), np.stack([each for _, each in tried])
-    strength = strengths.reshape(-1, *(1,) * (gain.ndim - 1))
-    best = (0.5 * gain - 0.5 * (np.log(strength) / STRENGTH_DOUBT) ** 2).argmax(axis=0)
+    step = max(1, AT_ONCE // max(told.precision.size, 1))
+    tried = [_under(told, prior, strengths[begin : begin + step]) for begin in range(0, len(strengths), step)]
+    theta, gain = (np.concatenate(each) for each in zip(*tried, strict=True))
+    best = (0.5 * gain - 0.5 * (np.log(_leading(strengths, gain.ndim)) / STRENGTH_DOUBT) ** 2).argmax(axis=0)
     before = prior.tastes / np.asarray(strengths[best])[..., None, None] + prior.level
     return Estimate(np.take_along_axis(theta, best[None, ..., None], axis=0)[0], told.precision + before)
 
 
-def _under(told: Evidence, prior: Prior, strength: float) -> tuple[FloatArray, FloatArray]:
-    """Theta under one strength, (..., d), and twice what it gains in log-likelihood, (...)."""
-    before = prior.tastes / strength + prior.level
+def _under(told: Evidence, prior: Prior, strengths: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Theta under each of some strengths, (S, ..., d), and twice what it gains in log-likelihood, (S, ...)."""
+    before = prior.tastes / _leading(strengths, prior.tastes.ndim + 1) + prior.level
     pull = (before @ prior.theta[..., None])[..., 0]
     precision, shift = told.precision + before, told.shift + pull
     theta = np.linalg.solve(precision, shift[..., None])[..., 0]
     gain = np.linalg.slogdet(before)[1] - np.linalg.slogdet(precision)[1]
     return theta, np.asarray(gain + (shift * theta).sum(-1) - (pull * prior.theta).sum(-1))
+
+
+def _leading(values: FloatArray, ndim: int) -> FloatArray:
+    """One number for each place of the first of ``ndim`` axes."""
+    return values.reshape(-1, *(1,) * (ndim - 1))
 
 
 def drowned(item: Record) -> FloatArray:

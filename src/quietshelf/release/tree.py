@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import reduce
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -26,8 +26,8 @@ import numpy as np
 from quietshelf.accounting import HISTORY, Event, epsilon_of_gaussian, noise_for
 from quietshelf.release.noise import NoiseSource, entry
 from quietshelf.release.theory import levels, printed_variance, repaired_variance
-from quietshelf.statistics import from_svec, gram_sensitivity, on_grid, svec, svec_dim
-from quietshelf.types import FloatArray, IntArray, finite, positive, require, whole
+from quietshelf.statistics import from_svec, gram_sensitivity, interleaved, on_grid, svec, svec_dim
+from quietshelf.types import FloatArray, finite, positive, require, whole
 
 SLACK = 1e-13
 """Rounding that the trace of a Gram matrix may show above K before it is refused."""
@@ -277,15 +277,3 @@ def accepted(
 def in_order(terms: FloatArray | list[FloatArray]) -> FloatArray:
     """The sum over the first axis, one term after the other: to the last bit the same whatever worlds run beside."""
     return reduce(np.add, terms)
-
-
-def interleaved(on: FloatArray, off: FloatArray) -> FloatArray:
-    """Diagonal entries (..., d) and the others, in the order of svec."""
-    return np.concatenate([on, off], axis=-1).take(_order(on.shape[-1]), axis=-1)
-
-
-@cache
-def _order(dim: int) -> IntArray:
-    """Where in (diagonal entries, other entries) each svec coordinate is found."""
-    row, column = np.triu_indices(dim)
-    return np.argsort(np.argsort(row != column, kind="stable"))

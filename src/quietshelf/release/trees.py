@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from quietshelf.release.tree import Law, Tree, interleaved
-from quietshelf.statistics import svec_dim
+from quietshelf.release.tree import Law, Tree
+from quietshelf.statistics import interleaved, svec_dim
 from quietshelf.types import FloatArray, require
 
 

@@ -126,7 +126,7 @@ def _enter(connection: Connection, place: dict[str, int], batch: Batch, rows: Se
     connection.execute(_ENTER, changed)
 
 
-def of_rows(rows: Sequence[bytes], chosen: Sequence[int], batch: Batch) -> FloatArray:
+def of_rows(rows: Sequence[bytes], chosen: Sequence[int], batch: Batch) -> list[FloatArray]:
     """R6: contributions of visitors to a batch, from the bytes of what each was shown."""
     numbers = row_width(batch.frozen)
     return contributions([unpacked(each, -1, numbers) for each in rows], chosen, batch.frozen, batch.grid)

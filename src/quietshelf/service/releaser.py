@@ -20,13 +20,13 @@ from sqlalchemy import Connection
 
 from quietshelf.accounting import BudgetExceeded
 from quietshelf.curation.batches import announce, close, published, shelf_time
-from quietshelf.curation.contributions import NUMBERS, total, width
+from quietshelf.curation.contributions import at_once, summed, total, width
 from quietshelf.curation.fields import batch_from
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.service import learning, schema
 from quietshelf.service.answers import of_rows
-from quietshelf.service.learning import Row, from_row
+from quietshelf.service.learning import Row, from_row, unpacked
 from quietshelf.service.store import Store, one
 from quietshelf.service.views import settings_in
 from quietshelf.statistics import Total
@@ -47,6 +47,8 @@ _NEXT = sa.select(sa.func.min(_due_at)).where(_FIRST)
 _NEXT_OF = sa.select(sa.func.min(_due_at)).where(
     _batches.shelf == sa.bindparam("of_shelf"), _due_at > sa.bindparam("after"), ~_HELD_UP
 )
+PLACES = 20
+"""Items shown, as reckoned with where a step is sized; more of them make it longer, and no more than that."""
 
 
 class Outcome(NamedTuple):
@@ -175,24 +177,24 @@ def _learner(connection: Connection, shelf: Row, source: NoiseSource) -> Learner
 
 def summed_up(connection: Connection, batch: Row, *, silent: bool) -> Total:
     """The sum over a batch: answers first, then those without one if they count, each in order of arrival."""
-    dim = len(batch["theta"]) // 8
-    found = np.zeros(width(dim, compares=batch["arms_scale"] is not None))
-    for part in chain(_answered(connection, batch, found.size), _silent(connection, batch, dim) if silent else ()):
-        found = np.concatenate([found[None], part]).sum(0)  # along the first axis: one visitor after the other
+    dim, compares = len(batch["theta"]) // 8, batch["arms_scale"] is not None
+    found = np.zeros(width(dim, compares=compares))
+    for parts in chain(_answered(connection, batch, dim), _silent(connection, batch, dim) if silent else ()):
+        found = found + summed(parts, dim, compares=compares)
     return total(found, dim)
 
 
-def _answered(connection: Connection, batch: Row, size: int) -> Iterator[FloatArray]:
+def _answered(connection: Connection, batch: Row, dim: int) -> Iterator[list[FloatArray]]:
     table = schema.offers
     query = sa.select(table.c.contribution).where(_mine(batch), table.c.contribution.isnot(None))
-    for some in _pieces(connection, query.order_by(table.c.slot), max(1, NUMBERS // size)):
-        yield np.frombuffer(b"".join(some), dtype=np.float64).reshape(-1, size)
+    for some in _pieces(connection, query.order_by(table.c.slot), at_once(dim, PLACES)):
+        yield [unpacked(each, -1) for each in some]
 
 
-def _silent(connection: Connection, batch: Row, dim: int) -> Iterator[FloatArray]:
+def _silent(connection: Connection, batch: Row, dim: int) -> Iterator[list[FloatArray]]:
     table, frozen = schema.offers, batch_from(from_row(batch))
     query = sa.select(table.c.rows).where(_mine(batch), table.c.rows.isnot(None), table.c.answer.is_(None))
-    for some in _pieces(connection, query.order_by(table.c.slot), max(1, NUMBERS // dim**2)):
+    for some in _pieces(connection, query.order_by(table.c.slot), at_once(dim, PLACES)):
         yield of_rows(some, [NOTHING] * len(some), frozen)
 
 

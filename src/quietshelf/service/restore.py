@@ -292,6 +292,5 @@ def _cost(learner: Learner | None, rho: float, batch: int, source: NoiseSource) 
     if learner is None:  # the backup is older than the first offer: only the cost is known
         reach = noise_for(1.0, rho)
         return (gaussian("release", sensitivity=1.0, noise=reach, batch=batch, assumption=source.assumption),)
-    dim = learner.estimate.theta.size
-    scales = batch_pair.scales(rho=rho, dim=dim, bound=batch_pair.BOUND, grid=source.grid)
-    return batch_pair.events(dim, batch=batch, scales=scales, source=source)
+    scales = batch_pair.scales(rho=rho, bound=batch_pair.BOUND)
+    return batch_pair.events(batch=batch, scales=scales, source=source)

@@ -20,4 +20,4 @@ class AnswerConflict(ShelfError):  # noqa: N818 - says what happened
 
 
 class OpenBatchDropped(UserWarning):
-    """Visitors not released yet were left out: they may be counted elsewhere, or an earlier version bounded them."""
+    """Visitors not released yet were left out: they may be counted elsewhere, or an earlier version rounded them."""

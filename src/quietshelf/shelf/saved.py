@@ -29,7 +29,7 @@ from quietshelf.shelf.errors import ShelfError
 from quietshelf.shelf.state import State
 from quietshelf.shelf.upgrades import upgraded
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 @dataclass(frozen=True)

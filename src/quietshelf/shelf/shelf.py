@@ -500,7 +500,7 @@ class Shelf:
             state.history_incomplete = True
             shelf._drop("this file is a copy, was loaded before, or the shelf went on after saving it", left_out)
         elif left_out:
-            shelf._drop("the version that saved them bounded what a visitor contributes in another way", left_out)
+            shelf._drop("this version bounds or rounds what a visitor contributes in another way", left_out)
         return shelf
 
     def _index(self, item: Id) -> int:

@@ -18,7 +18,7 @@ from quietshelf.curation.answers import Slot, Verdict, answer
 from quietshelf.curation.arms import kept, policies, present, share_of
 from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, due, open_batch
 from quietshelf.curation.coins import Coins
-from quietshelf.curation.contributions import NUMBERS, contributions, total, width
+from quietshelf.curation.contributions import at_once, contributions, summed, total, width
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.ledgers import addressed
 from quietshelf.curation.outlook import outlook_of, start
@@ -31,9 +31,9 @@ from quietshelf.shelf.errors import AnswerConflict, OfferExpired, UnknownOffer
 from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, Context, FloatArray, Offer, require
 
-AT_ONCE = 32
-"""Contributions that are summed together: one by one they would cost more than all the rest of a visit. Fewer where
-each is very long."""
+AT_ONCE = 128
+"""Contributions that are summed together, in one matrix product: one by one they would cost more than all the rest of a
+visit. Fewer where each is very long."""
 HISTORY_INCOMPLETE = (
     "Another shelf may have gone on from the file this one was loaded from. What it released is not listed here; each "
     "visit is in one release at most, and persons may have been counted twice."
@@ -65,9 +65,10 @@ class Slots:
 
     def choose(self, offer: str, place: int) -> None:
         """Enter an answer; contributions are summed some at a time, and the features behind them dropped."""
-        self.kept[offer] = Slot(self.kept[offer].rows, place)
+        rows = self.kept[offer].rows
+        self.kept[offer] = Slot(rows, place)
         self.answered[offer] = place
-        if len(self.answered) >= min(AT_ONCE, max(2, NUMBERS // self.sum.size)):
+        if len(self.answered) >= AT_ONCE or (rows is not None and len(self.answered) >= at_once(self.dim, len(rows))):
             self.add_up()
 
     def add_up(self) -> None:
@@ -83,15 +84,25 @@ class Slots:
         if not rows:
             return self.sum
         chosen = [places[offer] for offer in rows]
-        found = contributions(list(rows.values()), chosen, self.batch.frozen, self.batch.grid)
-        return np.asarray(np.concatenate([self.sum[None], found]).sum(0))
+        found, frozen = self.sum, self.batch.frozen
+        step = at_once(self.dim, max(map(len, rows.values())))
+        for begin in range(0, len(rows), step):
+            part = slice(begin, begin + step)
+            parts = contributions(list(rows.values())[part], chosen[part], frozen, self.batch.grid)
+            found = found + summed(parts, self.dim, compares=frozen.compares)
+        return found
 
     def finished(self, on_no_answer: str) -> Total:
         """The sum over all slots, those without an answer by rule."""
         self.add_up()
         silent = [offer for offer, slot in self.kept.items() if slot.answer is None]
         found = self.with_added(dict.fromkeys(silent, NOTHING)) if on_no_answer == "no-choice" else self.sum
-        return total(found, self.batch.frozen.theta.shape[-1])
+        return total(found, self.dim)
+
+    @property
+    def dim(self) -> int:
+        """Length of theta."""
+        return int(self.batch.frozen.theta.shape[-1])
 
 
 @dataclass

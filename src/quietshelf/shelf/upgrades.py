@@ -24,6 +24,8 @@ def upgraded(header: dict[str, Any], arrays: Arrays, *, wanted: int) -> tuple[di
         header, arrays = _from_1(header, arrays)
     if header["schema"] == 2:
         header, arrays = _from_2(header, arrays)
+    if header["schema"] == 3:
+        header, arrays = _without_open(header, arrays)
     if header["schema"] != wanted:
         raise ShelfError(f"schema must be {wanted} or an earlier one, got schema={header['schema']!r}")
     return header, arrays
@@ -46,7 +48,7 @@ def _from_1(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays
     found = {_renamed(name): value for name, value in arrays.items()}
     batches = [
         {"size": each["frozen"]["size"], "taken": len(each["slots"])} for each in old["batches"]
-    ]  # _from_2 drops
+    ]  # dropped below
     last = old["last_batch"] or {"number": -1, "size": None}
     header = {
         **{key: old[key] for key in ("arrivals", "anonymous", "persons", "open", "key_check")},
@@ -62,31 +64,36 @@ def _from_1(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays
 
 
 def _from_2(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """To schema 3, in which score and information are bounded together, by a bound that each batch carries.
-
-    What is in an open batch was bounded for other noise than a release now draws: it may not be released, and is
-    dropped. Dropping costs no privacy; the next batch has the size of the first that was dropped.
-    """
-    held = old["batches"]
-    schedule = old["schedule"] | ({"next_size": held[0]["size"]} if held else {})
-    header = {
-        **old,
-        "schema": 3,
-        "schedule": schedule,
-        "batches": [],
-        "open": False,
-        "left_out": sum(each["taken"] for each in held),
-    }
+    """To schema 3, in which score and information are bounded together, by a bound that each batch carries."""
+    header: dict[str, Any] = {**old, "schema": 3}
     if old["learner"] is not None:
         gone = ("share", "prior_visitors", "declared")
         config = {name: value for name, value in old["learner"]["config"].items() if name not in gone}
         records = [{**each, "bound": EARLIER_BOUND} for each in old["learner"]["records"]]
         header["learner"] = {**old["learner"], "config": config, "start": {}, "records": records}
-    found = {name: value for name, value in arrays.items() if not name.startswith("batch")}
+    found = dict(arrays)
     if "start.curvature" in found:
         second = found.pop("start.curvature")
         found |= {"start.second": second[None], "start.mean": np.zeros((1, len(second)))}
     return header, found
+
+
+def _without_open(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """To schema 4, in which informations are summed as they are, from rows that were rounded.
+
+    What is in an open batch was rounded, or bounded, for other noise than a release now draws: it may not be released,
+    and is dropped. Dropping costs no privacy; the next batch has the size of the first that was dropped.
+    """
+    held = old["batches"]
+    header = {
+        **old,
+        "schema": 4,
+        "schedule": old["schedule"] | ({"next_size": held[0]["size"]} if held else {}),
+        "batches": [],
+        "open": False,
+        "left_out": sum(each["taken"] for each in held),
+    }
+    return header, {name: value for name, value in arrays.items() if not name.startswith("batch")}
 
 
 def _renamed(name: str) -> str:

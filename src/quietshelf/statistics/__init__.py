@@ -1,6 +1,7 @@
 """Rounds -> bounded contributions, one a visitor, and their sums: the only sums of raw data."""
 
 from quietshelf.statistics.expected import expected_pair, expected_squares
+from quietshelf.statistics.factors import Factors, Grids, factors, row_grid, totalled
 from quietshelf.statistics.gram import clip, gram, gram_sensitivity
 from quietshelf.statistics.outcomes import (
     ARMS,
@@ -12,17 +13,17 @@ from quietshelf.statistics.outcomes import (
 )
 from quietshelf.statistics.pair import (
     SCORE_BOUND,
+    SENSITIVITY,
     Pair,
     Total,
     contribution,
     nothing,
     on_grid,
-    pair_sensitivity,
     summed,
     valid_bound,
 )
 from quietshelf.statistics.rows import CutRound, Shown, shown
-from quietshelf.statistics.symmetric import from_svec, svec, svec_dim
+from quietshelf.statistics.symmetric import from_svec, from_upper, interleaved, svec, svec_dim, svec_weights, upper
 
 __all__ = [
     "ARMS",
@@ -30,7 +31,10 @@ __all__ = [
     "OUTCOME_NUMBERS",
     "OUTCOME_SENSITIVITY",
     "SCORE_BOUND",
+    "SENSITIVITY",
     "CutRound",
+    "Factors",
+    "Grids",
     "Pair",
     "Shown",
     "Total",
@@ -38,17 +42,23 @@ __all__ = [
     "contribution",
     "expected_pair",
     "expected_squares",
+    "factors",
     "from_svec",
+    "from_upper",
     "gram",
     "gram_sensitivity",
     "if_chosen",
+    "interleaved",
     "nothing",
     "on_grid",
     "outcome",
-    "pair_sensitivity",
+    "row_grid",
     "shown",
     "summed",
     "svec",
     "svec_dim",
+    "svec_weights",
+    "totalled",
+    "upper",
     "valid_bound",
 ]

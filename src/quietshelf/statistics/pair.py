@@ -9,8 +9,8 @@ Contribution: ``(-w phi_chosen, w J)`` in public coordinates z_j = L x_j, over t
     Nothing but phi_chosen looks at what was chosen, so the score keeps mean zero at the true theta. Where any of this
     is not finite the contribution is exactly zero.
 Neighbours: one visitor replaced, features, offer and choice alike; theta, L and B fixed.
-Sensitivity: in units u = (score/(sqrt(2) C), svec(information)/B) sqrt(2), attained, whatever the features are. Rounded
-    towards zero to a grid: sqrt(2) + 2 grid sqrt(d(d+1)/2)/B.
+Sensitivity: in units u = (score/(sqrt(2) C), svec(information)/B) sqrt(2), attained, whatever the features are. As
+    rounded for a release by `statistics.factors`: the same.
 Assumes: nothing about the features. A relative margin of 1e-11 in w covers the rounding of w, phi and J themselves.
 Reference: docs/proofs.md, sections 4 and 5.
 """
@@ -18,16 +18,18 @@ Reference: docs/proofs.md, sections 4 and 5.
 from __future__ import annotations
 
 import math
-from functools import reduce
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from quietshelf.choice.likelihood import shares, utilities
 from quietshelf.statistics.rows import Shown
-from quietshelf.statistics.symmetric import svec, svec_dim
+from quietshelf.statistics.symmetric import svec_dim, upper
 from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, require
 
+SENSITIVITY = math.sqrt(2.0)
+"""The most that replacing one visitor moves the sums, in units u, rounded or not."""
 SCORE_BOUND = 1.0
 """C: no score is longer. It is fixed: the scale of L plays its part."""
 SMALLEST_BOUND, LARGEST_BOUND = 1e-6, 1e6
@@ -54,7 +56,7 @@ class Pair(NamedTuple):
 
 
 class Total(NamedTuple):
-    """A sum of contributions: score (..., d), and information in svec coordinates, (..., d (d + 1) / 2).
+    """A sum of contributions: score (..., d), and the upper triangle of the information, (..., d (d + 1) / 2).
 
     Beside them the outcomes of two arms, (..., OUTCOME_NUMBERS), where they are compared, else nothing.
     """
@@ -65,15 +67,6 @@ class Total(NamedTuple):
 
     def __add__(self, other: Total) -> Total:  # type: ignore[override]  # a sum of sums, not of tuples
         return Total(self.score + other.score, self.information + other.information)
-
-
-def pair_sensitivity(dim: int, bound: FloatArray | float, grid: float = 0.0) -> float:
-    """The most that replacing one visitor moves the sums, in units u, after rounding to ``grid``; the worst of bounds.
-
-    >>> pair_sensitivity(5, 1.0) == math.sqrt(2.0)
-    True
-    """
-    return math.sqrt(2.0) + 2.0 * grid * math.sqrt(svec_dim(dim)) / float(np.min(valid_bound(bound)))
 
 
 def valid_bound(bound: FloatArray | float) -> FloatArray:
@@ -114,13 +107,26 @@ def contribution(
 
 
 def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
-    """The pairs of visitors some of whose places are empty: together those who were offered equally many items."""
+    """The pairs of visitors some of whose places are empty."""
     lead, dim = shown.position.shape, shown.rows.shape[-1]
     pair = Pair(np.zeros((*lead, dim)), np.zeros((*lead, dim, dim)))
+    for some, *part in without_gaps(shown, theta, coordinates, bound):
+        pair.score[some], pair.information[some] = _full(*part)
+    return pair
+
+
+def without_gaps(
+    shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
+) -> Iterator[tuple[BoolArray, Shown, FloatArray, FloatArray, FloatArray]]:
+    """Visitors without their empty places, together those who were offered equally many items: who, and what of them.
+
+    Those to whom nothing was offered are left out: nothing is learned from them.
+    """
+    lead, dim = shown.position.shape, shown.rows.shape[-1]
     if theta.ndim > 1 or coordinates.ndim > 2:
         theta, coordinates = np.broadcast_to(theta, (*lead, dim)), np.broadcast_to(coordinates, (*lead, dim, dim))
     count = np.count_nonzero(shown.offered, axis=-1)
-    for places in np.unique(count[count > 0]).tolist():  # where nothing was offered, nothing is learned
+    for places in np.unique(count[count > 0]).tolist():
         some = count == places
         offered, position = shown.offered[some], shown.position[some]
         rows = shown.rows[some][offered].reshape(-1, places, dim)
@@ -128,8 +134,7 @@ def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: 
         place = np.where(chosen, np.cumsum(offered, axis=-1), 0).max(axis=-1) - 1
         part = Shown(rows, np.ones((len(rows), places), np.bool_), place)
         mine, frame = (theta, coordinates) if theta.ndim == 1 else (theta[some], coordinates[some])
-        pair.score[some], pair.information[some] = _full(part, mine, frame, bound[some])
-    return pair
+        yield some, part, mine, frame, bound[some]
 
 
 def _full(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
@@ -212,18 +217,30 @@ def centred(utility: FloatArray, rows: FloatArray) -> Centred:
 
 def bounded(around: Centred, bound: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
     """``w s`` (n,), ``w J`` (d, d, n), and where both are finite, (n,); uses up ``around.away``."""
-    away, rest = around.away, around.rest  # C = 1 from here on
-    size = np.einsum("dn,dn->n", rest, rest)
-    shrink = 1.0 / (1.0 + np.sqrt(size))
-    along = np.einsum("kdn,dn->kn", away, rest)
-    reach = (around.cut * (around.cut * around.square - 2.0 * along)).max(axis=0) + size  # of psi_j - r, squared
+    shrink, reach = shrunk(around)
+    away = around.away
     away *= np.sqrt(around.chance * around.cut * shrink)[:, None]
     information = _outer(away)
     large = np.einsum("den,den->dn", information, information).sum(axis=0)  # row by row: errors grow with d, not d²
-    joint = shrink * shrink * reach + large / (bound * bound)
-    weight = np.minimum(1.0, MARGIN / np.sqrt(np.maximum(joint, 1e-300)))
+    weight, known = weighed(shrink, reach, large, bound)
     information *= weight
-    return weight * shrink, information, np.isfinite(joint)
+    return weight * shrink, information, known
+
+
+def shrunk(around: Centred) -> tuple[FloatArray, FloatArray]:
+    """``s`` and the longest of ``psi_j - r``, squared, (n,) each; C = 1 from here on."""
+    size = np.einsum("dn,dn->n", around.rest, around.rest)
+    along = np.einsum("kdn,dn->kn", around.away, around.rest)
+    reach = (around.cut * (around.cut * around.square - 2.0 * along)).max(axis=0) + size
+    return 1.0 / (1.0 + np.sqrt(size)), reach
+
+
+def weighed(
+    shrink: FloatArray, reach: FloatArray, large: FloatArray, bound: FloatArray, most: FloatArray | float = MARGIN
+) -> tuple[FloatArray, BoolArray]:
+    """``w``, from ``large``, the squared length of J, and where it is known, (n,): w (a, b) is no longer than most."""
+    joint = shrink * shrink * reach + large / (bound * bound)
+    return np.minimum(1.0, most / np.sqrt(np.maximum(joint, 1e-300))), np.isfinite(joint)
 
 
 def _outer(rows: FloatArray) -> FloatArray:
@@ -236,17 +253,9 @@ def _outer(rows: FloatArray) -> FloatArray:
     return sums
 
 
-def summed(pairs: Pair, grid: float = 0.0, *, after: Total | None = None) -> Total:
-    """Sum over the first axis, each visitor's svec rounded to the grid before (0: not at all).
-
-    With ``after``, that sum goes on: visitors are added one after the other, and it does not matter how many at a time.
-    """
-    score, information = pairs.score, svec(pairs.information)
-    if grid:
-        score, information = on_grid(score, grid), on_grid(information, grid)
-    if after is None:
-        return Total(score.sum(0), information.sum(0))
-    return Total(reduce(np.add, score, after.score), reduce(np.add, information, after.information))
+def summed(pairs: Pair) -> Total:
+    """Sum over the first axis, not rounded."""
+    return Total(pairs.score.sum(0), upper(pairs.information).sum(0))
 
 
 def nothing(lead: tuple[int, ...], dim: int) -> Total:

@@ -7,6 +7,7 @@ run beside it, in which process, or how large a block is. So a study gives the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -166,6 +167,7 @@ def _generator(seed: np.random.SeedSequence, key: tuple[int, ...]) -> np.random.
     return np.random.default_rng(child(seed, len(key), *key))
 
 
+@lru_cache(maxsize=4)
 def balanced_normal(count: int, dim: int) -> FloatArray:
     """Standard normal numbers, public, (count, d), whose means are 0 and whose covariance is I to rounding.
 
@@ -173,7 +175,8 @@ def balanced_normal(count: int, dim: int) -> FloatArray:
     """
     drawn = np.random.default_rng(PUBLIC_SEED).standard_normal((count - count // 2, dim))
     both = np.concatenate([drawn, -drawn])[:count]
-    if count < 2 * dim or count % 2 or not dim:  # too few to have a covariance
-        return both
-    lower = np.linalg.cholesky(both.T @ both / count)
-    return np.ascontiguousarray(np.linalg.solve(lower, both.T).T)
+    if not (count < 2 * dim or count % 2 or not dim):  # else too few to have a covariance
+        lower = np.linalg.cholesky(both.T @ both / count)
+        both = np.ascontiguousarray(np.linalg.solve(lower, both.T).T)
+    both.flags.writeable = False  # every batch that opens asks for the same
+    return both

@@ -82,9 +82,10 @@ def as_array(name: str, value: ArrayLike) -> NDArray[Any]:
 def check_shape(name: str, array: NDArray[Any], shape: tuple[int | None, ...]) -> None:
     """Refuse an array whose last axes differ from ``shape``; leading axes are batch axes."""
     last = array.shape[array.ndim - len(shape) :] if array.ndim >= len(shape) else None
-    fits = last is not None and all(want in (None, have) for want, have in zip(shape, last, strict=True))
+    if last is not None and all(want in (None, have) for want, have in zip(shape, last, strict=True)):
+        return
     wanted = ", ".join(["...", *("any" if n is None else str(n) for n in shape)])
-    require(fits, f"{name} must have shape ({wanted})", shape=array.shape)
+    require(False, f"{name} must have shape ({wanted})", shape=array.shape)
 
 
 def positive(name: str, value: float | np.floating[Any] | np.integer[Any], *, zero: bool = False) -> float:
