@@ -12,15 +12,16 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
 
 from quietshelf.__about__ import __version__
 from quietshelf.accounting import DELTA
 from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.service import logs, models, queries, settings
+from quietshelf.service import listing, logs, models, queries, settings
 from quietshelf.service.fast_path import LONGEST_RETRY, FastPath
 from quietshelf.service.keys import Key
+from quietshelf.service.listing import NDJSON
 from quietshelf.service.middleware import Gate
 from quietshelf.service.pages.routes import add_pages
 from quietshelf.service.refusals import PROBLEMS, refuse
@@ -36,6 +37,8 @@ routes = APIRouter(prefix="/v1", responses=PROBLEMS)
 bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshelf keys create`.")
 Shelf = Annotated[models.Name, Path(description="Name of the shelf.")]
 Delta = Annotated[float, Query(ge=1e-300, lt=1, description="The delta that epsilon is stated for.")]
+After = Annotated[int, Query(ge=-1, le=2**31 - 1, description="The `next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=queries.LARGEST_PAGE, description="The most items in the reply.")]
 Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=LONGEST_RETRY,
                                      description="The same key and request again return the same offer.")]  # fmt: skip
 
@@ -98,10 +101,13 @@ async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving) -> m
 
 
 @routes.get("/shelves/{shelf}/items", dependencies=[Depends(may("read"))], tags=["read"])
-def get_items(shelf: Shelf, service: Serving) -> models.Plain:
-    """All items, retired ones included."""
-    with service.store.read() as connection:
-        return {"items": queries.items(connection, queries.latest_row(connection, shelf))}
+async def get_items(
+    shelf: Shelf, service: Serving, request: Request, after: After = -1, limit: Limit = queries.PAGE
+) -> Response:
+    """Items by number, a page at a time, retired ones included; all of them, line by line, as application/x-ndjson."""
+    if request.headers.get("accept", "").partition(";")[0] == NDJSON:
+        return StreamingResponse(await listing.lines(service, shelf, after), media_type=NDJSON)
+    return Response(await listing.page(service, shelf, after, limit), media_type="application/json")
 
 
 @routes.post("/shelves/{shelf}/items/retire", dependencies=[Depends(may("admin"))], tags=["shop"])

@@ -109,8 +109,8 @@ items = Table(
     Column("version", Version, nullable=False, server_default="0"),
     PrimaryKeyConstraint("shelf", "number"),
 )
-"""``rank``: place in the shop's present ranking, lowest first; null for items not in it. ``version``: that of the shelf's
-stock with the item's last change; one that is larger than the shelf's is not on offer yet."""
+"""``rank``: place in the shop's present ranking, lowest first; null for items not in it. ``version``: that of the stock
+with the item's last change; one that is larger than the shelf's ``stock_version`` is not on offer yet."""
 Index("items_id", items.c.shelf, items.c.id, unique=True)
 Index("items_version", items.c.shelf, items.c.version)
 

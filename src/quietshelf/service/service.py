@@ -13,13 +13,14 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.service import answers, in_use, keys, schema, shelves
+from quietshelf.service import answers, in_use, items, keys, schema, shelves
 from quietshelf.service.answers import Choice
+from quietshelf.service.catalogues import Catalogues
 from quietshelf.service.inbox import Inbox, Receipt, Step
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
-from quietshelf.service.problems import Invalid, NotFound
+from quietshelf.service.problems import Invalid, NotFound, Unavailable
 from quietshelf.service.releaser import next_due, next_due_of
 from quietshelf.service.releasing import Releasing
 from quietshelf.service.settings import Settings
@@ -56,6 +57,7 @@ class Service:
         self.vault = Vault(settings.secrets)
         self.store = Store(settings.url, self.vault, clock, application=in_use.SERVICE)
         self._coins = self.vault.coins if coins is None else coins
+        self.catalogues = Catalogues(self.store)
         self._views: dict[str, View] = {}
         self._keys: dict[str, keys.Key] = {}
         self._due: float | None = None
@@ -85,6 +87,7 @@ class Service:
     def stop(self) -> None:
         """Finish what was asked for and let go of the database."""
         self.writer.stop()
+        self.catalogues.close()
         self.releasing.leave()
         self.store.close()
 
@@ -94,8 +97,8 @@ class Service:
         self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt | None = None
     ) -> dict[str, Any]:
         """What to show; durable when it returns."""
-        for items in (body.candidates, body.required, body.exclude):
-            self._check_length(items)
+        for named in (body.candidates, body.required, body.exclude):
+            self._check_length(named)
         request = OfferRequest(shelf, body, retry, receipt or self.inbox.stamp())
         reply: dict[str, Any] = await self._received(self.place, request)
         return reply
@@ -136,11 +139,11 @@ class Service:
     def _take(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> list[Any]:
         try:
             row = shelf_row(connection, name, lock=True)
-        except NotFound as problem:
+            view = self._views.get(name)
+            if view is None or not view.is_of(row):
+                view = look(connection, row, view, self.catalogues.follow)
+        except (NotFound, Unavailable) as problem:
             return [problem] * len(requests)
-        view = self._views.get(name)
-        if view is None or not view.is_of(row):
-            view = look(connection, row, view)
         coins = self._coins(row["shelf"])
         transaction = OfferTransaction(connection, self.vault, self.source, coins, row, view, self._waits)
         replies = transaction.take(requests)
@@ -192,11 +195,11 @@ class Service:
 
     async def put_items(self, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
         """Add and change items."""
-        return dict(await self.write(lambda c: shelves.put_items(c, name, bodies), name))
+        return dict(await self.write(lambda c: items.put_items(c, name, bodies), name))
 
     async def retire(self, name: str, ids: Sequence[str]) -> dict[str, int]:
         """Retire items."""
-        return dict(await self.write(lambda c: shelves.retire(c, name, ids), name))
+        return dict(await self.write(lambda c: items.retire(c, name, ids), name))
 
     async def erase(self, name: str, person: str, receipt: Receipt | None = None) -> int:
         """Let a person's pending visits contribute nothing."""
@@ -300,7 +303,7 @@ class Service:
             self._views.pop(name, None)
             return
         if not self._views[name].is_of(row):
-            self._views[name] = look(connection, row, self._views[name])
+            self._views[name] = look(connection, row, self._views[name], self.catalogues.follow)
 
     def _read_clock(self, connection: Connection) -> None:
         self._offset = self.store.now(connection) - time.monotonic()
