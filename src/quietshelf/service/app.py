@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -18,20 +19,22 @@ from fastapi.security import HTTPBearer
 from quietshelf.__about__ import __version__
 from quietshelf.accounting import DELTA
 from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.service import listing, logs, models, queries, settings
+from quietshelf.service import listing, logs, models, queries, settings, uploading, uploads
 from quietshelf.service.fast_path import LONGEST_RETRY, FastPath
 from quietshelf.service.keys import Key
-from quietshelf.service.listing import NDJSON
 from quietshelf.service.middleware import Gate
 from quietshelf.service.pages.routes import add_pages
 from quietshelf.service.refusals import PROBLEMS, refuse
 from quietshelf.service.service import Service
 from quietshelf.service.store import SteadyClock
+from quietshelf.service.uploading import NDJSON
 
 CLOCK = "QUIETSHELF_CLOCK_OFFSET"
 """How `quietshelf serve` hands its clock to its workers; not a setting."""
 SWITCH_SECONDS = 1e-3
 """The writer gives way at every statement; by default it would wait 5 ms each time for its turn to go on."""
+TEND_SECONDS = 2.0
+"""Between two looks at uploads that broke off."""
 public = APIRouter(tags=["about"])
 routes = APIRouter(prefix="/v1", responses=PROBLEMS)
 bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshelf keys create`.")
@@ -96,8 +99,10 @@ def list_shelves(service: Serving) -> models.Plain:
 
 @routes.put("/shelves/{shelf}/items", dependencies=[Depends(may("admin"))], tags=["shop"])
 async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving) -> models.Plain:
-    """Add items, and change known ones: all of them or none."""
-    return await service.put_items(shelf, body.items)
+    """Add items, and change known ones: all of them or none. More of them come as application/x-ndjson, or Parquet."""
+    if len(body.items) <= uploads.CHUNK:
+        return await service.put_items(shelf, body.items)
+    return await uploading.put(service, shelf, uploading.numbered(body.items))
 
 
 @routes.get("/shelves/{shelf}/items", dependencies=[Depends(may("read"))], tags=["read"])
@@ -213,8 +218,10 @@ def make_app(service: Service) -> FastAPI:
         logs.level(service.settings.log_level)
         service.start()
         room.pulse.start()
+        tending = asyncio.create_task(_tend(service))
         logs.say("info", "started", version=__version__)
         yield
+        tending.cancel()
         room.pulse.stop()
         service.stop()
         logs.say("info", "stopped")
@@ -235,10 +242,19 @@ def make_app(service: Service) -> FastAPI:
         stamp=service.inbox.stamp,
         let_go=service.let_go,
         metrics=service.metrics,
-        body_limit=service.settings.body_limit,
-        seconds=service.settings.request_seconds,
+        settings=service.settings,
     )
     return app
+
+
+async def _tend(service: Service) -> None:
+    """Tidy up after uploads, now and then."""
+    while True:
+        try:
+            await uploading.tend(service)
+        except Exception as error:  # the next round tries again
+            logs.failed("uploads", error)
+        await asyncio.sleep(max(service.settings.poll_seconds, TEND_SECONDS))
 
 
 def warm() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -21,6 +22,7 @@ from quietshelf.service.problems import Invalid
 from quietshelf.service.views import item_rows, public_of, settings_of, shelf_row
 from quietshelf.tables import Schema
 
+CHANGED = ("features", "revenue", "available", "group", "rank", "version")
 NAMED = 1000
 """Ids in one query."""
 NO_FEATURES = (
@@ -46,8 +48,8 @@ class Prepared:
     size: int | None
     count: int
     schema: Schema | None
-    new: list[dict[str, Any]]
-    changed: list[dict[str, Any]]
+    new: list[dict[str, Any]] = field(default_factory=list)
+    changed: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def of(cls, connection: Connection, row: Row) -> Prepared:
@@ -56,7 +58,7 @@ class Prepared:
         declared = None if config.columns is None else Schema.from_dict(config.columns)
         first = item_rows(connection, row["shelf"], most=1)
         size = len(first[0]["features"]) // 8 if first else None if declared is None else len(declared.item_names)
-        return cls(config, size, counted(connection, row["shelf"]), declared, [], [])
+        return cls(config, size, counted(connection, row["shelf"]), declared)
 
     def take(self, given: ItemBody, known: Row | None) -> None:
         """One item more; `Invalid` if it cannot be."""
@@ -76,6 +78,32 @@ class Prepared:
         _check_units(self.config, self.new, first=not self.count)
         check_count(self.config, self.count + len(self.new), self.size or 0)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many are added and changed."""
+        return {"added": len(self.new), "changed": len(self.changed)}
+
+
+class Stamps(NamedTuple):
+    """Versions that changes get: ``shown`` for items before ``base``, ``hidden`` for those that an upload brings."""
+
+    base: float
+    shown: int
+    hidden: int
+
+    @classmethod
+    def of(cls, connection: Connection, row: Row) -> Stamps:
+        """Those of the next change; what is added while an upload is taken in is shown with it: numbers have no gap."""
+        table, following = schema.uploads, row["stock_version"] + 1
+        under_way = (table.c.shelf == row["shelf"], table.c.version.isnot(None))
+        found = connection.execute(sa.select(table.c.base, table.c.version).where(*under_way)).one_or_none()
+        base, hidden = found or (math.inf, following)
+        return cls(base, following, hidden)
+
+    def at(self, number: int) -> int:
+        """The version of a changed item."""
+        return self.shown if number < self.base else self.hidden
+
 
 def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
     """Add items and change known ones: all of them or, by `Invalid`, none."""
@@ -86,23 +114,22 @@ def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> 
     for body in bodies:
         prepared.take(body, known.get(body.id))
     prepared.check()
-    write(connection, row, prepared.new, prepared.changed)
-    _next_version(connection, row)
-    return {"added": len(prepared.new), "changed": len(prepared.changed)}
+    write(connection, row, prepared, Stamps.of(connection, row))
+    show(connection, row["shelf"], row["stock_version"] + 1)
+    return prepared.counts
 
 
-def write(connection: Connection, row: Row, new: list[dict[str, Any]], changed: list[dict[str, Any]]) -> None:
-    """Enter items; they are shown with the shelf's next version."""
-    version = row["stock_version"] + 1
-    if new:
-        connection.execute(sa.insert(_table), [{**each, "shelf": row["shelf"], "version": version} for each in new])
-    if changed:
-        wanted = [name for name in changed[0] if name not in ("shelf", "number", "id", "retired", "version")]
-        values = {name: sa.bindparam(f"now_{name}") for name in (*wanted, "version")}
+def write(connection: Connection, row: Row, prepared: Prepared, stamps: Stamps) -> None:
+    """Enter items."""
+    if prepared.new:
+        place = {"shelf": row["shelf"], "version": stamps.hidden}
+        connection.execute(sa.insert(_table), [{**each, **place} for each in prepared.new])
+    if prepared.changed:
+        values = {name: sa.bindparam(f"now_{name}") for name in CHANGED}
         rows = [
-            {"of_shelf": row["shelf"], "this": each["number"], "now_version": version}
-            | {f"now_{name}": each[name] for name in wanted}
-            for each in changed
+            {"of_shelf": row["shelf"], "this": each["number"], "now_version": stamps.at(each["number"])}
+            | {f"now_{name}": each[name] for name in CHANGED if name != "version"}
+            for each in prepared.changed
         ]
         connection.execute(sa.update(_table).where(_this).values(values), rows)
 
@@ -111,14 +138,22 @@ def retire(connection: Connection, name: str, ids: Sequence[str]) -> dict[str, i
     """Never show these items again; their numbers are not given to others."""
     row = shelf_row(connection, name, lock=True)
     check_distinct(ids)
-    known = named(connection, row["shelf"], ids)
+    known, stamps = named(connection, row["shelf"], ids), Stamps.of(connection, row)
     missing = [each for each in ids if each not in known]
     if missing:
         raise Invalid(f"items must be known to the shelf, got {missing[0]!r}")
-    gone = sa.update(_table).where(_this).values(retired=True, version=row["stock_version"] + 1)
-    connection.execute(gone, [{"of_shelf": row["shelf"], "this": known[each]["number"]} for each in ids])
-    _next_version(connection, row)
+    gone = sa.update(_table).where(_this).values(retired=True, version=sa.bindparam("now_version"))
+    numbers = [known[each]["number"] for each in ids]
+    rows = [{"of_shelf": row["shelf"], "this": each, "now_version": stamps.at(each)} for each in numbers]
+    connection.execute(gone, rows)
+    show(connection, row["shelf"], row["stock_version"] + 1)
     return {"retired": len(ids)}
+
+
+def show(connection: Connection, shelf: int, version: int) -> None:
+    """Let visitors see the stock of that version."""
+    table = schema.shelves
+    connection.execute(sa.update(table).where(table.c.shelf == shelf).values(stock_version=version))
 
 
 def named(connection: Connection, shelf: int, ids: Sequence[str]) -> dict[str, Row]:
@@ -143,12 +178,6 @@ def check_count(config: ShelfBody, items: int, features: int) -> None:
         check_places(settings_of(config), items, features)
     except ValueError as error:
         raise Invalid(str(error)) from None
-
-
-def _next_version(connection: Connection, row: Row) -> None:
-    table = schema.shelves
-    changed = sa.update(table).where(table.c.shelf == row["shelf"])
-    connection.execute(changed.values(stock_version=row["stock_version"] + 1))
 
 
 def _check_item(body: ItemBody, known: Row | None, config: ShelfBody, size: int | None) -> int | None:

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from quietshelf.service import queries
 from quietshelf.service.service import Service
 
-NDJSON = "application/x-ndjson"
 _reader = ThreadPoolExecutor(1, "quietshelf-listing")
 
 

@@ -83,6 +83,12 @@ class Frozen(Problem):
     status, title = 409, "Fixed since the first offer"
 
 
+class Conflict(Problem):
+    """What the request needs is gone meanwhile."""
+
+    status, title = 409, "Conflict"
+
+
 class NoItems(Problem):
     """A shelf without items has nothing to offer and no geometry to freeze."""
 

@@ -193,8 +193,17 @@ class Service:
         await self.write(step, name)
         self._views.pop(name, None)
 
+    def catch_up(self, name: str) -> None:
+        """Read the items of a shelf now, on this thread, so that the next visitor sees them."""
+        try:
+            with self.store.read() as connection:
+                row = shelf_row(connection, name)
+        except NotFound:
+            return
+        self.catalogues.read(row, ShelfBody.model_validate_json(row["config"]).limits)
+
     async def put_items(self, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
-        """Add and change items."""
+        """Add and change items, few enough for one transaction (`uploading` takes more)."""
         return dict(await self.write(lambda c: items.put_items(c, name, bodies), name))
 
     async def retire(self, name: str, ids: Sequence[str]) -> dict[str, int]:

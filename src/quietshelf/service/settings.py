@@ -34,6 +34,8 @@ class Settings:
     workers: int = _setting(1, "API processes on this machine")
     releaser: bool = _setting(True, "whether this machine may release; of several on one database, one")
     body_limit: int = _setting(16_777_216, "largest request body, in bytes")
+    offer_limit: int = _setting(262_144, "largest body of a request for an offer, in bytes")
+    upload_limit: int = _setting(4_294_967_296, "largest streamed upload of items, in bytes")
     candidates_limit: int = _setting(10_000, "most items named in one list of one request")
     request_seconds: float = _setting(30.0, "longest time for one request")
     group_limit: int = _setting(256, "most writes that share one transaction")
@@ -43,7 +45,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         whole("port", self.port, high=65535)
-        for name in ("workers", "body_limit", "candidates_limit", "group_limit"):
+        for name in ("workers", "body_limit", "offer_limit", "upload_limit", "candidates_limit", "group_limit"):
             whole(name, getattr(self, name))
         for name in ("request_seconds", "poll_seconds", "retry_hours"):
             positive(name, getattr(self, name))
