@@ -174,7 +174,7 @@ def test_a_complete_upload_survives_its_process(client: httpx.Client, clock: Fak
         uploads.stage(connection, upload, staged, clock.time)
         assert uploads.complete(connection, upload, clock.time)
     with service.store.write() as connection:
-        assert uploads.take_in(connection, upload, clock.time) == {"added": 500, "changed": 0, "skipped": 0}
+        assert uploads.take_in(connection, upload, clock.time) == {"added": uploads.CHUNK, "changed": 0, "skipped": 0}
     assert client.put(PATH, json={"items": [{"id": "late", "features": [1.0, 1.0]}]}).json()["added"] == 1
     assert client.put(PATH, json={"items": [{"id": "item 1", "revenue": 4.0}]}).json()["changed"] == 1
     assert offered(client).status_code == 200

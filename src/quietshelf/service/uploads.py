@@ -23,7 +23,7 @@ from quietshelf.service.problems import Conflict, Invalid
 from quietshelf.service.store import one
 from quietshelf.service.views import shelf_row
 
-CHUNK = 500
+CHUNK = 250
 """Items in one transaction: visitors wait no longer than for it."""
 AHEAD = 2**32
 """How far above the shelf's own the version of an upload is."""
