@@ -10,6 +10,7 @@ from typing import Any, Self
 import httpx
 
 from quietshelf.client.words import (
+    MANY,
     NDJSON,
     RETRIED,
     Call,
@@ -94,6 +95,8 @@ class Client:
 
     def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
         """Add and change items; `quietshelf.tables.service_items` makes them of a product table."""
+        if len(items) > MANY:
+            return self.upload_items(shelf, items)
         found: Mapping[str, int] = self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))
         return found
 

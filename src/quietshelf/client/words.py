@@ -15,6 +15,8 @@ from httpx import Response
 
 RETRIED = (502, 503, 504)
 NDJSON = {"Content-Type": "application/x-ndjson"}
+MANY = 1000
+"""Items that are sent in one document; more are streamed."""
 PART = 65_536
 """Bytes that are sent at once, at least."""
 

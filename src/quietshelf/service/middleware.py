@@ -126,10 +126,12 @@ def body_limit(scope: Scope, settings: Settings) -> tuple[int, str]:
     if is_streamed(scope):
         return settings.upload_limit, "upload_limit"
     if not scope["path"].startswith(LOCKED) or scope["path"].endswith(UNCOUNTED):
-        return SMALL, ""
-    if scope["path"].endswith("/offers"):
-        return settings.offer_limit, "offer_limit"
-    return settings.body_limit, "body_limit"
+        found = (SMALL, "")
+    elif scope["path"].endswith("/offers"):
+        found = (settings.offer_limit, "offer_limit")
+    else:
+        found = (settings.body_limit, "body_limit")
+    return min(found, (settings.body_limit, "body_limit"))
 
 
 def _check(size: int, limit: int, setting: str) -> None:

@@ -97,7 +97,7 @@ class Service:
         self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt | None = None
     ) -> dict[str, Any]:
         """What to show; durable when it returns."""
-        for named in (body.candidates, body.required, body.exclude):
+        for named in (body.candidates, body.required, body.exclude, body.ranking):
             self._check_length(named)
         request = OfferRequest(shelf, body, retry, receipt or self.inbox.stamp())
         reply: dict[str, Any] = await self._received(self.place, request)

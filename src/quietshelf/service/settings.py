@@ -33,7 +33,7 @@ class Settings:
     port: int = _setting(8080, "port to listen on")
     workers: int = _setting(1, "API processes on this machine")
     releaser: bool = _setting(True, "whether this machine may release; of several on one database, one")
-    body_limit: int = _setting(16_777_216, "largest request body, in bytes")
+    body_limit: int = _setting(4_194_304, "largest request body, in bytes, but for a streamed upload")
     offer_limit: int = _setting(262_144, "largest body of a request for an offer, in bytes")
     upload_limit: int = _setting(4_294_967_296, "largest streamed upload of items, in bytes")
     candidates_limit: int = _setting(10_000, "most items named in one list of one request")
