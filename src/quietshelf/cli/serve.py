@@ -43,6 +43,7 @@ def serve(
     import uvicorn  # before a key is shown that could not be used
 
     from quietshelf.service.app import CLOCK
+    from quietshelf.service.protocol import options
     from quietshelf.service.store import SteadyClock
 
     check_free(settings.host, settings.port)
@@ -55,10 +56,7 @@ def serve(
         host=settings.host,
         port=settings.port,
         workers=settings.workers,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
+        **options(settings),
     )
 
 

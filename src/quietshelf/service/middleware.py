@@ -58,7 +58,8 @@ class Gate:
             if message["type"] == "http.response.start":
                 status[0] = message["status"]
                 message["headers"].append((b"x-request-id", secrets.token_hex(8).encode()))
-            await send(message)
+            async with asyncio.timeout(self._settings.request_seconds):  # however slowly somebody reads
+                await send(message)
 
         try:
             problem = await self._run(scope, self._limited(scope, receive), sent)
@@ -116,9 +117,11 @@ class Gate:
 
 
 def is_streamed(scope: Scope) -> bool:
-    """Whether the body is read while it arrives: it may take as long as it goes on."""
-    streamed = (_header(scope, b"content-type") or "").partition(";")[0].strip() in STREAMED
-    return streamed and scope["method"] == "PUT" and scope["path"].endswith("/items")
+    """Whether items are read while they arrive, or sent line by line: it may take as long as it goes on."""
+    name = {"PUT": b"content-type", "GET": b"accept"}.get(scope["method"])
+    if name is None or not scope["path"].endswith("/items"):
+        return False
+    return (_header(scope, name) or "").partition(";")[0].strip() in STREAMED
 
 
 def body_limit(scope: Scope, settings: Settings) -> tuple[int, str]:

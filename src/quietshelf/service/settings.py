@@ -33,6 +33,7 @@ class Settings:
     port: int = _setting(8080, "port to listen on")
     workers: int = _setting(1, "API processes on this machine")
     releaser: bool = _setting(True, "whether this machine may release; of several on one database, one")
+    connections: int = _setting(512, "connections open at once, in each process; more are closed as they come")
     body_limit: int = _setting(4_194_304, "largest request body, in bytes, but for a streamed upload")
     offer_limit: int = _setting(262_144, "largest body of a request for an offer, in bytes")
     upload_limit: int = _setting(4_294_967_296, "largest streamed upload of items, in bytes")
@@ -45,7 +46,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         whole("port", self.port, high=65535)
-        for name in ("workers", "body_limit", "offer_limit", "upload_limit", "candidates_limit", "group_limit"):
+        for name in ("workers", "connections", "candidates_limit", "group_limit"):
+            whole(name, getattr(self, name))
+        for name in ("body_limit", "offer_limit", "upload_limit"):
             whole(name, getattr(self, name))
         for name in ("request_seconds", "poll_seconds", "retry_hours"):
             positive(name, getattr(self, name))
