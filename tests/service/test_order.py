@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +210,11 @@ def test_a_full_queue_refuses_at_once(service: Service, monkeypatch: pytest.Monk
 
     async def run() -> list[Any]:
         busy = Writer(service.store, lambda: 1.0, group_limit=8)
-        asked = [asyncio.ensure_future(busy.submit(service.read_keys, None)) for _ in range(3)]
+
+        def nothing(_: Any, payloads: Sequence[None]) -> list[None]:
+            return [None for _ in payloads]
+
+        asked = [asyncio.ensure_future(busy.submit(nothing, None)) for _ in range(3)]
         await asyncio.sleep(0)
         busy.start()
         found = await asyncio.gather(*asked, return_exceptions=True)

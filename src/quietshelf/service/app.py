@@ -21,6 +21,7 @@ from quietshelf.accounting import DELTA
 from quietshelf.release.noise import DiscreteGaussian
 from quietshelf.service import listing, logs, models, queries, settings, uploading, uploads
 from quietshelf.service.fast_path import LONGEST_RETRY, FastPath
+from quietshelf.service.health import Probe
 from quietshelf.service.keys import Key
 from quietshelf.service.middleware import Gate
 from quietshelf.service.pages.routes import add_pages
@@ -188,9 +189,9 @@ async def health() -> models.Plain:
 
 
 @public.get("/readyz", responses={503: PROBLEMS[503]})
-async def ready(service: Serving) -> models.Plain:
-    """The store can be written."""
-    return {"status": "ready", **await service.ready()}
+async def ready(request: Request) -> models.Plain:
+    """The store can be written: tried once a second at most."""
+    return {"status": "ready", **await request.app.state.readiness.answer()}
 
 
 @public.get("/metrics", response_class=Response, dependencies=[Depends(may("read"))], responses=PROBLEMS)
@@ -230,7 +231,7 @@ def make_app(service: Service) -> FastAPI:
         title="Quietshelf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         summary="Choose what to show each visitor, learn from what they choose, and prove a limit to what it reveals.",
     )  # fmt: skip
-    app.state.service = service
+    app.state.service, app.state.readiness = service, Probe(service.ready)
     app.include_router(public)
     app.include_router(routes)
     room = add_pages(app, service)
@@ -238,7 +239,7 @@ def make_app(service: Service) -> FastAPI:
     app.add_middleware(FastPath, service=service)
     app.add_middleware(
         Gate,
-        authenticate=service.key,
+        authenticate=service.keyring.find,
         stamp=service.inbox.stamp,
         let_go=service.let_go,
         metrics=service.metrics,

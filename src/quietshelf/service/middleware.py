@@ -28,7 +28,7 @@ SMALL = 16_384
 """Bytes of a form, an answer or an erasure."""
 STREAMED = ("application/x-ndjson", "application/vnd.apache.parquet")
 """Media types of uploads of items."""
-Authenticate = Callable[[str | None], Awaitable[Key]]
+Authenticate = Callable[[str | None, str], Awaitable[Key]]
 
 
 class Gate:
@@ -77,7 +77,7 @@ class Gate:
         try:
             async with asyncio.timeout(None if streamed else self._settings.request_seconds):
                 if scope["path"].startswith(LOCKED):  # before a byte of the body is read
-                    scope["key"] = await self._authenticate(_header(scope, b"authorization"))
+                    scope["key"] = await self._authenticate(_header(scope, b"authorization"), address(scope))
                 _check(_declared_length(scope), *body_limit(scope, self._settings))
                 await self._app(scope, receive, send)
         except TimeoutError:
@@ -114,6 +114,12 @@ class Gate:
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.latency.labels(route).observe(seconds)
             logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
+
+
+def address(scope: Scope) -> str:
+    """Where a request comes from: the last machine on the way."""
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 def is_streamed(scope: Scope) -> bool:

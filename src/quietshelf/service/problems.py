@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 MEDIA_TYPE = "application/problem+json"
-HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}, 503: {"Retry-After": "1"}}
 """What HTTP wants said beside a status."""
 
 
@@ -45,6 +45,12 @@ class Unauthorised(Problem):
     """No valid key."""
 
     status, title = 401, "A valid API key is needed"
+
+
+class TooManyFailures(Problem):
+    """Too many failed attempts from one address."""
+
+    status, title = 429, "Too many failed attempts"
 
 
 class Forbidden(Problem):

@@ -24,6 +24,7 @@ WORDS = {
     409: "Refused as things stand",
     413: "Too large",
     422: "Breaks a rule",
+    429: "Too many failed attempts",
     503: "Try again",
 }
 MOST = 20

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.service import answers, in_use, items, keys, schema, shelves
+from quietshelf.service import answers, health, in_use, items, keys, shelves
 from quietshelf.service.answers import Choice
 from quietshelf.service.catalogues import Catalogues
 from quietshelf.service.inbox import Inbox, Receipt, Step
+from quietshelf.service.keyring import Keyring
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
@@ -59,7 +59,9 @@ class Service:
         self._coins = self.vault.coins if coins is None else coins
         self.catalogues = Catalogues(self.store)
         self._views: dict[str, View] = {}
-        self._keys: dict[str, keys.Key] = {}
+        self.keyring = Keyring(settings.poll_seconds)
+        self._keys_at = 0.0
+        self._in_trouble = False
         self._due: float | None = None
         self._tried = 0.0
         self._look_at = 0.0
@@ -82,6 +84,7 @@ class Service:
     def start(self) -> None:
         """Prepare and begin."""
         self.prepare()
+        self._look_at_keys()
         self.writer.start()
 
     def stop(self) -> None:
@@ -222,21 +225,11 @@ class Service:
 
         return int(await self._received(self.each, Step(step, received, name)))
 
-    async def key(self, header: str | None) -> keys.Key:
-        """The valid key in an Authorization header; keys made elsewhere are looked up."""
-        identity, secret = keys.presented(header)
-        if identity not in self._keys:
-            await self.writer.submit(self.read_keys, None)
-        return keys.matches(self._keys.get(identity), secret)
-
-    def read_keys(self, connection: Connection, asked: Sequence[None]) -> list[None]:
-        """Operation: look at the keys."""
-        self._keys = keys.valid(connection)
-        return [None for _ in asked]
-
     async def ready(self) -> dict[str, Any]:
         """Raise `Unavailable` unless the store can be written; else what an operator should know."""
-        this = await self.write(lambda c: c.execute(sa.select(schema.store)).one())
+        this = await self.write(health.written)
+        if self._in_trouble:
+            raise Unavailable("what is to be done beside requests, releases above all, fails: the log says why")
         moved, here = round(self.store.clock_drift, 1), not self.releasing.elsewhere
         return {
             "epoch": this.epoch,
@@ -267,7 +260,17 @@ class Service:
     # Time
 
     def _chores(self) -> float:
+        """What is to be done beside requests; whether it fails is told by `ready`."""
+        try:
+            wait, self._in_trouble = self._do_chores(), False
+        except Exception:
+            self._in_trouble = True
+            raise
+        return wait
+
+    def _do_chores(self) -> float:
         """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
+        self._look_at_keys()  # first: whatever else fails keeps no revoked key alive
         if self._opened:
             self.releasing.check_memory()
             self._opened = False
@@ -281,7 +284,7 @@ class Service:
                 break
             self._look()
         self._clean()
-        wait = min(self._look_at, self._clean_at) - time.monotonic()
+        wait = min(self._look_at, self._clean_at, self._keys_at) - time.monotonic()
         return wait if self._due is None else min(wait, self._due - self.inbox.time())
 
     def _look(self) -> None:
@@ -289,11 +292,16 @@ class Service:
         with self.store.read() as connection:
             self._due = next_due(connection)
             self._read_clock(connection)
-            self._keys = keys.valid(connection)
             for name in list(self._views):
                 self._refresh(connection, name)
         self.releasing.stay()
         self._look_at = time.monotonic() + self.settings.poll_seconds
+
+    def _look_at_keys(self) -> None:
+        if time.monotonic() >= self._keys_at:
+            with self.store.read() as connection:
+                self.keyring.update(keys.valid(connection))
+            self._keys_at = time.monotonic() + self.settings.poll_seconds
 
     def _clean(self) -> None:
         """Empty the log file of what was deleted. An erasure brings nothing else forward: it is somebody's own act."""
