@@ -25,6 +25,7 @@ from quietshelf.service.health import Probe
 from quietshelf.service.keys import Key
 from quietshelf.service.middleware import Gate
 from quietshelf.service.pages.routes import add_pages
+from quietshelf.service.problems import Unavailable
 from quietshelf.service.refusals import PROBLEMS, refuse
 from quietshelf.service.service import Service
 from quietshelf.service.store import SteadyClock
@@ -182,9 +183,11 @@ def get_everything(service: Serving, delta: Delta = DELTA) -> models.Plain:
         return queries.everything(connection, delta)
 
 
-@public.get("/healthz")
-async def health() -> models.Plain:
-    """The process lives."""
+@public.get("/healthz", responses={503: PROBLEMS[503]})
+async def health(request: Request, service: Serving) -> models.Plain:
+    """The process lives, and so do its threads."""
+    if not (service.writer.alive and request.app.state.room.pulse.alive):
+        raise Unavailable("a thread of this process has ended; it has to be started again")
     return {"status": "alive", "version": __version__}
 
 
