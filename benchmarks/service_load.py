@@ -112,7 +112,8 @@ def server(database: str, folder: Path, *, program: str = "quietshelf") -> Itera
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
     )  # fmt: skip
     assert process.stdout is not None
-    key = process.stdout.readline().strip().rpartition(" ")[2]
+    process.stdout.readline()
+    key = (folder / "secrets" / "admin-key").read_text(encoding="utf-8").strip()
     for _ in range(600):
         try:
             if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:

@@ -119,7 +119,9 @@ class Process:
             )  # fmt: skip
         if not self.key:
             assert self._process.stdout is not None
-            self.key = self._process.stdout.readline().strip().rpartition(" ")[2]
+            told = self._process.stdout.readline()
+            assert "admin key" in told, (self.folder / "log").read_text()
+            self.key = (self.folder / "secrets" / "admin-key").read_text().strip()
             assert self.key.startswith("qs_"), (self.folder / "log").read_text()
         while time.monotonic() < began + 60:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -28,6 +28,15 @@ SMALL = 16_384
 """Bytes of a form, an answer or an erasure."""
 STREAMED = ("application/x-ndjson", "application/vnd.apache.parquet")
 """Media types of uploads of items."""
+GUARDS = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+"""On every reply: a reply of the API is not a page, whatever is in it."""
 Authenticate = Callable[[str | None, str], Awaitable[Key]]
 
 
@@ -57,6 +66,7 @@ class Gate:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 status[0] = message["status"]
+                message["headers"] = guarded(message["headers"])
                 message["headers"].append((b"x-request-id", secrets.token_hex(8).encode()))
             async with asyncio.timeout(self._settings.request_seconds):  # however slowly somebody reads
                 await send(message)
@@ -114,6 +124,13 @@ class Gate:
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.latency.labels(route).observe(seconds)
             logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
+
+
+def guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Headers of a reply with those that keep browsers from doing anything with it, but for what it allows itself."""
+    given = list(headers)
+    named = {name.lower() for name, _ in given}
+    return given + [pair for pair in GUARDS if pair[0] not in named]
 
 
 def address(scope: Scope) -> str:

@@ -24,7 +24,7 @@ from quietshelf.service.problems import Invalid, NotFound, Unavailable
 from quietshelf.service.releaser import next_due, next_due_of
 from quietshelf.service.releasing import Releasing
 from quietshelf.service.settings import Settings
-from quietshelf.service.store import Clock, Store
+from quietshelf.service.store import Clock, Store, made
 from quietshelf.service.vault import Vault
 from quietshelf.service.views import View, look, number_of, shelf_row
 from quietshelf.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
@@ -54,7 +54,7 @@ class Service:
         self.settings = settings
         self.source: NoiseSource = DiscreteGaussian() if source is None else source
         self.metrics = Metrics()
-        self.vault = Vault(settings.secrets)
+        self.vault = Vault(settings.secrets, make=not made(settings.url))
         self.store = Store(settings.url, self.vault, clock, application=in_use.SERVICE)
         self._coins = self.vault.coins if coins is None else coins
         self.catalogues = Catalogues(self.store)

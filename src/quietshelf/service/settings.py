@@ -29,6 +29,7 @@ class Settings:
 
     database: str = _setting("sqlite:///quietshelf.db", "where everything is kept: a SQLite file or a PostgreSQL URL")
     secrets: str = _setting("quietshelf-secrets", "folder outside the database for the person key and the epoch file")
+    admin_key: str = _setting("", "file that holds the first admin key, such as a container's secret; else one is made")
     host: str = _setting("127.0.0.1", "address to listen on")
     port: int = _setting(8080, "port to listen on")
     workers: int = _setting(1, "API processes on this machine")
