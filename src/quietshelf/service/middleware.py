@@ -28,8 +28,9 @@ SMALL = 16_384
 """Bytes of a form, an answer or an erasure."""
 STREAMED = ("application/x-ndjson", "application/vnd.apache.parquet")
 """Media types of uploads of items."""
+CLOSED = ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'")
 GUARDS = (
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (b"content-security-policy", "; ".join(["default-src 'none'", *CLOSED]).encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
