@@ -25,9 +25,10 @@ from quietshelf.logs.partitions import Form, Partition, partitions
 from quietshelf.logs.survey import survey
 from quietshelf.loop.executors import Processes
 from quietshelf.release.geometry import scaled_curvature
-from quietshelf.release.noise import DiscreteGaussian
+from quietshelf.release.noise import GRID, DiscreteGaussian
 from quietshelf.release.partitioned_pairs import PartitionedPairs
 from quietshelf.release.private_newton import private_newton
+from quietshelf.statistics import Grids
 from quietshelf.types import FloatArray
 
 Part = TypeVar("Part")
@@ -120,7 +121,7 @@ def _passes(parts: tuple[Partition, ...], executor: Executor) -> Iterator[tuple[
     yield "one step, exact fit", partial(log.sums, TASTES)
     yield "first pass, private fit", partial(ready, exact=False)
     frame = np.eye(TASTES.size) / np.sqrt(TASTES.size)
-    yield "sums of quiet, every round", partial(PartitionedPairs(log).total, TASTES, frame, DiscreteGaussian().grid)
+    yield "sums of quiet, every round", partial(PartitionedPairs(log).total, TASTES, frame, Grids(GRID, GRID))
 
 
 def fits(parts: tuple[Partition, ...]) -> dict[str, Any]:

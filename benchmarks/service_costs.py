@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from benchmarks import table
 from benchmarks.service_load import cpu, fsync_ms, postgres
-from quietshelf.service import schema, shelves
+from quietshelf.service import items, schema, shelves
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
@@ -124,14 +124,19 @@ def _stock(service: Service, visitors: int) -> None:
     body = {"rho": 1.0, "capacity": 10, "feature_map": "full", "visitor_dim": 3, "window": WINDOW}
     with service.store.write() as connection:
         shelves.put(connection, "load", ShelfBody.model_validate({**body, "conversion": 10.4 / visitors}), 0.0)
-        items = [ItemBody.model_validate({"id": f"item-{n}", "features": row}) for n, row in enumerate(rows)]
-        shelves.put_items(connection, "load", items)
+        bodies = [ItemBody.model_validate({"id": f"item-{n}", "features": row}) for n, row in enumerate(rows)]
+        items.put_items(connection, "load", bodies)
 
 
 def _requests(first: int, now: float) -> list[OfferRequest]:
     rows = np.random.default_rng(first).normal(size=(GROUP, 3)).tolist()
     return [
-        OfferRequest("load", OfferBody(features=row, person=f"p{first + n}"), f"key {first + n}", Receipt(now))
+        OfferRequest(
+            "load",
+            OfferBody.model_validate({"features": row, "person": f"p{first + n}"}),
+            f"key {first + n}",
+            Receipt(now),
+        )
         for n, row in enumerate(rows)
     ]
 

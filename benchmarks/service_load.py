@@ -141,7 +141,7 @@ def stock(port: int, key: str) -> None:
 def server(
     database: str, secrets: Path, *, program: str = "quietshelf", first: bool = True
 ) -> Iterator[tuple[int, str, int]]:
-    """A service that runs: its port, its process, and the admin key that the ``first`` start shows."""
+    """A service that runs: its port, its process, and the admin key that the ``first`` start writes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
@@ -152,7 +152,9 @@ def server(
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
     )  # fmt: skip
     assert process.stdout is not None
-    key = process.stdout.readline().strip().rpartition(" ")[2] if first else ""
+    if first:
+        process.stdout.readline()
+    key = (secrets / "admin-key").read_text(encoding="utf-8").strip() if first else ""
     for _ in range(600):
         try:
             if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:

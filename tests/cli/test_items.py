@@ -12,9 +12,8 @@ from tests.cli.command import command
 from tests.service.harness import free_port, inline
 
 from quietshelf import Schema, infer
-from quietshelf.cli.items import CHUNK
 
-COUNT = CHUNK + 5
+COUNT = 1005
 PROMISE = ("--epsilon", "2", "--delta", "1e-6", "--capacity", "4", "--window", "60")
 
 
@@ -33,7 +32,7 @@ def reach(service: httpx.Client) -> dict[str, str]:
 
 @pytest.fixture
 def products(tmp_path: Path) -> Path:
-    """More products than one request takes."""
+    """More products than one transaction takes."""
     lines = [f"s-{place};{'tea' if place % 3 else 'coffee'};{2 + place % 50 * 0.1:.1f}" for place in range(COUNT)]
     (tmp_path / "products.csv").write_text("\n".join(["sku;kind;price", *lines]))
     infer(tmp_path / "products.csv").save(tmp_path / "schema.json")
@@ -52,7 +51,7 @@ def test_a_shelf_and_its_products_are_put(products: Path, service: httpx.Client,
     assert json.loads(again.stdout) == {"added": 0, "changed": COUNT}
     told = service.get("/v1/shelves/teas").json()
     assert (told["settings"]["fill"], told["names"]) == (True, ["intercept", "kind=coffee", "price"])
-    items = service.get("/v1/shelves/teas/items").json()["items"]
+    items = service.get("/v1/shelves/teas/items", params={"limit": COUNT}).json()["items"]
     assert [item["id"] for item in items] == [f"s-{place}" for place in range(COUNT)]
     found = infer(products).products(products).features.tolist()
     assert [item["features"] for item in items] == found

@@ -79,6 +79,27 @@ def test_a_table_is_put_and_visitors_come_with_attributes(service: httpx.Client)
     assert asyncio.run(visit()) == 2
 
 
+def test_any_number_of_items_is_sent_while_it_is_made(service: httpx.Client) -> None:
+    """Both clients stream them, tell a wrong line by its number, and read them back page by page."""
+    url, key = reached(service)
+    made = ({"id": f"new {n}", "features": [0.5, float(n)]} for n in range(1100))
+    with Client(url, key) as shop:
+        assert shop.put_shelf("teas", **SHELF)
+        assert shop.upload_items("teas", made) == {"added": 1100, "changed": 0}
+        assert [item["id"] for item in shop.items("teas")] == [f"new {n}" for n in range(1100)]
+        with pytest.raises(Refused, match="line 2: features must have length 2"):
+            shop.upload_items("teas", [{"id": "a", "features": [1, 2]}, {"id": "b", "features": [1]}])
+
+    async def visit() -> int:
+        async with AsyncClient(url, key) as shop:
+            assert await shop.upload_items("teas", [{"id": "new 0", "revenue": 2.0}]) == {"added": 0, "changed": 1}
+            return len([item async for item in shop.items("teas")])
+
+    assert asyncio.run(visit()) == 1100
+    with Client(f"http://127.0.0.1:{free_port()}", key, retry=QUICK) as nobody, pytest.raises(ServiceDown):
+        nobody.upload_items("teas", [{"id": "a"}])
+
+
 @pytest.mark.parametrize("name", ["..", ".", "teas?x", "a/b", "#teas", "%2e%2e", "käse"])
 def test_a_name_never_leads_to_another_address(service: httpx.Client, name: str) -> None:
     """A shelf's name is one segment of the path whatever is in it: the service refuses it as the name it is."""

@@ -27,7 +27,7 @@ from quietshelf.logs.survey import survey
 from quietshelf.release.geometry import unknown_curvature
 from quietshelf.release.partitioned_pairs import PartitionedPairs
 from quietshelf.release.private_newton import InMemory, PrivateTastes, first_rounds, private_newton
-from quietshelf.statistics import Shown
+from quietshelf.statistics import Grids, Shown
 from quietshelf.tables import Schema, category, number
 
 SCALES = {name: Scale(*pair) for name, pair in VARIED.items()}
@@ -89,7 +89,9 @@ def test_private_fit_equals_the_one_in_memory_to_the_last_bit(tmp_path: Path, cu
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
     assert ours.ledger == theirs.ledger
     frame = np.tril(np.ones((4, 4))) / 2
-    (ours_sum, square), (theirs_sum, other) = (each.total(ours.theta, frame, 0.0) for each in (pairs, InMemory(shown)))
+    (ours_sum, square), (theirs_sum, other) = (
+        each.total(ours.theta, frame, Grids(0.0, 0.0)) for each in (pairs, InMemory(shown))
+    )
     np.testing.assert_allclose(ours_sum.score, theirs_sum.score, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(ours_sum.information, theirs_sum.information, rtol=1e-10, atol=1e-10)
     assert square == pytest.approx(other, rel=1e-10)
@@ -124,7 +126,7 @@ def test_a_log_surveyed_for_an_exact_fit_gives_no_private_sums(tmp_path: Path) -
         PartitionedPairs(exact)
     once = survey(exact.partitions, FORM, exact=False)
     assert PartitionedPairs(once).size < 40
-    assert PartitionedPairs(once).total(np.zeros(4), np.eye(4), 0.0)[1] > 0
+    assert PartitionedPairs(once).total(np.zeros(4), np.eye(4), Grids(0.0, 0.0))[1] > 0
     assert survey(once.partitions, FORM, exact=True).rounds == 40
 
 

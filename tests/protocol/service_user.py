@@ -38,7 +38,7 @@ from tests.protocol.worlds import Seen, World
 from tests.service.backups import put_back_live, snapshot
 from tests.service.harness import FakeClock
 
-from quietshelf.service import logs, schema, shelves
+from quietshelf.service import items, logs, schema, shelves
 from quietshelf.service.keys import Key
 from quietshelf.service.models import OfferBody
 from quietshelf.service.pages import views
@@ -80,7 +80,7 @@ class ServiceUser:
         self._waiting = [[] for _ in self.workers]
         with self.workers[0].store.write() as connection:
             shelves.put(connection, SHELF, shelf_body(self._shop), START)
-            shelves.put_items(connection, SHELF, bodies(self._shop))
+            items.put_items(connection, SHELF, bodies(self._shop))
 
     def _started(self) -> Service:
         service = self._place.service(
@@ -160,10 +160,10 @@ class ServiceUser:
         return OfferBody.model_validate({**named, **wishes, "candidates": wanted})
 
     def _item(self, answer: Answer) -> str | None:
-        items = self._offers[answer.visit]["items"]
+        shown = self._offers[answer.visit]["items"]
         if answer.place is None:
             return "an item that nobody has"
-        return None if answer.place < 0 or not items else str(items[answer.place % len(items)])
+        return None if answer.place < 0 or not shown else str(shown[answer.place % len(shown)])
 
     def _refused(self, step: Invalid) -> None:
         owner = TARGET if step.private else None

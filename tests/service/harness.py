@@ -23,6 +23,7 @@ from quietshelf.service.app import make_app
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.models import OfferBody
 from quietshelf.service.offers import OfferRequest
+from quietshelf.service.protocol import options
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 
@@ -74,9 +75,7 @@ def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Clien
 @contextmanager
 def serving(app: FastAPI, port: int) -> Iterator[None]:
     """The app, listening, in a thread of this process."""
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=port, access_log=False, log_level="warning", server_header=False)
-    )
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, **options(app.state.service.settings)))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -120,7 +119,9 @@ class Process:
             )  # fmt: skip
         if not self.key:
             assert self._process.stdout is not None
-            self.key = self._process.stdout.readline().strip().rpartition(" ")[2]
+            told = self._process.stdout.readline()
+            assert "admin key" in told, (self.folder / "log").read_text()
+            self.key = (self.folder / "secrets" / "admin-key").read_text().strip()
             assert self.key.startswith("qs_"), (self.folder / "log").read_text()
         while time.monotonic() < began + 60:
             try:

@@ -20,6 +20,7 @@ from quietshelf.service import keys
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.middleware import Gate
+from quietshelf.service.settings import Settings
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
 
@@ -103,10 +104,10 @@ def test_a_request_that_takes_too_long_is_ended() -> None:
 
     async def run() -> list[Any]:
         sent: list[Any] = []
-        limits = {"body_limit": 100, "seconds": 0.01}
+        limits = {"settings": Settings(request_seconds=0.01)}
         receipts = {"stamp": lambda: Receipt(0.0), "let_go": lambda _: None}
         guard = Gate(never, authenticate=never, metrics=Metrics(), **receipts, **limits)  # type: ignore[arg-type]
-        await guard({"type": "http", "path": "/readyz", "headers": []}, never, partial(told, sent))
+        await guard({"type": "http", "method": "GET", "path": "/readyz", "headers": []}, never, partial(told, sent))
         return sent
 
     async def told(sent: list[Any], message: Any) -> None:

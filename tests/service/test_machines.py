@@ -26,7 +26,7 @@ from tests.service.harness import (
 )  # fmt: skip
 
 from quietshelf.release.noise import NoiseSource
-from quietshelf.service import app, queries, schema, shelves, verify
+from quietshelf.service import app, items, queries, schema, shelves, verify
 from quietshelf.service.models import ItemBody, ShelfBody
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
@@ -52,7 +52,7 @@ def visitors(service: Service, count: int, then: Exception | None = None) -> Non
 def shop(service: Service) -> None:
     with service.store.write() as connection:
         shelves.put(connection, "teas", ShelfBody.model_validate(SHELF), 0.0)
-        shelves.put_items(connection, "teas", [ItemBody.model_validate(item) for item in ITEMS])
+        items.put_items(connection, "teas", [ItemBody.model_validate(item) for item in ITEMS])
 
 
 def with_the_key_of(folder: Path, other: Path) -> Path:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from tests.service.conftest import fresh_postgres
 from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offered, stocked, visit
 
-from quietshelf.service import answers, schema, shelves, slots, writer
+from quietshelf.service import answers, items, schema, shelves, slots, writer
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.keys import Key
@@ -44,7 +44,7 @@ def service(postgres: Any, tmp_path: Path, clock: FakeClock) -> Iterator[Service
     with found.store.write() as connection:
         for name in ("zinc", "acid"):
             shelves.put(connection, name, ShelfBody.model_validate({**SHELF, "rho": RHO}), clock.time)
-            shelves.put_items(connection, name, [ItemBody.model_validate(item) for item in ITEMS])
+            items.put_items(connection, name, [ItemBody.model_validate(item) for item in ITEMS])
     yield found
     found.store.close()
 

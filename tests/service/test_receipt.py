@@ -15,7 +15,7 @@ from tests.service.backups import failing
 from tests.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, offered, stocked
 
 from quietshelf.release.noise import Noiseless
-from quietshelf.service import shelves
+from quietshelf.service import items
 from quietshelf.service.inbox import Inbox
 from quietshelf.service.timestamps import timestamp
 from quietshelf.types import FloatArray
@@ -133,14 +133,14 @@ def test_a_change_of_the_shop_keeps_its_place_among_releases(
         stocked(client)
         for _ in range(FIRST):
             offered(client)
-        real, due = shelves.retire, clock.time + WINDOW
+        real, due = items.retire, clock.time + WINDOW
 
         def retire(*args: Any) -> Any:
             found.append("change")
             return real(*args)
 
         with pytest.MonkeyPatch.context() as patch, busy(client) as send:
-            patch.setattr(shelves, "retire", retire)
+            patch.setattr(items, "retire", retire)
             clock.time = due + received
             send(lambda: client.post("/v1/shelves/teas/items/retire", json={"items": [ITEMS[0]["id"]]})).join(0.1)
             service: Any = client.service  # type: ignore[attr-defined]

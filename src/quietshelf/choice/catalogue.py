@@ -132,13 +132,20 @@ class Catalogue:
 
     def with_row(self, item: int, row: FloatArray) -> Catalogue:
         """The catalogue with other features of one item."""
-        number, place = divmod(item, BLOCK)
-        columns = self.blocks[number].columns.copy(order="C")
-        columns[:, place] = row
-        changed = replace(self, blocks=(*self.blocks[:number], Block(columns), *self.blocks[number + 1 :]))
+        return self.with_rows(np.array([item]), row[None])
+
+    def with_rows(self, items: IntArray, rows: FloatArray) -> Catalogue:
+        """The catalogue with other features of given items (n,), (n, d2): a copy of the blocks that they are in."""
+        blocks, (number, place) = list(self.blocks), np.divmod(items, BLOCK)
+        for each in np.unique(number).tolist():
+            mine = number == each
+            columns = blocks[each].columns.copy(order="C")
+            columns[:, place[mine]] = rows[mine].T
+            blocks[each] = Block(columns)
+        changed = replace(self, blocks=tuple(blocks))
         resident = self.__dict__.pop("resident", None)
         if resident is not None:  # there is one copy on the device: it follows the last change
-            resident.change(item, columns[:, place].astype(np.float32))
+            resident.change(items, rows.T.astype(np.float32))
             changed.__dict__["resident"] = resident
         return changed
 

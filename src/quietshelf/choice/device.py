@@ -117,9 +117,9 @@ class Resident:
         self._columns = device.put(columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1))
         self._widths: tuple[object, Any] = (None, None)
 
-    def change(self, item: int, column: NDArray[np.float32]) -> None:
-        """Other features of one item."""
-        self._columns[:, item] = self._device.put(column)
+    def change(self, items: NDArray[np.int64], columns: NDArray[np.float32]) -> None:
+        """Other features of given items (n,), (d2, n)."""
+        self._columns[:, self._device.put(items)] = self._device.put(columns)
         self._widths = (None, None)
 
     def bounds(

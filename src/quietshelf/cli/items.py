@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +16,8 @@ from quietshelf.types import require
 if TYPE_CHECKING:
     from quietshelf.tables import Schema
 
-CHUNK = 1000
-"""Items per request: all of a request are put or none."""
+TOLD = 1000
+"""Items between two moves of the progress bar."""
 shelf = typer.Typer(
     name="shelf",
     help="Make and change shelves of a running service.\n\nExample: quietshelf shelf put teas --rho 1 --capacity 4 "
@@ -78,19 +78,24 @@ def put_items(
     from quietshelf.tables import read_table, service_items
 
     table = read_table(products, separator=separator)
-    total = {"added": 0, "changed": 0}
     with reached(url, key) as service:
         declared = _schema_of(shelf, service.shelf(shelf)["settings"])
         if schema is not None:
             _check_same(declared, schema, table)
         found = service_items(table, declared)
-        with progress("items", unit="items", kept="those put so far are on the shelf") as move:
-            for start in range(0, len(found), CHUNK):
-                reply = service.put_items(shelf, found[start : start + CHUNK])
-                total = {name: number + reply[name] for name, number in total.items()}
-                move(min(start + CHUNK, len(found)), len(found))
+        with progress("items", unit="items", kept="nothing is on the shelf until all are there") as move:
+            total = service.upload_items(shelf, _told(found, move))
     said = f"{counted(total['added'], 'item')} added, {total['changed']:,} changed"
+    said += f", {total['skipped']:,} skipped: retired meanwhile" if "skipped" in total else ""
     typer.echo(strict_json(total) if as_json else said)
+
+
+def _told(found: Sequence[Mapping[str, Any]], move: Callable[[int, int], None]) -> Iterator[Mapping[str, Any]]:
+    """The items, with a word now and then how many have been sent."""
+    for sent, item in enumerate(found, start=1):
+        yield item
+        if sent % TOLD == 0 or sent == len(found):
+            move(sent, len(found))
 
 
 def _schema_of(shelf: str, settings: Mapping[str, Any]) -> Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,7 +31,7 @@ def serve(
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="A shop with made-up visitors, kept nowhere.")] = False,
 ) -> None:
-    """Run the service. The first start makes an admin key and shows it once.
+    """Run the service. The first start makes an admin key and says in which file it is.
 
     Example: quietshelf serve --database sqlite:///shop.db --secrets shop-secrets --port 8080
     """
@@ -43,6 +44,7 @@ def serve(
     import uvicorn  # before a key is shown that could not be used
 
     from quietshelf.service.app import CLOCK
+    from quietshelf.service.protocol import options
     from quietshelf.service.store import SteadyClock
 
     check_free(settings.host, settings.port)
@@ -55,25 +57,23 @@ def serve(
         host=settings.host,
         port=settings.port,
         workers=settings.workers,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
+        **options(settings),
     )
 
 
 def _prepare(settings: Settings) -> None:
-    """Make what is missing, and show the first key."""
+    """Make what is missing, and say where the first key is: never what it is, for output is kept in logs."""
     from quietshelf.service import keys
     from quietshelf.service.service import Service
 
+    given = Path(settings.admin_key).read_text(encoding="utf-8").strip() if settings.admin_key else ""
     with reaching(settings):
         first = Service(settings)
         first.prepare()
-        key = keys.first(first.store)
+        key = keys.first(first.store, given)
         first.store.close()
     if key is not None:
-        typer.echo(f"admin key, shown this once: {key}")
+        typer.echo(f"the first admin key is in {settings.admin_key or first.vault.admin_key}")
 
 
 def _demo(host: str | None, port: int | None, others: dict[str, object]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
 from quietshelf.client.words import (
+    MANY,
+    NDJSON,
     RETRIED,
     Call,
     Offer,
@@ -18,6 +20,8 @@ from quietshelf.client.words import (
     address,
     choice_call,
     down,
+    each,
+    lines,
     offer_call,
     offer_of,
     read,
@@ -39,6 +43,7 @@ class AsyncClient:
         headers = {"Authorization": f"Bearer {key}"}
         self._http = httpx.AsyncClient(base_url=address(url), headers=headers, timeout=timeout)
         self._retry = retry or Retry()
+        self._patient = httpx.Timeout(timeout, read=None)  # a million items are taken in before the reply
 
     async def offer(
         self,
@@ -91,8 +96,33 @@ class AsyncClient:
 
     async def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
         """Add and change items; `quietshelf.tables.service_items` makes them of a product table."""
+        if len(items) > MANY:
+            return await self.upload_items(shelf, items)
         found: Mapping[str, int] = await self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))
         return found
+
+    async def upload_items(self, shelf: str, items: Iterable[Mapping[str, Any]]) -> Mapping[str, int]:
+        """The same of any number of items, sent while they are made, shown when all are there; not tried again."""
+        call, sent = shelf_call("PUT", shelf, "/items", {}, NDJSON), each(lines(items))
+        try:
+            response = await self._http.request(
+                call.method, call.path, content=sent, headers=call.headers, timeout=self._patient
+            )
+        except httpx.TransportError as error:
+            raise down(str(self._http.base_url), 1, error) from error
+        if response.status_code in RETRIED:
+            raise down(str(self._http.base_url), 1, f"status {response.status_code}")
+        found: Mapping[str, int] = read(response)
+        return found
+
+    async def items(self, shelf: str) -> AsyncIterator[Mapping[str, Any]]:
+        """All items of a shelf, retired ones included, read a page at a time."""
+        after: int | None = -1
+        while after is not None:
+            page = await self._call(shelf_call("GET", shelf, f"/items?after={after}"))
+            for item in page["items"]:
+                yield item
+            after = page["next"]
 
     async def retire(self, shelf: str, items: Sequence[str]) -> None:
         """Never show these items again."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
 from quietshelf.client.words import (
+    MANY,
+    NDJSON,
     RETRIED,
     Call,
     Offer,
@@ -18,6 +20,7 @@ from quietshelf.client.words import (
     address,
     choice_call,
     down,
+    lines,
     offer_call,
     offer_of,
     read,
@@ -39,6 +42,7 @@ class Client:
         headers = {"Authorization": f"Bearer {key}"}
         self._http = httpx.Client(base_url=address(url), headers=headers, timeout=timeout)
         self._retry = retry or Retry()
+        self._patient = httpx.Timeout(timeout, read=None)  # a million items are taken in before the reply
 
     def offer(
         self,
@@ -91,8 +95,32 @@ class Client:
 
     def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
         """Add and change items; `quietshelf.tables.service_items` makes them of a product table."""
+        if len(items) > MANY:
+            return self.upload_items(shelf, items)
         found: Mapping[str, int] = self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))
         return found
+
+    def upload_items(self, shelf: str, items: Iterable[Mapping[str, Any]]) -> Mapping[str, int]:
+        """The same of any number of items, sent while they are made, shown when all are there; not tried again."""
+        call, sent = shelf_call("PUT", shelf, "/items", {}, NDJSON), lines(items)
+        try:
+            response = self._http.request(
+                call.method, call.path, content=sent, headers=call.headers, timeout=self._patient
+            )
+        except httpx.TransportError as error:
+            raise down(str(self._http.base_url), 1, error) from error
+        if response.status_code in RETRIED:
+            raise down(str(self._http.base_url), 1, f"status {response.status_code}")
+        found: Mapping[str, int] = read(response)
+        return found
+
+    def items(self, shelf: str) -> Iterator[Mapping[str, Any]]:
+        """All items of a shelf, retired ones included, read a page at a time."""
+        after: int | None = -1
+        while after is not None:
+            page = self._call(shelf_call("GET", shelf, f"/items?after={after}"))
+            yield from page["items"]
+            after = page["next"]
 
     def retire(self, shelf: str, items: Sequence[str]) -> None:
         """Never show these items again."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +14,11 @@ from urllib.parse import quote
 from httpx import Response
 
 RETRIED = (502, 503, 504)
+NDJSON = {"Content-Type": "application/x-ndjson"}
+MANY = 1000
+"""Items that are sent in one document; more are streamed."""
+PART = 65_536
+"""Bytes that are sent at once, at least."""
 
 
 class Refused(ValueError):  # noqa: N818 - says what happened
@@ -122,6 +128,24 @@ def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:
 def shelf_call(method: str, shelf: str, part: str = "", *sent: Mapping[str, Any]) -> Call:
     """Ask for a shelf, or for a part of it such as ``/items``; body and headers are sent where there are any."""
     return Call(method, f"/v1/shelves/{_segment(shelf)}{part}", *sent)
+
+
+def lines(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Items as lines of JSON, in parts worth sending."""
+    part = bytearray()
+    for item in items:
+        part += json.dumps(item, allow_nan=False).encode() + b"\n"
+        if len(part) >= PART:
+            yield bytes(part)
+            part.clear()
+    if part:
+        yield bytes(part)
+
+
+async def each(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The same for those who wait."""
+    for part in parts:
+        yield part
 
 
 def address(url: str) -> str:

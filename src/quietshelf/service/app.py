@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import gc
+import hashlib
 import os
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
 
 from quietshelf.__about__ import __version__
 from quietshelf.accounting import DELTA
 from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.service import logs, models, queries, settings
+from quietshelf.service import listing, logs, models, queries, settings, uploading, uploads
 from quietshelf.service.fast_path import LONGEST_RETRY, FastPath
+from quietshelf.service.health import Probe
 from quietshelf.service.keys import Key
-from quietshelf.service.middleware import Gate
+from quietshelf.service.middleware import CLOSED, Gate
 from quietshelf.service.pages.routes import add_pages
+from quietshelf.service.problems import Unavailable
 from quietshelf.service.refusals import PROBLEMS, refuse
 from quietshelf.service.service import Service
 from quietshelf.service.store import SteadyClock
+from quietshelf.service.uploading import NDJSON
 
 CLOCK = "QUIETSHELF_CLOCK_OFFSET"
 """How `quietshelf serve` hands its clock to its workers; not a setting."""
 SWITCH_SECONDS = 1e-3
 """The writer gives way at every statement; by default it would wait 5 ms each time for its turn to go on."""
+TEND_SECONDS = 2.0
+"""Between two looks at uploads that broke off."""
 public = APIRouter(tags=["about"])
 routes = APIRouter(prefix="/v1", responses=PROBLEMS)
 bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshelf keys create`.")
 Shelf = Annotated[models.Name, Path(description="Name of the shelf.")]
 Delta = Annotated[float, Query(ge=1e-300, lt=1, description="The delta that epsilon is stated for.")]
+After = Annotated[int, Query(ge=-1, le=2**31 - 1, description="The `next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=queries.LARGEST_PAGE, description="The most items in the reply.")]
 Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=LONGEST_RETRY,
                                      description="The same key and request again return the same offer.")]  # fmt: skip
 
@@ -93,15 +105,20 @@ def list_shelves(service: Serving) -> models.Plain:
 
 @routes.put("/shelves/{shelf}/items", dependencies=[Depends(may("admin"))], tags=["shop"])
 async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving) -> models.Plain:
-    """Add items, and change known ones: all of them or none."""
-    return await service.put_items(shelf, body.items)
+    """Add items, and change known ones: all of them or none. More of them come as application/x-ndjson, or Parquet."""
+    if len(body.items) <= uploads.CHUNK:
+        return await service.put_items(shelf, body.items)
+    return await uploading.put(service, shelf, uploading.numbered(body.items))
 
 
 @routes.get("/shelves/{shelf}/items", dependencies=[Depends(may("read"))], tags=["read"])
-def get_items(shelf: Shelf, service: Serving) -> models.Plain:
-    """All items, retired ones included."""
-    with service.store.read() as connection:
-        return {"items": queries.items(connection, queries.latest_row(connection, shelf))}
+async def get_items(
+    shelf: Shelf, service: Serving, request: Request, after: After = -1, limit: Limit = queries.PAGE
+) -> Response:
+    """Items by number, a page at a time, retired ones included; all of them, line by line, as application/x-ndjson."""
+    if request.headers.get("accept", "").partition(";")[0] == NDJSON:
+        return StreamingResponse(await listing.lines(service, shelf, after), media_type=NDJSON)
+    return Response(await listing.page(service, shelf, after, limit), media_type="application/json")
 
 
 @routes.post("/shelves/{shelf}/items/retire", dependencies=[Depends(may("admin"))], tags=["shop"])
@@ -170,16 +187,18 @@ def get_everything(service: Serving, delta: Delta = DELTA) -> models.Plain:
         return queries.everything(connection, delta)
 
 
-@public.get("/healthz")
-async def health() -> models.Plain:
-    """The process lives."""
+@public.get("/healthz", responses={503: PROBLEMS[503]})
+async def health(request: Request, service: Serving) -> models.Plain:
+    """The process lives, and so do its threads."""
+    if not (service.writer.alive and request.app.state.room.pulse.alive):
+        raise Unavailable("a thread of this process has ended; it has to be started again")
     return {"status": "alive", "version": __version__}
 
 
 @public.get("/readyz", responses={503: PROBLEMS[503]})
-async def ready(service: Serving) -> models.Plain:
-    """The store can be written."""
-    return {"status": "ready", **await service.ready()}
+async def ready(request: Request) -> models.Plain:
+    """The store can be written: tried once a second at most."""
+    return {"status": "ready", **await request.app.state.readiness.answer()}
 
 
 @public.get("/metrics", response_class=Response, dependencies=[Depends(may("read"))], responses=PROBLEMS)
@@ -192,11 +211,22 @@ def metrics(service: Serving) -> Response:
 
 @public.get("/docs", response_class=HTMLResponse, include_in_schema=False)
 async def api_page() -> HTMLResponse:
-    """The API as a page, with nothing fetched from elsewhere."""
+    """The API as a page, with nothing fetched from elsewhere, and no script but its own."""
+    text, policy = _api_page()
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
+@cache
+def _api_page() -> tuple[str, str]:
     text = files("quietshelf.service").joinpath("api.html").read_text(encoding="utf-8")
-    policy = {"Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-              "connect-src 'self'"}  # fmt: skip
-    return HTMLResponse(text, headers=policy)
+    parts = {tag: re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("script", "style")}
+    allowed = {tag: " ".join(f"'sha256-{_digest(part)}'" for part in found) for tag, found in parts.items()}
+    rules = [f"{tag}-src {hashes}" for tag, hashes in allowed.items()]
+    return text, "; ".join(["default-src 'none'", *rules, "connect-src 'self'", *CLOSED])
+
+
+def _digest(part: str) -> str:
+    return base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
 
 
 def make_app(service: Service) -> FastAPI:
@@ -207,8 +237,10 @@ def make_app(service: Service) -> FastAPI:
         logs.level(service.settings.log_level)
         service.start()
         room.pulse.start()
+        tending = asyncio.create_task(_tend(service))
         logs.say("info", "started", version=__version__)
         yield
+        tending.cancel()
         room.pulse.stop()
         service.stop()
         logs.say("info", "stopped")
@@ -217,7 +249,7 @@ def make_app(service: Service) -> FastAPI:
         title="Quietshelf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         summary="Choose what to show each visitor, learn from what they choose, and prove a limit to what it reveals.",
     )  # fmt: skip
-    app.state.service = service
+    app.state.service, app.state.readiness = service, Probe(service.ready)
     app.include_router(public)
     app.include_router(routes)
     room = add_pages(app, service)
@@ -225,14 +257,23 @@ def make_app(service: Service) -> FastAPI:
     app.add_middleware(FastPath, service=service)
     app.add_middleware(
         Gate,
-        authenticate=service.key,
+        authenticate=service.keyring.find,
         stamp=service.inbox.stamp,
         let_go=service.let_go,
         metrics=service.metrics,
-        body_limit=service.settings.body_limit,
-        seconds=service.settings.request_seconds,
+        settings=service.settings,
     )
     return app
+
+
+async def _tend(service: Service) -> None:
+    """Tidy up after uploads, now and then."""
+    while True:
+        try:
+            await uploading.tend(service)
+        except Exception as error:  # the next round tries again
+            logs.failed("uploads", error)
+        await asyncio.sleep(max(service.settings.poll_seconds, TEND_SECONDS))
 
 
 def warm() -> None:

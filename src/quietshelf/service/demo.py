@@ -114,11 +114,11 @@ def serve_demo(host: str, port: int, tell: Callable[[str], None]) -> None:
     """Serve until interrupted; the database is gone afterwards."""
     import uvicorn
 
+    from quietshelf.service.protocol import options
+
     with TemporaryDirectory(prefix="quietshelf-demo-") as folder:
         app, demo, api, key = open_demo(Path(folder), host=host, port=port)
-        server = uvicorn.Server(
-            uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False)
-        )
+        server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **options(app.state.service.settings)))
 
         def visitors() -> None:
             while not server.started and not demo.stop.wait(0.05):

@@ -1,4 +1,4 @@
-"""The two requests that every visitor makes, taken straight from ASGI: a framework would cost more than all the rest.
+"""The two requests that every visitor makes, and uploads, taken straight from ASGI: a framework would cost more.
 
 Whatever is not plain (another media type, a path or body that does not fit) goes on to the routes in `app`, which know
 every refusal, as if nobody had looked at it. Both ways end in the same calls.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +16,10 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quietshelf.service import uploading
+from quietshelf.service.middleware import is_streamed
 from quietshelf.service.models import ChoiceBody, OfferBody
+from quietshelf.service.problems import Invalid
 from quietshelf.service.service import Service
 
 Headers = list[tuple[bytes, bytes]]
@@ -30,8 +34,11 @@ class Route(NamedTuple):
 
 OFFER, CHOICE = Route("/v1/shelves/{shelf}/offers"), Route("/v1/offers/{offer}/choice")
 OFFER_PATH = re.compile(r"/v1/shelves/([A-Za-z0-9][A-Za-z0-9_-]{0,99})/offers")
+ITEMS = Route("/v1/shelves/{shelf}/items")
+ITEMS_PATH = re.compile(r"/v1/shelves/([A-Za-z0-9][A-Za-z0-9_-]{0,99})/items")
 CHOICE_PATH = re.compile(r"/v1/offers/([A-Za-z0-9._=-]{1,200})/choice")
 LONGEST_RETRY = 200
+MOST_FIELDS = 100
 
 
 class FastPath:
@@ -43,9 +50,9 @@ class FastPath:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         lane = None
-        if scope["type"] == "http" and scope["method"] == "POST":
+        if scope["type"] == "http" and scope["method"] in ("POST", "PUT"):
             headers = dict(reversed(scope["headers"]))  # of equal names the first counts
-            lane = self._lane(scope["path"], headers)
+            lane = self._lane(scope["path"], headers) if scope["method"] == "POST" else self._upload(scope, headers)
         await (self._app(scope, receive, send) if lane is None else lane(scope, receive, send))
 
     def _lane(self, path: str, headers: dict[bytes, bytes]) -> ASGIApp | None:
@@ -56,9 +63,22 @@ class FastPath:
         choice = CHOICE_PATH.fullmatch(path)
         return None if choice is None else partial(self._choice, choice[1])
 
+    def _upload(self, scope: Scope, headers: dict[bytes, bytes]) -> ASGIApp | None:
+        shelf = ITEMS_PATH.fullmatch(scope["path"]) if is_streamed(scope) else None
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().decode("latin-1")
+        return None if shelf is None else partial(self._items, shelf[1], kind)
+
+    async def _items(self, shelf: str, kind: str, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = ITEMS
+        scope["key"].may("admin", shelf)
+        reply = await uploading.receive(self._service, shelf, kind, _parts(receive))
+        await _json(send, reply)
+
     async def _offer(self, shelf: str, retry: bytes | None, scope: Scope, receive: Receive, send: Send) -> None:
         content = await _whole(receive)
         body = _parsed(OfferBody, content)
+        if body is None:
+            _check_fields(content)
         if body is None or (retry is not None and not 0 < len(retry) <= LONGEST_RETRY):
             await self._app(scope, _again(content, receive), send)
             return
@@ -66,9 +86,7 @@ class FastPath:
         scope["key"].may("offer", shelf)
         key = None if retry is None else retry.decode("latin-1")
         reply = await self._service.offer(shelf, body, key, scope["receipt"])
-        text = json.dumps(reply, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        length = (b"content-length", str(len(text)).encode())
-        await _reply(send, 200, [length, (b"content-type", b"application/json")], text)
+        await _json(send, reply)
 
     async def _choice(self, offer: str, scope: Scope, receive: Receive, send: Send) -> None:
         content = await _whole(receive)
@@ -83,6 +101,16 @@ class FastPath:
         await _reply(send, 204, [], b"")
 
 
+def _check_fields(content: bytes) -> None:
+    """Refuse a body of nothing but fields: the framework would build an error for each."""
+    try:
+        given = json.loads(content)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(given, dict) and len(given) > MOST_FIELDS:
+        raise Invalid(f"a request must have at most {MOST_FIELDS} fields, got {len(given)}")
+
+
 def _parsed(kind: type[Body], content: bytes) -> Body | None:
     try:
         return kind.model_validate_json(content)
@@ -90,15 +118,18 @@ def _parsed(kind: type[Body], content: bytes) -> Body | None:
         return None
 
 
-async def _whole(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    while True:
+async def _parts(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(parts)
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
+
+
+async def _whole(receive: Receive) -> bytes:
+    return b"".join([part async for part in _parts(receive)])
 
 
 def _again(content: bytes, receive: Receive) -> Receive:
@@ -109,6 +140,12 @@ def _again(content: bytes, receive: Receive) -> Receive:
         return left.pop() if left else await receive()
 
     return replayed
+
+
+async def _json(send: Send, reply: dict[str, Any]) -> None:
+    text = json.dumps(reply, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    length = (b"content-length", str(len(text)).encode())
+    await _reply(send, 200, [length, (b"content-type", b"application/json")], text)
 
 
 async def _reply(send: Send, status: int, headers: Headers, body: bytes) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation.atomic_write import atomic_write
 from quietshelf.service import schema
 from quietshelf.service.problems import Forbidden, NotFound, Unauthorised
 from quietshelf.service.store import Store
@@ -50,12 +51,22 @@ class Key:
             raise NotFound("this shelf does not exist for this key")
 
 
-def create(connection: Connection, *, name: str, scopes: Iterable[str], shelf: str | None, now: float) -> str:
-    """A new key; the text returned is the only place where its secret is."""
+def create(
+    connection: Connection,
+    *,
+    name: str,
+    scopes: Iterable[str],
+    shelf: str | None,
+    now: float,
+    halves: tuple[str, str] | None = None,
+) -> str:
+    """A new key, or one whose ``halves`` are given; the text returned is the only place where its secret is."""
     wanted = sorted(set(scopes))
     known = bool(wanted) and set(wanted) <= set(SCOPES)
     require(known, f"scopes must be among {', '.join(SCOPES)}", scopes=wanted)
-    identity, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    identity, secret = halves or (secrets.token_hex(6), secrets.token_urlsafe(32))
+    rule = "a key must be written qs_ID_SECRET, with 6 letters or more in its id and 32 or more in its secret"
+    require(len(identity) >= 6 and len(secret) >= 32, f"{rule}, got {len(identity)} and {len(secret)}")
     row = {"id": identity, "name": name, "hash": _hash(secret), "scopes": ",".join(wanted), "shelf": shelf}
     connection.execute(sa.insert(schema.keys), {**row, "created": now})
     return f"qs_{identity}_{secret}"
@@ -83,12 +94,17 @@ def valid(connection: Connection) -> dict[str, Key]:
     return {row.id: Key(row.id, row.name, row.hash, frozenset(row.scopes.split(",")), row.shelf) for row in rows}
 
 
-def first(store: Store) -> str | None:
-    """An admin key, if the store has never had a key."""
+def first(store: Store, given: str = "") -> str | None:
+    """An admin key, if the store has never had one: that ``given``, or a new one, written to the secrets folder."""
     with store.write() as connection:
+        connection.execute(sa.select(schema.store).with_for_update())  # of several first starts one makes it
         if connection.execute(sa.select(sa.func.count()).select_from(schema.keys)).scalar_one():
             return None
-        return create(connection, name="first", scopes=["admin"], shelf=None, now=store.now(connection))
+        told = None if not given else presented(f"Bearer {given}")
+        text = create(connection, name="first", scopes=["admin"], shelf=None, now=store.now(connection), halves=told)
+        if not given:
+            atomic_write(store.vault.admin_key, f"{text}\n".encode())  # before the commit: nobody else has it
+        return text
 
 
 def presented(header: str | None) -> tuple[str, str]:

@@ -24,8 +24,11 @@ def say(grade: str, event: str, **facts: str | int | float | bool | None) -> Non
     if LEVELS[grade] >= _threshold[0]:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         line = {"time": f"{moment}Z", "level": grade, "event": event, **facts}
-        sys.stderr.write(json.dumps(line) + "\n")
-        sys.stderr.flush()
+        try:
+            sys.stderr.write(json.dumps(line) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):  # full, closed or none: what is logged matters less than the work
+            return
 
 
 def failed(where: str, error: BaseException) -> None:

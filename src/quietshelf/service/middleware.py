@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -16,6 +16,7 @@ from quietshelf.service.inbox import Receipt
 from quietshelf.service.keys import Key
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.problems import Failure, Problem, TooLarge, TooSlow
+from quietshelf.service.settings import Settings
 
 LOCKED = ("/v1", "/metrics")
 """Paths that need a key."""
@@ -23,7 +24,21 @@ STAMPED = ("/offers", "/choice", "/erasures")
 """How the paths of requests end whose time of receipt counts."""
 UNCOUNTED = ("/choice", "/erasures")
 """How the paths of requests end that are neither counted nor timed: who answers or is erased, and when, is private."""
-Authenticate = Callable[[str | None], Awaitable[Key]]
+SMALL = 16_384
+"""Bytes of a form, an answer or an erasure."""
+STREAMED = ("application/x-ndjson", "application/vnd.apache.parquet")
+"""Media types of uploads of items."""
+CLOSED = ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'")
+GUARDS = (
+    (b"content-security-policy", "; ".join(["default-src 'none'", *CLOSED]).encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+"""On every reply: a reply of the API is not a page, whatever is in it."""
+Authenticate = Callable[[str | None, str], Awaitable[Key]]
 
 
 class Gate:
@@ -37,12 +52,10 @@ class Gate:
         stamp: Callable[[], Receipt],
         let_go: Callable[[Receipt], None],
         metrics: Metrics,
-        body_limit: int,
-        seconds: float,
+        settings: Settings,
     ) -> None:
         self._app, self._authenticate, self._metrics = app, authenticate, metrics
-        self._stamp, self._let_go = stamp, let_go
-        self._limit, self._seconds = body_limit, seconds
+        self._stamp, self._let_go, self._settings = stamp, let_go, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -54,8 +67,10 @@ class Gate:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 status[0] = message["status"]
+                message["headers"] = guarded(message["headers"])
                 message["headers"].append((b"x-request-id", secrets.token_hex(8).encode()))
-            await send(message)
+            async with asyncio.timeout(self._settings.request_seconds):  # however slowly somebody reads
+                await send(message)
 
         try:
             problem = await self._run(scope, self._limited(scope, receive), sent)
@@ -69,12 +84,12 @@ class Gate:
         self._record(scope, status[0], time.perf_counter() - started)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> Problem | None:
-        if _declared_length(scope) > self._limit:
-            return self._too_large()
+        streamed = is_streamed(scope)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(None if streamed else self._settings.request_seconds):
                 if scope["path"].startswith(LOCKED):  # before a byte of the body is read
-                    scope["key"] = await self._authenticate(_header(scope, b"authorization"))
+                    scope["key"] = await self._authenticate(_header(scope, b"authorization"), address(scope))
+                _check(_declared_length(scope), *body_limit(scope, self._settings))
                 await self._app(scope, receive, send)
         except TimeoutError:
             return TooSlow("the request took too long; it may have been done: try again with the same Idempotency-Key")
@@ -90,20 +105,18 @@ class Gate:
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """What is received, counted, and stamped with its last byte (R4): nothing on the way from there is a queue."""
         seen, stamped = [0], scope["path"].endswith(STAMPED)
+        limit, streamed = body_limit(scope, self._settings), is_streamed(scope)
 
         async def counted() -> Message:
-            message = await receive()
+            async with asyncio.timeout(self._settings.request_seconds if streamed else None):
+                message = await receive()
             seen[0] += len(message.get("body", b""))
-            if seen[0] > self._limit:
-                raise self._too_large()
+            _check(seen[0], *limit)
             if stamped and not message.get("more_body", False) and "receipt" not in scope:
                 scope["receipt"] = self._stamp()
             return message
 
         return counted
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"the body must be at most {self._limit} bytes; send less, or raise the setting body_limit")
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         """Count and log a request, but no answer and no erasure: how many there are, and when, is theirs."""
@@ -112,6 +125,46 @@ class Gate:
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.latency.labels(route).observe(seconds)
             logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
+
+
+def guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Headers of a reply with those that keep browsers from doing anything with it, but for what it allows itself."""
+    given = list(headers)
+    named = {name.lower() for name, _ in given}
+    return given + [pair for pair in GUARDS if pair[0] not in named]
+
+
+def address(scope: Scope) -> str:
+    """Where a request comes from: the last machine on the way."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def is_streamed(scope: Scope) -> bool:
+    """Whether items are read while they arrive, or sent line by line: it may take as long as it goes on."""
+    name = {"PUT": b"content-type", "GET": b"accept"}.get(scope["method"])
+    if name is None or not scope["path"].endswith("/items"):
+        return False
+    return (_header(scope, name) or "").partition(";")[0].strip() in STREAMED
+
+
+def body_limit(scope: Scope, settings: Settings) -> tuple[int, str]:
+    """The most bytes that the body of such a request may have, and the setting that says so."""
+    if is_streamed(scope):
+        return settings.upload_limit, "upload_limit"
+    if not scope["path"].startswith(LOCKED) or scope["path"].endswith(UNCOUNTED):
+        found = (SMALL, "")
+    elif scope["path"].endswith("/offers"):
+        found = (settings.offer_limit, "offer_limit")
+    else:
+        found = (settings.body_limit, "body_limit")
+    return min(found, (settings.body_limit, "body_limit"))
+
+
+def _check(size: int, limit: int, setting: str) -> None:
+    if size > limit:
+        advice = f"; send less, or raise the setting {setting}" if setting else ""
+        raise TooLarge(f"the body must be at most {limit} bytes{advice}")
 
 
 def _route(scope: Scope) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 from pydantic_core import PydanticCustomError
@@ -21,14 +21,24 @@ LARGEST_DIM = 256
 """A release of d coordinates holds d² numbers; beyond this a shelf is a mistake."""
 
 
-def _cell(value: Any) -> Any:
-    """What a table may hold in one place; what it means, the schema says."""
+Entry = TypeVar("Entry")
+Listed = Annotated[list[Entry], Field(fail_fast=True)]
+"""A list that is refused by its first wrong entry: an error for each would cost a thousand times what was sent."""
+
+
+def _cells(cells: dict[str, Any]) -> dict[str, Any]:
+    """What the places of a table may hold; what it means, the schema says."""
+    for value in cells.values():
+        _check_cell(value)
+    return cells
+
+
+def _check_cell(value: Any) -> None:
     listed = isinstance(value, list) and all(isinstance(part, (int, float)) for part in value)
     if not (value is None or listed or isinstance(value, (int, float, str))):
         raise PydanticCustomError("cell", "must be text, a number, true, false, null or a list of numbers")
     if isinstance(value, str) and not is_text(value):
         raise PydanticCustomError("cell", "must be text that UTF-8 can hold")
-    return value
 
 
 def is_text(value: str) -> bool:
@@ -36,7 +46,7 @@ def is_text(value: str) -> bool:
     return not any(0xD800 <= ord(letter) <= 0xDFFF for letter in value)
 
 
-Attributes = Annotated[dict[str, Annotated[Any, AfterValidator(_cell)]], Field(max_length=10_000)]
+Attributes = Annotated[dict[str, Any], Field(max_length=10_000), AfterValidator(_cells)]
 
 
 class Strict(BaseModel):
@@ -48,8 +58,8 @@ class Strict(BaseModel):
 class Prior(Strict):
     """What is known publicly about tastes before the first visitor."""
 
-    theta: list[FiniteFloat] = Field(max_length=10_000)
-    precision: list[list[FiniteFloat]] = Field(max_length=10_000)
+    theta: Listed[FiniteFloat] = Field(max_length=10_000)
+    precision: Listed[Listed[FiniteFloat]] = Field(max_length=10_000)
 
 
 class ShelfBody(Strict):
@@ -112,7 +122,7 @@ class ShelfBody(Strict):
         description="For how many items, in the order in which they are put, a utility of their own is learned beside "
         "what features say; as many as there will ever be. Items then need no features.",
     )
-    visitor_scale: FiniteFloat | list[FiniteFloat] | None = Field(
+    visitor_scale: FiniteFloat | Listed[FiniteFloat] | None = Field(
         1.0, description="Declared, not measured, standard deviation of visitor features; null declares nothing."
     )
     visitor_dim: int | None = Field(
@@ -164,7 +174,7 @@ class ShelfBody(Strict):
         description="What to start from: public theta and precision, or the content of a file of `quietshelf fit "
         "--prior`, whose cost comes on top of rho; an epsilon is kept for the sum.",
     )
-    curvature: list[list[FiniteFloat]] | None = Field(None, description="Public guess of the second moment of x.")
+    curvature: Listed[Listed[FiniteFloat]] | None = Field(None, description="Public guess of the second moment of x.")
 
     def kept(self) -> str:
         """As the database keeps them."""
@@ -175,7 +185,7 @@ class ItemBody(Strict):
     """An item; for one that is known already, what is left out stays as it is."""
 
     id: ItemId
-    features: list[FiniteFloat] | None = Field(None, max_length=10_000)
+    features: Listed[FiniteFloat] | None = Field(None, max_length=10_000)
     attributes: Attributes | None = Field(
         None, description="Columns of your product table by name, in place of features; needs a shelf with a schema."
     )
@@ -199,7 +209,7 @@ class ItemsBody(Strict):
         },
     )
 
-    items: list[ItemBody] = Field(min_length=1, max_length=100_000)
+    items: Listed[ItemBody] = Field(min_length=1, max_length=100_000)
 
 
 class RetireBody(Strict):
@@ -207,7 +217,7 @@ class RetireBody(Strict):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": ["jam"]}]})
 
-    items: list[ItemId] = Field(min_length=1, max_length=100_000)
+    items: Listed[ItemId] = Field(min_length=1, max_length=10_000)
 
 
 class OfferBody(Strict):
@@ -222,16 +232,16 @@ class OfferBody(Strict):
         }
     )
 
-    features: list[FiniteFloat] = Field([], max_length=10_000, description="The visitor's features.")
+    features: Listed[FiniteFloat] = Field([], max_length=10_000, description="The visitor's features.")
     attributes: Attributes | None = Field(
         None, description="The visitor's attributes by name, in place of features; needs a shelf with a schema."
     )
     person: Person | None = Field(None, description="Who it is, authenticated by you; stored as a keyed hash only.")
-    candidates: list[ItemId] | None = Field(None, description="Items that may be shown; all available ones if absent.")
-    required: list[ItemId] = Field([], description="Items that must be shown.")
-    exclude: list[ItemId] = Field([], description="Items that must not be shown.")
+    candidates: Listed[ItemId] | None = Field(None, description="Items that may be shown; all available if absent.")
+    required: Listed[ItemId] = Field([], description="Items that must be shown.")
+    exclude: Listed[ItemId] = Field([], description="Items that must not be shown.")
     capacity: Count | None = Field(None, description="The most items shown, at most the shelf's own.")
-    ranking: list[ItemId] | None = Field(
+    ranking: Listed[ItemId] | None = Field(
         None,
         min_length=1,
         description="What you would show this visitor today, best first, in place of the rank of items. It may depend "

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 MEDIA_TYPE = "application/problem+json"
-HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}, 503: {"Retry-After": "1"}}
 """What HTTP wants said beside a status."""
 
 
@@ -47,6 +47,12 @@ class Unauthorised(Problem):
     status, title = 401, "A valid API key is needed"
 
 
+class TooManyFailures(Problem):
+    """Too many failed attempts from one address."""
+
+    status, title = 429, "Too many failed attempts"
+
+
 class Forbidden(Problem):
     """The key lacks the scope."""
 
@@ -81,6 +87,12 @@ class Frozen(Problem):
     """What alters the guarantee is fixed by the first offer."""
 
     status, title = 409, "Fixed since the first offer"
+
+
+class Conflict(Problem):
+    """What the request needs is gone meanwhile."""
+
+    status, title = 409, "Conflict"
 
 
 class NoItems(Problem):

@@ -6,17 +6,21 @@ import json
 import math
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import Ledger, together
 from quietshelf.curation import arms
 from quietshelf.curation.ledgers import addressed
 from quietshelf.service import described, learning, schema
+from quietshelf.service.catalogues import visible
 from quietshelf.service.learning import Row
 from quietshelf.service.problems import NotFound
 from quietshelf.service.timestamps import timestamp, timestamp_or_none
-from quietshelf.service.views import item_rows, public_in, settings_in, shelf_row
+from quietshelf.service.views import public_in, settings_in, shelf_row
 
+PAGE, LARGEST_PAGE = 1000, 10_000
+"""Items in a reply if the request does not say how many, and at most."""
 RESTORED = (
     "A backup was restored. Releases made after it may be missing here; each visit is in one release at most, and "
     "persons may have been counted again."
@@ -119,10 +123,20 @@ def comparison(connection: Connection, row: Row) -> dict[str, Any]:
     return {**shares, **found.to_dict()}
 
 
-def items(connection: Connection, row: Row) -> list[dict[str, Any]]:
-    """All items, retired ones included."""
-    plain = ("id", "revenue", "available", "retired", "group", "rank")
+def items(connection: Connection, row: Row, *, after: int = -1, most: int = PAGE) -> list[dict[str, Any]]:
+    """Items with numbers above ``after``, in that order, retired ones included."""
+    plain = ("number", "id", "revenue", "available", "retired", "group", "rank")
+    table, seen = schema.items, visible(connection, row["shelf"])
+    place = (table.c.shelf == row["shelf"], table.c.number > after, table.c.number < seen)
+    query = sa.select(table).where(*place).order_by(table.c.number).limit(most)
     return [
         {**{name: each[name] for name in plain}, "features": learning.unpacked(each["features"], -1).tolist()}
-        for each in item_rows(connection, row["shelf"])
+        for each in connection.execute(query).mappings()
     ]
+
+
+def items_page(connection: Connection, row: Row, *, after: int, most: int) -> dict[str, Any]:
+    """The same, and after which number to go on; null at the end."""
+    found = items(connection, row, after=after, most=most + 1)
+    rest = found[most - 1]["number"] if len(found) > most else None
+    return {"items": found[:most], "next": rest}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -25,8 +26,11 @@ WORDS = {
     409: "Refused as things stand",
     413: "Too large",
     422: "Breaks a rule",
+    429: "Too many failed attempts",
     503: "Try again",
 }
+MOST = 20
+"""Mistakes that are told at once."""
 SHORT = 60
 """Letters of a value that is said again."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -63,9 +67,14 @@ async def _unfit(request: Request, error: Exception) -> JSONResponse:
     kind = request.headers.get("content-type", "none")
     if isinstance(error.body, bytes) and "json" not in kind:
         return Invalid(f"the header must be `Content-Type: application/json`, got {kind}").response()
-    found = [{"where": ".".join(map(str, each["loc"])), "rule": _rule(each)} for each in error.errors()]
-    first = found[0] if found else {"where": "request", "rule": "must fit its model"}
-    return Invalid(f"{first['where']}: {first['rule']}", errors=found[:20]).response()
+    found = unfit(error.errors())
+    return Invalid(f"{found[0]['where']}: {found[0]['rule']}", errors=found).response()
+
+
+def unfit(errors: Sequence[Any]) -> list[dict[str, str]]:
+    """Where a request does not fit its model, and why: the first few places."""
+    found = [{"where": ".".join(map(str, each["loc"])), "rule": _rule(each)} for each in errors[:MOST]]
+    return found or [{"where": "request", "rule": "must fit its model"}]
 
 
 def _rule(each: Any) -> str:

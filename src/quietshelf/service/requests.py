@@ -22,7 +22,7 @@ def visitor(view: View, body: OfferBody) -> Context:
     required, barred = _numbers("required", body.required, known), _numbers("exclude", body.exclude, known)
     if body.capacity is not None and body.capacity > most:
         raise Invalid(f"capacity must be at most the shelf's capacity={most}, got capacity={body.capacity}")
-    _check_required(view, body, wanted)
+    _check_required(view, required, None if wanted is None else set(wanted), set(barred))
     try:
         check_person(view.settings, body.person)
         context = visitor_context(
@@ -69,10 +69,8 @@ def _numbers(name: str, ids: Sequence[str], known: dict[str, int]) -> list[int]:
     return found
 
 
-def _check_required(view: View, body: OfferBody, wanted: list[int] | None) -> None:
+def _check_required(view: View, required: list[int], wanted: set[int] | None, barred: set[int]) -> None:
     """Say which item by its id, before the mathematics says it by its number."""
-    allowed = None if wanted is None else set(wanted)
-    for each in body.required:
-        number = view.numbers[each]
-        if not view.stock.offerable[number] or each in body.exclude or (allowed is not None and number not in allowed):
-            raise Invalid(f"required items must be available, got {each!r}")
+    for number in required:
+        if not view.stock.offerable[number] or number in barred or (wanted is not None and number not in wanted):
+            raise Invalid(f"required items must be available, got {view.ids[number]!r}")

@@ -6,6 +6,7 @@ Numbers of shelves, batches and slots say who came when, which is public; arrays
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     ColumnElement,
@@ -23,6 +24,8 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
+Version = BigInteger().with_variant(Integer, "sqlite")
+"""Changes are counted in its lower half, uploads in its upper half (`uploads`)."""
 
 store = Table(
     "store",
@@ -78,7 +81,7 @@ shelves = Table(
     Column("name", Text, nullable=False),
     Column("config", Text, nullable=False),
     Column("config_version", Integer, nullable=False),
-    Column("stock_version", Integer, nullable=False),
+    Column("stock_version", Version, nullable=False),
     Column("created", Double, nullable=False),
     Column("deleted", Double),
     Column("last_time", Double, nullable=False),
@@ -112,9 +115,38 @@ items = Table(
     Column("retired", Boolean, nullable=False),
     Column("group", Text),
     Column("rank", Double),
+    Column("version", Version, nullable=False, server_default="0"),
     PrimaryKeyConstraint("shelf", "number"),
 )
-"""``rank``: place in the shop's present ranking, lowest first; null for items not in it."""
+"""``rank``: place in the shop's present ranking, lowest first; null for items not in it. ``version``: that of the stock
+with the item's last change; one that is larger than the shelf's ``stock_version`` is not on offer yet."""
+Index("items_id", items.c.shelf, items.c.id, unique=True)
+Index("items_version", items.c.shelf, items.c.version)
+
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("upload", Text, primary_key=True),
+    Column("shelf", Integer, nullable=False),
+    Column("touched", Double, nullable=False),
+    Column("base", Integer),
+    Column("version", Version),
+)
+"""Uploads of items under way, and when each last went on. Once one is complete it has a ``version``, that of the stock
+which will show it, and ``base``, how many items there were: from then on it is taken in, whatever happens."""
+
+staged = Table(
+    "staged",
+    metadata,
+    Column("upload", Text),
+    Column("line", Integer),
+    Column("id", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("upload", "line"),
+    sqlite_with_rowid=False,
+)
+"""Items of uploads that are not taken in yet, as they were sent."""
+Index("staged_id", staged.c.upload, staged.c.id, unique=True)
 
 batches = Table(
     "batches",

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.service import answers, in_use, keys, schema, shelves
+from quietshelf.service import answers, health, in_use, items, keys, shelves
 from quietshelf.service.answers import Choice
+from quietshelf.service.catalogues import Catalogues
 from quietshelf.service.cleaning import Cleaning
 from quietshelf.service.inbox import Inbox, Receipt, Step
+from quietshelf.service.keyring import Keyring
 from quietshelf.service.leasing import Leasing
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
-from quietshelf.service.problems import Invalid, NotFound
+from quietshelf.service.problems import Invalid, NotFound, Unavailable
 from quietshelf.service.releaser import next_due, next_due_of
 from quietshelf.service.releasing import Releasing
 from quietshelf.service.settings import Settings
-from quietshelf.service.store import Clock, Store
+from quietshelf.service.store import Clock, Store, made
 from quietshelf.service.vault import Vault
 from quietshelf.service.views import View, look, number_of, shelf_row
 from quietshelf.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
@@ -56,11 +56,14 @@ class Service:
         self.settings = settings
         self.source: NoiseSource = DiscreteGaussian() if source is None else source
         self.metrics = Metrics()
-        self.vault = Vault(settings.secrets)
+        self.vault = Vault(settings.secrets, make=not made(settings.url))
         self.store = Store(settings.url, self.vault, clock, application=in_use.SERVICE)
         self._coins = self.vault.coins if coins is None else coins
+        self.catalogues = Catalogues(self.store)
         self._views: dict[str, View] = {}
-        self._keys: dict[str, keys.Key] = {}
+        self.keyring = Keyring(settings.poll_seconds)
+        self._keys_at = 0.0
+        self._in_trouble = False
         self._due: float | None = None
         self._tried = 0.0
         self._look_at = 0.0
@@ -84,11 +87,13 @@ class Service:
     def start(self) -> None:
         """Prepare and begin."""
         self.prepare()
+        self._look_at_keys()
         self.writer.start()
 
     def stop(self) -> None:
         """Finish what was asked for and let go of the database."""
         self.writer.stop()
+        self.catalogues.close()
         self.releasing.leave()
         self.store.close()
 
@@ -98,8 +103,8 @@ class Service:
         self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt | None = None
     ) -> dict[str, Any]:
         """What to show; durable when it returns."""
-        for items in (body.candidates, body.required, body.exclude):
-            self._check_length(items)
+        for named in (body.candidates, body.required, body.exclude, body.ranking):
+            self._check_length(named)
         request = OfferRequest(shelf, body, retry, receipt or self.inbox.stamp())
         reply: dict[str, Any] = await self._received(self.place, request)
         return reply
@@ -140,11 +145,12 @@ class Service:
     def _take(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> list[Any]:
         try:
             row, slots = self.leasing.slots(connection, name, requests)
-        except NotFound as problem:
+            view = self._views.get(name)
+            if view is None or not view.is_of(row):
+                full = row if "config" in row else shelf_row(connection, name)
+                view = look(connection, full, view, self.catalogues.follow)
+        except (NotFound, Unavailable) as problem:
             return [problem] * len(requests)
-        view = self._views.get(name)
-        if view is None or not view.is_of(row):
-            view = look(connection, row if "config" in row else shelf_row(connection, name), view)
         coins, most = self._coins(slots.shelf), self.settings.max_batch
         transaction = OfferTransaction(connection, self.vault, self.source, coins, slots, view, self._waits, most)
         replies = transaction.take(requests)
@@ -196,13 +202,22 @@ class Service:
         await self.write(step, name)
         self._views.pop(name, None)
 
+    def catch_up(self, name: str) -> None:
+        """Read the items of a shelf now, on this thread, so that the next visitor sees them."""
+        try:
+            with self.store.read() as connection:
+                row = shelf_row(connection, name)
+        except NotFound:
+            return
+        self.catalogues.read(row, ShelfBody.model_validate_json(row["config"]).limits)
+
     async def put_items(self, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
-        """Add and change items."""
-        return dict(await self.write(lambda c: shelves.put_items(c, name, bodies), name))
+        """Add and change items, few enough for one transaction (`uploading` takes more)."""
+        return dict(await self.write(lambda c: items.put_items(c, name, bodies), name))
 
     async def retire(self, name: str, ids: Sequence[str]) -> dict[str, int]:
         """Retire items."""
-        return dict(await self.write(lambda c: shelves.retire(c, name, ids), name))
+        return dict(await self.write(lambda c: items.retire(c, name, ids), name))
 
     async def erase(self, name: str, person: str, receipt: Receipt | None = None) -> int:
         """Let a person's pending visits contribute nothing."""
@@ -216,20 +231,11 @@ class Service:
 
         return int(await self._received(self.each, Step(step, received, name)))
 
-    async def key(self, header: str | None) -> keys.Key:
-        """The valid key in an Authorization header; keys made elsewhere are looked up."""
-        identity, secret = keys.presented(header)
-        if identity not in self._keys:
-            await asyncio.to_thread(self._read_keys)  # not behind the writer: it may be busy, and nothing is written
-        return keys.matches(self._keys.get(identity), secret)
-
-    def _read_keys(self) -> None:
-        with self.store.read() as connection:
-            self._keys = keys.valid(connection)
-
     async def ready(self) -> dict[str, Any]:
         """Raise `Unavailable` unless the store can be written; else what an operator should know."""
-        this = await self.write(lambda c: c.execute(sa.select(schema.store)).one())
+        this = await self.write(health.written)
+        if self._in_trouble:
+            raise Unavailable("what is to be done beside requests, releases above all, fails: the log says why")
         moved, here = round(self.store.clock_drift, 1), not self.releasing.elsewhere
         return {
             "epoch": this.epoch,
@@ -260,7 +266,17 @@ class Service:
     # Time
 
     def _chores(self) -> float:
+        """What is to be done beside requests; whether it fails is told by `ready`."""
+        try:
+            wait, self._in_trouble = self._do_chores(), False
+        except Exception:
+            self._in_trouble = True
+            raise
+        return wait
+
+    def _do_chores(self) -> float:
         """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
+        self._look_at_keys()  # first: whatever else fails keeps no revoked key alive
         if self.leasing.end(self.inbox.time()):
             self._opened, self._look_at = True, 0.0
         if self._opened:
@@ -275,7 +291,7 @@ class Service:
                 self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, SOON)
                 break
             self._look()
-        wait = min(self._look_at, self.cleaning.run()) - time.monotonic()
+        wait = min(self._look_at, self.cleaning.run(), self._keys_at) - time.monotonic()
         return min(wait, min(self._due or math.inf, self.leasing.next_end) - self.inbox.time())
 
     def _look(self) -> None:
@@ -284,11 +300,16 @@ class Service:
             self._due = next_due(connection)
             self.leasing.look(connection)
             self._read_clock(connection)
-            self._keys = keys.valid(connection)
             for name in list(self._views):
                 self._refresh(connection, name)
         self.releasing.stay()
         self._look_at = time.monotonic() + self.settings.poll_seconds
+
+    def _look_at_keys(self) -> None:
+        if time.monotonic() >= self._keys_at:
+            with self.store.read() as connection:
+                self.keyring.update(keys.valid(connection))
+            self._keys_at = time.monotonic() + self.settings.poll_seconds
 
     def _refresh(self, connection: Connection, name: str) -> None:
         try:
@@ -297,7 +318,7 @@ class Service:
             self._views.pop(name, None)
             return
         if not self._views[name].is_of(row):
-            self._views[name] = look(connection, row, self._views[name])
+            self._views[name] = look(connection, row, self._views[name], self.catalogues.follow)
 
     def _read_clock(self, connection: Connection) -> None:
         self._offset = self.store.now(connection) - time.monotonic()

@@ -29,11 +29,15 @@ class Settings:
 
     database: str = _setting("sqlite:///quietshelf.db", "where everything is kept: a SQLite file or a PostgreSQL URL")
     secrets: str = _setting("quietshelf-secrets", "folder outside the database for the person key and the epoch file")
+    admin_key: str = _setting("", "file that holds the first admin key, such as a container's secret; else one is made")
     host: str = _setting("127.0.0.1", "address to listen on")
     port: int = _setting(8080, "port to listen on")
     workers: int = _setting(1, "API processes on this machine")
     releaser: bool = _setting(True, "whether this machine may release; of several that may, one is elected")
-    body_limit: int = _setting(16_777_216, "largest request body, in bytes")
+    connections: int = _setting(512, "connections open at once, in each process; more are closed as they come")
+    body_limit: int = _setting(4_194_304, "largest request body, in bytes, but for a streamed upload")
+    offer_limit: int = _setting(262_144, "largest body of a request for an offer, in bytes")
+    upload_limit: int = _setting(4_294_967_296, "largest streamed upload of items, in bytes")
     candidates_limit: int = _setting(10_000, "most items named in one list of one request")
     request_seconds: float = _setting(30.0, "longest time for one request")
     group_limit: int = _setting(256, "most writes that share one transaction")
@@ -44,7 +48,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         whole("port", self.port, high=65535)
-        for name in ("workers", "body_limit", "candidates_limit", "group_limit", "max_batch"):
+        for name in ("workers", "connections", "candidates_limit", "group_limit", "max_batch"):
+            whole(name, getattr(self, name))
+        for name in ("body_limit", "offer_limit", "upload_limit"):
             whole(name, getattr(self, name))
         for name in ("request_seconds", "poll_seconds", "retry_hours"):
             positive(name, getattr(self, name))

@@ -22,7 +22,7 @@ from quietshelf.curation.atomic_write import atomic_write
 from quietshelf.curation.coins import Coins
 from quietshelf.types import require
 
-KEY, EPOCH = "key", "epoch.json"
+KEY, EPOCH, ADMIN_KEY = "key", "epoch.json", "admin-key"
 NONCE, TAG = 9, 9
 Mark = dict[str, Any]
 """Of one shelf: batches ``opened`` and ``released`` so far, those ``announced``, and name and cost of a release."""
@@ -48,6 +48,8 @@ class Vault:
         if make:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if make and not path.exists():
+            rule = "secrets must hold the key file beside its epoch file (put back the copy that was kept)"
+            require(not (self._folder / EPOCH).exists(), f"{rule}, got a folder without it: {folder}")
             atomic_write(path, secrets.token_bytes(32), fresh=True)
         require(path.is_file(), "secrets must hold the key file (name its folder with --secrets)", secrets=str(folder))
         self._key = path.read_bytes()
@@ -95,7 +97,17 @@ class Vault:
     def epoch(self) -> dict[str, Any]:
         """How far the database had come: its identity, its epoch, its releaser, and the mark of each shelf."""
         path = self._folder / EPOCH
-        return _renamed(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        try:
+            return _renamed(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            rule = "the epoch file must be as the service wrote it"
+            advice = "put back a copy if the service has not run since; else move it away and run quietshelf restore"
+            raise ValueError(f"{rule} ({advice}), got a damaged one: {path}") from None
+
+    @property
+    def admin_key(self) -> Path:
+        """Where the first admin key is written, for its owner alone; whoever has read it may delete it."""
+        return self._folder / ADMIN_KEY
 
     @contextmanager
     def locked(self) -> Iterator[None]:

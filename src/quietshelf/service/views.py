@@ -5,32 +5,33 @@ A view never changes. Writes compare its versions with the shelf's row and take 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import rho_from
-from quietshelf.choice.catalogue import Catalogue
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
 from quietshelf.release.quiet import Learner
-from quietshelf.service import learning, schema
+from quietshelf.service import catalogues, learning, schema
+from quietshelf.service.catalogues import ShelfItems
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.problems import NotFound
 from quietshelf.service.store import one
 from quietshelf.tables import Schema
-from quietshelf.types import FloatArray, Release
+from quietshelf.types import Release
 
 _LIVES = sa.and_(schema.shelves.c.name == sa.bindparam("wanted"), schema.shelves.c.deleted.is_(None))
 _LIVING = schema.COUNTED.where(_LIVES)
 _LIVING_LOCKED = sa.select(schema.shelves).where(_LIVES).with_for_update()
 Versions = tuple[int, int, int, bool]
+Follow = Callable[[Connection, Row, dict[str, int], ShelfItems | None], ShelfItems]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,8 @@ class View:
         body: As it was configured.
         settings: The same, in the form that the protocol uses.
         public: What was declared about visitors and tastes.
-        stock: The items.
+        catalogue: The items.
         learner: What the releases taught; None before the first offer.
-        ids: Item ids by item number.
         versions: Of configuration and items, how many releases there were, and whether there was an offer.
     """
 
@@ -54,15 +54,24 @@ class View:
     body: ShelfBody
     settings: Settings
     public: Public
-    stock: Stock
+    catalogue: ShelfItems
     learner: Learner | None
-    ids: tuple[str, ...]
     versions: Versions
 
-    @cached_property
+    @property
+    def stock(self) -> Stock:
+        """The items as policies see them."""
+        return self.catalogue.stock
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Item ids by item number."""
+        return self.catalogue.ids
+
+    @property
     def numbers(self) -> dict[str, int]:
         """Item numbers by item id."""
-        return {name: number for number, name in enumerate(self.ids)}
+        return self.catalogue.numbers
 
     @cached_property
     def release(self) -> Release | None:
@@ -141,51 +150,36 @@ def number_of(connection: Connection, name: str) -> int | None:
     return connection.execute(query).scalar()
 
 
-def look(connection: Connection, row: Row, before: View | None = None) -> View:
-    """A shelf as it is now; what an earlier view saw of settings and items is kept if neither has changed."""
-    if before is not None and before.shelf == row["shelf"] and before.versions[:2] == versions(row)[:2]:
-        body, stock, ids = before.body, before.stock, before.ids
+def look(connection: Connection, row: Row, before: View | None = None, follow: Follow = catalogues.follow) -> View:
+    """A shelf as it is now; what an earlier view saw of settings, items and releases is kept as far as it is the same.
+
+    Args:
+        connection: To the database.
+        row: The shelf's.
+        before: An earlier view of that name.
+        follow: Brings the items up to date, or leaves them as they were while many changes are being read.
+    """
+    now = versions(row)
+    if before is not None and (before.shelf != row["shelf"] or row["deleted"] is not None):
+        before = None
+    if before is not None and before.versions[0] == now[0]:
+        body, settings, public = before.body, before.settings, before.public
     else:
         body = ShelfBody.model_validate_json(row["config"])
-        found = item_rows(connection, row["shelf"])
-        stock, ids = stock_of(found, body), tuple(item["id"] for item in found)
-    settings = settings_of(body)
-    learner = learning.learner(connection, row, settings)
-    return View(row["shelf"], row["name"], body, settings, public_of(body), stock, learner, ids, versions(row))
+        settings, public = settings_of(body), public_of(body)
+    catalogue = None if before is None else before.catalogue
+    if catalogue is None or catalogue.version != now[1] or not catalogue.serves(row, body.limits):
+        catalogue = follow(connection, row, body.limits, catalogue)
+    if before is not None and (before.versions[0], *before.versions[2:]) == (now[0], *now[2:]):
+        learner = before.learner
+    else:
+        learner = learning.learner(connection, row, settings)
+    seen = (now[0], catalogue.version, *now[2:])
+    return View(row["shelf"], row["name"], body, settings, public, catalogue, learner, seen)
 
 
-def item_rows(connection: Connection, shelf: int, most: int | None = None) -> list[Row]:
-    """All items of a shelf, or the first ones, retired ones included, by number."""
+def item_rows(connection: Connection, shelf: int, most: int) -> list[Row]:
+    """The first items of a shelf, retired ones included, by number."""
     table = schema.items
     query = sa.select(table).where(table.c.shelf == shelf).order_by(table.c.number).limit(most)
     return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def stock_of(rows: list[Row], body: ShelfBody) -> Stock:
-    """The items in the form that `Shelf` uses."""
-    size = len(np.frombuffer(rows[0]["features"])) if rows else 0
-    features = np.frombuffer(b"".join(row["features"] for row in rows)).reshape(len(rows), size)
-    groups, limits = None, None
-    if body.limits:
-        order = {name: number for number, name in enumerate(body.limits)}
-        groups = np.array([order.get(row["group"], -1) for row in rows], dtype=np.int64)
-        limits = np.array(list(body.limits.values()), dtype=np.int64)
-
-    def column(name: str, kind: Any) -> Any:
-        return np.array([row[name] for row in rows], dtype=kind)
-
-    return Stock(
-        catalogue=Catalogue.of(np.asfortranarray(features)),
-        revenue=column("revenue", np.float64),
-        available=column("available", np.bool_),
-        retired=column("retired", np.bool_),
-        groups=groups,
-        limits=limits,
-        ranks=_ranks(rows),
-    )
-
-
-def _ranks(rows: list[Row]) -> FloatArray | None:
-    """The places of all items in the present ranking; None if none has one."""
-    ranks = np.array([np.inf if row["rank"] is None else row["rank"] for row in rows], dtype=np.float64)
-    return ranks if np.isfinite(ranks).any() else None

@@ -6,7 +6,9 @@ Between two groups the thread runs the chores that are due (releases above all),
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +40,11 @@ class Contended(Exception):  # noqa: N818 - nothing is wrong: come again
     """Another process changed what a transaction rests on: it is undone, and its operations are asked again."""
 
 
+def end_process() -> None:
+    """Ask this process to end: whoever started it starts another."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 @dataclass
 class Job:
     """One request's write."""
@@ -52,12 +59,21 @@ class Job:
 class Writer:
     """The thread, and the queue that feeds it."""
 
-    def __init__(self, store: Store, chores: Chores, *, group_limit: int, settled: Settled = lambda *_: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        chores: Chores,
+        *,
+        group_limit: int,
+        settled: Settled = lambda *_: None,
+        died: Callable[[], None] = end_process,
+    ) -> None:
         self._store, self._chores, self._limit, self._settled = store, chores, group_limit, settled
+        self._died = died
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._asked: Counter[Operation] = Counter()  # written by the event loop alone
         self._taken: Counter[Operation] = Counter()  # written by the thread alone
-        self._thread = threading.Thread(target=self._run, name="quietshelf-writer", daemon=True)
+        self._thread = threading.Thread(target=self._live, name="quietshelf-writer", daemon=True)
 
     def start(self) -> None:
         """Begin to write."""
@@ -83,6 +99,19 @@ class Writer:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    @property
+    def alive(self) -> bool:
+        """Whether what is asked for will be written."""
+        return self._thread.is_alive()
+
+    def _live(self) -> None:
+        """Work until the end; without this thread a process would refuse everything and never recover."""
+        try:
+            self._run()
+        except BaseException as error:
+            logs.failed("writer", error)
+            self._died()
 
     def _run(self) -> None:
         wait, running = 0.0, True

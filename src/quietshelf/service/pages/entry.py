@@ -12,6 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from quietshelf.service.keys import Key
+from quietshelf.service.middleware import address
 from quietshelf.service.pages import sessions
 from quietshelf.service.problems import Forbidden, TooLarge, Unauthorised
 from quietshelf.service.service import Service
@@ -64,7 +65,7 @@ async def viewer(request: Request) -> Viewer:
     """The one who asks."""
     service, header = request.app.state.service, request.headers.get("authorization")
     if header is not None:
-        return Viewer(await service.key(header))
+        return Viewer(await service.keyring.find(header, address(request.scope)))
     cookie = next((request.cookies[name] for name in (SECURE, PLAIN) if name in request.cookies), None)
     if cookie is None:
         return Viewer()

@@ -35,6 +35,11 @@ class Pulse:
         self._stop.set()
         self._thread.join()
 
+    @property
+    def alive(self) -> bool:
+        """Whether it looks."""
+        return self._thread.is_alive()
+
     def look(self) -> None:
         """One look at all shelves."""
         table = schema.shelves

@@ -10,6 +10,7 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from quietshelf.service import queries
+from quietshelf.service.middleware import address
 from quietshelf.service.pages import entry, views
 from quietshelf.service.pages.counts import counts
 from quietshelf.service.pages.entry import Looking, form, local, set_cookie
@@ -109,7 +110,8 @@ async def sign_in(request: Request, room: Shared) -> Response:
     fields = await form(request, nobody)
     wanted = local(fields.get("next", "/"))
     try:
-        key = await room.service.key(f"Bearer {fields.get('key', '').strip()}")
+        words = f"Bearer {fields.get('key', '').strip()}"
+        key = await room.service.keyring.find(words, address(request.scope))
         key.may("read", key.shelf)
     except (Unauthorised, Forbidden) as problem:
         words = "This key is not valid." if problem.status == 401 else "This key may not look: it needs the scope read."

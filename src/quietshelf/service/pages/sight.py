@@ -29,7 +29,7 @@ class Sights:
     """The last sight of each shelf, kept until a release or a change of items makes it old."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._kept: dict[int, tuple[Any, dict[str, Any], View]] = {}
         self._lock = threading.Lock()
 
     def of(self, connection: Connection, row: Row) -> dict[str, Any]:
@@ -38,14 +38,15 @@ class Sights:
         with self._lock:  # one thread works it out, the others wait for it
             kept = self._kept.get(row["shelf"])
             if kept is None or kept[0] != stamp:
-                kept = (stamp, sight(connection, row))
+                view = look(connection, row, None if kept is None else kept[2])
+                kept = (stamp, sight(connection, row, view), view)
                 self._kept[row["shelf"]] = kept
         return kept[1]
 
 
-def sight(connection: Connection, row: Row) -> dict[str, Any]:
+def sight(connection: Connection, row: Row, view: View) -> dict[str, Any]:
     """All of it, from one view."""
-    view, rows = look(connection, row), learning.release_rows(connection, row["shelf"])
+    rows = learning.release_rows(connection, row["shelf"])
     names = coordinate_names(view)
     return {
         "items": {"total": len(view.ids), "on_offer": int(view.stock.offerable.sum())},
