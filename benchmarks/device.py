@@ -26,8 +26,8 @@ WORLDS, HORIZON = (1000, 4000), 20
 
 def main() -> None:
     """Print both tables; offers and regret must be equal on both."""
-    name = sys.argv[1] if len(sys.argv) > 1 and not sys.argv[0].endswith("__main__.py") else "cuda"
-    items = int(float(sys.argv[2])) if len(sys.argv) > 2 else ITEMS
+    given = [] if sys.argv[0].endswith("__main__.py") else sys.argv[1:]
+    name, items = given[0] if given else "cuda", int(float(given[1])) if len(given) > 1 else ITEMS
     try:
         device = find_device(name)
     except ValueError as error:

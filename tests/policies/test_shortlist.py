@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quietshelf.assortment import items_for
 from quietshelf.choice import catalogue as blocks
 from quietshelf.choice.catalogue import Catalogue
 from quietshelf.choice.features import Catalogued
@@ -54,12 +55,8 @@ def in_full(
     scores = Scores(features.stored, slope, np.broadcast_to(form, (len(coins), *form.shape[-2:])), radius)
     items = np.arange(features.items)
     score = exact(scores, who, items) + JITTER * max(scores.size[who], 1.0) * coins[who]
-    if context.available is not None:
-        score[~context.available[who]] = -np.inf
-    if context.required is not None:
-        score[context.required[who]] = np.inf
-    order = np.lexsort((items, -score))[: context.capacity]
-    return sorted(order[score[order] > -np.inf].tolist())
+    own = part_of(context, who)
+    return [item for item in items_for(own, score, own.revenue).tolist() if item != NOTHING]
 
 
 def some_items(rng: np.random.Generator, items: int, dim: int) -> FloatArray:
@@ -97,13 +94,20 @@ def some_context(rng: np.random.Generator, visitors: int, items: int) -> Context
             row[rng.choice(items, size=int(rng.integers(0, capacity + 1)), replace=False)] = True
         free = None if made.available is None else made.available | required
         made = replace(made, required=required, available=free)
+    if rng.random() < 0.4:
+        groups, limits = rng.integers(-1, 3, size=items), rng.integers(0, 4, size=3)
+        if rng.random() < 0.5:
+            groups = np.abs(groups)
+        for row in () if made.required is None else made.required:
+            limits = np.maximum(limits, np.bincount(groups[row & (groups >= 0)], minlength=3))
+        made = replace(made, groups=groups, limits=limits)
     return made
 
 
 @SETTINGS
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.sampled_from([2, 63, 64, 65, 300, 1500]))
 def test_a_shortlist_gives_what_scoring_every_item_gives(seed: int, visitors: int, items: int) -> None:
-    """Ties, near ties, extreme items and visitors, required and unavailable items, any radius."""
+    """Ties, near ties, extreme items and visitors, required and unavailable items, limits on groups, any radius."""
     rng = np.random.default_rng(seed)
     context = some_context(rng, visitors, items)
     release = some_release(rng, context.features.dim)
@@ -228,15 +232,13 @@ def test_ties_are_broken_evenly_and_only_ties_draw() -> None:
     assert shown.tolist() == [[404, 405]]
 
 
-@pytest.mark.parametrize("change", ["groups", "effects", "reach"])
+@pytest.mark.parametrize("change", ["effects", "reach"])
 def test_what_cannot_be_screened_is_scored_in_full(change: str) -> None:
-    """Limits on groups, effects of items, and items too long for single precision."""
+    """Effects of items, and items too long for single precision."""
     rows = np.random.default_rng(0).normal(size=(100, 2))
     made = feature_map("item", effects=3 if change == "effects" else 0)
     rows[0] *= 1e30 if change == "reach" else 1.0
     context = Context(Catalogued(np.empty((1, 0)), rows, made), np.ones((1, 100)), 2)
-    if change == "groups":
-        context = replace(context, groups=np.zeros(100, dtype=np.int64), limits=np.array([1]))
     assert not shortlist.suits(context)
 
 

@@ -1,14 +1,15 @@
 """Offers from large catalogues: the best items by exact scores, which are computed only of those that may be best.
 
 What is shown is defined without any screening: the K items of largest ``s + JITTER max(S, 1) coin``, of equal ones the
-first, where s is `Scores.exact`, S is `Scores.size`, and every item has a coin of its own. All of it depends on the
-visitor, the release, the items and the visitor's own coins (R3). Screening finds the same items:
+first, as far as limits on groups allow, where s is `Scores.exact`, S is `Scores.size`, and every item has a coin of its
+own. All of it depends on the visitor, the release, the items and their own coins (R3). Screening finds these:
 
 1. T, the K-th largest exact score of some items, is at most the K-th largest of all. A coin adds less than
-   ``D = DOUBT max(S, 1)``, so no item whose score is below T - D is shown.
+   ``D = DOUBT max(S, 1)``, so no item whose score is below T - D is shown. With limits, T is the smallest score of some
+   allowed set of as many items as can be shown: what is shown, a greedy choice from a matroid, has no smaller ones.
 2. An item whose bound is below the floor of T - D has such a score (`choice.screening`), and is left out unseen.
 3. The others are scored exactly. Where the K-th of them leads by more than D, coins cannot matter, and none are drawn;
-   else those within D of it draw theirs.
+   else those within D of it draw theirs. With limits all items that are left draw them.
 
 Bounds may differ in their last bits with the visitors screened beside: they decide who is looked at, not who is shown.
 """
@@ -16,12 +17,14 @@ Bounds may differ in their last bits with the visitors screened beside: they dec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from quietshelf.assortment import equal_revenue
 from quietshelf.choice.features import Catalogued
+from quietshelf.choice.screen import Screen
 from quietshelf.choice.screening import LARGEST_REACH, Common, Scores
 from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, batch_of
 from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray, Random, Release
@@ -33,6 +36,8 @@ PROBES = 4
 GROUP = 32
 """Visitors whose bounds are computed in one product; bounds take 4 bytes per visitor and item."""
 GROUP_ON_DEVICE = 256
+MORE = 16
+"""How many times as many are scored first where limits on groups leave too few of them."""
 FINE = 512
 """Items left from which on the fine bound pays."""
 
@@ -40,7 +45,7 @@ FINE = 512
 def suits(context: Context) -> bool:
     """Whether offers are made from a shortlist; it depends on the items and on public rules alone."""
     features = context.features
-    if context.revenue.shape[-1] <= MANY or context.groups is not None or not isinstance(features, Catalogued):
+    if context.revenue.shape[-1] <= MANY or not isinstance(features, Catalogued):
         return False
     return not features.feature_map.effects and features.stored.reach <= LARGEST_REACH
 
@@ -74,12 +79,21 @@ def _shown(group: list[_Visitor], scores: Scores, common: Common) -> list[IntArr
     bounds = scores.coarse(common)
     screen = bounds.everywhere(scores.catalogue, common)
     screen.bar({place: visitor.barred for place, visitor in enumerate(group) if visitor.barred is not None})
-    wanted = PROBES * max(1, *(visitor.room for visitor in group))
-    first = [_fewer(items, 2 * wanted) for items in screen.best(wanted)]
-    least = np.array([one.least(known) for one, known in zip(group, _exact(scores, first), strict=True)])
+    wanted = PROBES * max(1, *(visitor.places for visitor in group))
+    least = _least(group, scores, screen, wanted)
+    while group[0].quota is not None and np.isneginf(least).any() and wanted * MORE < len(scores.catalogue):
+        wanted *= MORE  # all of these are of the same few groups
+        least = _least(group, scores, screen, wanted)
     coarse = zip(group, screen.above(bounds.floors(least)), least.tolist(), strict=True)
     left = [one.finer(items, good) for one, items, good in coarse]
     return [one.best(items, score) for one, items, score in zip(group, left, _exact(scores, left), strict=True)]
+
+
+def _least(group: list[_Visitor], scores: Scores, screen: Screen, wanted: int) -> FloatArray:
+    """T - D of each visitor, (B,), from that many items of large bounds."""
+    first = [_fewer(items, 2 * wanted) for items in screen.best(wanted)]
+    known = zip(group, first, _exact(scores, first), strict=True)
+    return np.array([one.least(items, score) for one, items, score in known])
 
 
 def _exact(scores: Scores, items: list[IntArray]) -> list[FloatArray]:
@@ -120,6 +134,7 @@ class _Visitor:
         capacity: K.
         needed: Items that must be shown.
         barred: Items that are not to be looked for, (N,): those that must not or must be shown; None for none.
+        quota: What limits on groups leave beside the items that must be shown; None without limits.
     """
 
     scores: Scores
@@ -128,60 +143,89 @@ class _Visitor:
     capacity: int
     needed: IntArray
     barred: BoolArray | None
+    quota: _Quota | None
 
-    @property
-    def room(self) -> int:
-        """Places that are left beside the items that must be shown."""
-        return self.capacity - self.needed.size
+    @cached_property
+    def places(self) -> int:
+        """How many items can be shown beside those that must be, if so many may be shown at all."""
+        room = self.capacity - self.needed.size
+        return room if self.quota is None else min(room, self.quota.most(self.barred))
 
     @property
     def size(self) -> float:
         """max(S, 1)."""
         return max(float(self.scores.size[self.place]), 1.0)
 
-    def least(self, score: FloatArray) -> float:
-        """T - D from the scores of some items; minus infinity where they are too few to say."""
-        if not 0 < self.room <= score.size:
-            return -np.inf
-        return float(np.partition(score, score.size - self.room)[score.size - self.room]) - DOUBT * self.size
+    def least(self, items: IntArray, score: FloatArray) -> float:
+        """T - D from the scores of some items, ascending; minus infinity where they are too few to say."""
+        if not self.places:
+            return np.inf
+        first = self._first(items, score)
+        return -np.inf if first.size < self.places else float(score[first[-1]]) - DOUBT * self.size
 
     def finer(self, left: IntArray, least: float) -> IntArray:
         """Those that the fine bound leaves, where they are many."""
-        if left.size <= max(FINE, self.room) or not self.room:
+        if left.size <= max(FINE, self.places):
             return left
         own = self.scores.only(np.array([self.place]))
         bounds = own.fine()
         upper = bounds.of(0, own.catalogue.columns(left, single=True))
-        some = min(PROBES * self.room, left.size)
+        some = min(PROBES * self.places, left.size)
         first = left[np.sort(np.argpartition(upper, left.size - some)[left.size - some :])]
-        least = max(least, self.least(own.exact(np.zeros(1, dtype=np.int64), first[None])[0]))
+        least = max(least, self.least(first, own.exact(np.zeros(1, dtype=np.int64), first[None])[0]))
         return np.asarray(left[upper >= bounds.floors(np.array([least]))[0]])
 
     def best(self, left: IntArray, score: FloatArray) -> IntArray:
         """The items to show, (K,), ascending, -1 for empty places; ``left`` holds all those that may be."""
-        added = left if left.size <= self.room else left[self._largest(left, score)]
-        shown = np.sort(np.concatenate([self.needed, added]))
+        order, doubt = self._first(left, score), DOUBT * self.size
+        if self.quota is not None:
+            tied = np.ones(left.size, dtype=bool)
+        elif 0 < self.places < left.size:
+            last = score[order[-1]]
+            tied = np.abs(score - last) <= doubt
+            tied &= np.count_nonzero(score >= last - doubt) > self.places
+        else:
+            tied = np.zeros(left.size, dtype=bool)
+        if tied.any():
+            coins = self.coins.of(left[tied], len(self.scores.catalogue))
+            score[tied] += (JITTER * self.size) * coins
+            order = self._first(left, score)
+        shown = np.sort(np.concatenate([self.needed, left[order]]))
         return np.concatenate([shown, np.full(self.capacity - shown.size, NOTHING)])
 
-    def _largest(self, items: IntArray, score: FloatArray) -> IntArray:
-        """Places of as many as there is room for."""
-        room, doubt = self.room, DOUBT * self.size
-        if not room:
-            return items[:0]
+    def _first(self, items: IntArray, score: FloatArray) -> IntArray:
+        """Where the best allowed items are, best first; of equal ones the first."""
         order = np.argsort(-score, kind="stable")
-        last = score[order[room - 1]]
-        if last - score[order[room]] <= doubt:
-            tied = np.abs(score - last) <= doubt
-            coins = self.coins.of(items[tied], len(self.scores.catalogue))
-            order = np.argsort(-(score + _placed(tied, (JITTER * self.size) * coins)), kind="stable")
-        return order[:room]
+        if self.quota is not None:
+            order = order[self.quota.within(items[order])]
+        return order[: self.places]
 
 
-def _placed(where: BoolArray, values: FloatArray) -> FloatArray:
-    """The values where they belong, zero elsewhere."""
-    full = np.zeros(where.shape)
-    full[where] = values
-    return full
+@dataclass(frozen=True)
+class _Quota:
+    """Limits on groups.
+
+    Attributes:
+        groups: Group of each item, (N,), -1 for none.
+        left: How many more may be shown of each group, and of none, (G + 1,).
+    """
+
+    groups: IntArray
+    left: IntArray
+
+    def most(self, barred: BoolArray | None) -> int:
+        """How many of the items that are not barred may be shown at once."""
+        free = self.groups if barred is None else self.groups[~barred]
+        return int(np.minimum(np.bincount(free % self.left.size, minlength=self.left.size), self.left).sum())
+
+    def within(self, items: IntArray) -> BoolArray:
+        """Which of these items, best first, are among the best of their group that may be shown."""
+        group = self.groups[items] % self.left.size
+        order = np.argsort(group, kind="stable")
+        sorted_group = group[order]
+        place = np.empty(items.size, dtype=np.int64)
+        place[order] = np.arange(items.size) - np.searchsorted(sorted_group, sorted_group)
+        return np.asarray(place < self.left[group])
 
 
 def _fewer(items: IntArray, count: int) -> IntArray:
@@ -215,16 +259,20 @@ def _common(features: Catalogued, release: Release) -> Common:
     return found
 
 
-def _rules(context: Context, batch: tuple[int, ...], who: int) -> tuple[int, IntArray, BoolArray | None]:
-    """Capacity, required items, and a mask of those not to be looked for, of one visitor."""
+def _rules(context: Context, batch: tuple[int, ...], who: int) -> tuple[int, IntArray, BoolArray | None, _Quota | None]:
+    """Capacity, required items, a mask of those not to be looked for, and limits, of one visitor."""
+    place = np.unravel_index(who, batch) if batch else ()
 
     def own(mask: BoolArray) -> BoolArray:
         return np.asarray(np.broadcast_to(mask, (*batch, mask.shape[-1]))[place])
 
-    place = np.unravel_index(who, batch) if batch else ()
     needed = np.empty(0, dtype=np.int64) if context.required is None else np.flatnonzero(own(context.required))
     barred = None if context.available is None else ~own(context.available)
     if needed.size:
         barred = np.zeros(context.revenue.shape[-1], dtype=bool) if barred is None else barred
         barred[needed] = True
-    return context.capacity, needed, barred
+    if context.groups is None or context.limits is None:
+        return context.capacity, needed, barred, None
+    limits = np.append(context.limits, context.groups.size)  # -1, no group, counts as the last
+    taken = np.bincount(context.groups[needed] % limits.size, minlength=limits.size)
+    return context.capacity, needed, barred, _Quota(context.groups, limits - taken)
