@@ -1,4 +1,4 @@
-"""Rounds a second on one core: a study of ten or twenty contestants against the plain loop of `plain_dpmnl`.
+"""Rounds per second on one core: one contestant alone, and ten or twenty, against the plain loop of `plain_dpmnl`.
 
 A round is one visitor of one world served by one contestant, drawing the visitor and her regret included. Times are
 processor seconds of one thread, all in one run; the plain loop is timed before and after each study, which is compared
@@ -23,6 +23,9 @@ from quietshelf.loop.simulation import Study, play
 HORIZON, REPLICATES = 10_000, 30
 RHO = (0.2, 0.5, 1.0, 2.0, 5.0)
 WANTED = {"dpmnl": 10.0, "quiet": 25.0}
+ALONE = ("quiet", "dpmnl", "greedy", "ucb-mnl")
+WORLDS = (1, 20)
+"""Replicates beside which one contestant is timed alone."""
 
 
 def main() -> None:
@@ -34,15 +37,22 @@ def main() -> None:
         for name in WANTED:
             ours[name] = pool.submit(study_seconds, name).result()
             plain.append(pool.submit(plain_seconds).result())
+        alone = {
+            (name, worlds): pool.submit(alone_seconds, name, worlds).result() for name in ALONE for worlds in WORLDS
+        }
+        plain.append(pool.submit(plain_seconds).result())
         early, late = pool.submit(growth).result()
     rows = [("plain loop, one world", f"{1 / min(plain):,.0f}", f"{1e6 * min(plain):.1f}", "1", "")]
-    for (name, each), beside in zip(ours.items(), pairwise(plain), strict=True):
+    for (name, each), beside in zip(ours.items(), pairwise(plain[:-1]), strict=True):
         label = f"{name}, {len(contestants(name))} contestants x {REPLICATES} worlds"
         times = f"{sum(beside) / 2 / each:.1f}"
         rows.append((label, f"{1 / each:,.0f}", f"{1e6 * each:.1f}", times, f"{WANTED[name]:g}"))
+    for (name, worlds), each in alone.items():
+        times = f"{sum(plain[-2:]) / 2 / each:.1f}"
+        rows.append((f"{name} alone, {worlds} worlds", f"{1 / each:,.0f}", f"{1e6 * each:.1f}", times, ""))
     table(
         f"N=100, K=10, d=5, T={HORIZON:,}, one core",
-        ("", "rounds/s", "µs a round", "times plain", "wanted"),
+        ("", "rounds/s", "µs per round", "times plain", "wanted"),
         rows,
     )
     print(f"  dpmnl between refits: {early:.1f} µs a round early, {late:.1f} µs late ({late / early:.2f} times)")
@@ -61,6 +71,14 @@ def study_seconds(name: str) -> float:
     begin = process_time()
     simulate(Synthetic(), everybody, horizon=HORIZON, replicates=REPLICATES, seed=0)
     return (process_time() - begin) / (HORIZON * REPLICATES * len(everybody))
+
+
+def alone_seconds(name: str, worlds: int) -> float:
+    """Of one round of a contestant who has the simulation to itself."""
+    one = contestant(name, rho=1.0 if name in WANTED else None)
+    begin = process_time()
+    simulate(Synthetic(), [one], horizon=HORIZON, replicates=worlds, seed=0)
+    return (process_time() - begin) / (HORIZON * worlds)
 
 
 def contestants(name: str) -> list[Contestant]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quietshelf.types import Streams
+from quietshelf.types import Common, Streams
 
 
 def seeds(count: int) -> list[np.random.SeedSequence]:
@@ -47,3 +47,15 @@ def test_worlds_and_kinds_are_independent() -> None:
     u = np.array([streams.random((2, 50)) for _ in range(200)])
     assert abs(np.corrcoef(u[:, 0].ravel(), u[:, 1].ravel())[0, 1]) < 0.04  # 4 standard errors of 10,000 pairs
     assert abs(u.mean() - 0.5) < 4 * np.sqrt(1 / 12 / u.size)
+
+
+def test_draws_of_many_rounds_are_those_of_one_after_the_other() -> None:
+    """In pieces of any size, of either kind, shared along an axis or not."""
+    seeds = np.random.SeedSequence(4).spawn(3)
+    single, many, shared = Streams(seeds), Streams(seeds), Common(Streams(seeds))
+    for count in (1, 5, 300, 2):
+        for kind in ("random", "standard_normal"):
+            expected = np.stack([getattr(single, kind)((3, 7)) for _ in range(count)])
+            np.testing.assert_array_equal(getattr(many.rounds(count), kind)((count, 3, 7)), expected)
+            both = getattr(shared.rounds(count), kind)((count, 2, 3, 7))
+            np.testing.assert_array_equal(both, np.broadcast_to(expected[:, None], both.shape))

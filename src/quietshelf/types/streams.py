@@ -98,7 +98,9 @@ class Streams:
 
     def _refill(self, key: tuple[int, ...], count: int) -> FloatArray:
         """The next block, a multiple of ``count`` rounds where there is room."""
-        generators = self._generators.setdefault(key, [_generator(seed, key) for seed in self._seeds])
+        if key not in self._generators:
+            self._generators[key] = [_generator(seed, key) for seed in self._seeds]
+        generators = self._generators[key]
         numbers = int(np.prod(key[1:], dtype=np.int64))
         longest = int(np.clip(BLOCK_NUMBERS // max(len(generators) * numbers, 1), 1, LONGEST_BLOCK))
         block = np.empty((len(generators), max(longest - longest % count, min(count, longest)), *key[1:]))
