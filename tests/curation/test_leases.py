@@ -48,7 +48,7 @@ def test_no_slot_is_taken_twice_whoever_gives_it_out(acts: list[tuple[str, int, 
     assert all(0 <= slot < SIZE for slot in slots)
     assert batch.taken + sum(each.taken for each in held.values()) == len(slots)
     assert batch.given + batch.free == SIZE
-    assert batch.leased == sum(each.count for each in held.values())
+    assert batch.leased == sum(each.size for each in held.values())
 
 
 @given(ACTS)

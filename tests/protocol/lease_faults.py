@@ -53,7 +53,7 @@ def _given_late() -> list[Any]:
     def found(self: Leasing, connection: Any, name: str, asked: Any) -> Any:
         row, mine = real(self, connection, name, asked)
         before = kept.get(self._holder)
-        if mine.held is None and before is not None and before.lease.taken < before.lease.count:
+        if mine.held is None and before is not None and before.lease.taken < before.lease.size:
             mine.held = before._replace(lease=before.lease._replace(until=math.inf), new=False)
         return row, mine
 

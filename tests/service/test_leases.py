@@ -54,7 +54,7 @@ def came(service: Service, *requests: Any) -> list[Any]:
 
 def slots(replies: list[Any]) -> list[tuple[int, int]]:
     """Batch and slot of each offer."""
-    return [tuple(map(int, each["offer"].split(".")[1:3])) for each in replies]
+    return [(int(batch), int(slot)) for _, batch, slot, _ in (each["offer"].split(".", 3) for each in replies)]
 
 
 def visits(clock: FakeClock, count: int, **body: Any) -> list[Any]:

@@ -84,7 +84,7 @@ class Lease(NamedTuple):
     Attributes:
         batch: Number of the batch.
         first: The first slot.
-        count: How many.
+        size: How many.
         until: When it ends, used up or not.
         last: Time of its latest arrival; of the lease itself before the first.
         taken: Slots taken so far.
@@ -94,7 +94,7 @@ class Lease(NamedTuple):
 
     batch: int
     first: int
-    count: int
+    size: int
     until: float
     last: float
     taken: int = 0
@@ -109,7 +109,7 @@ class Lease(NamedTuple):
     @property
     def ended_at(self) -> float:
         """R5: when it ends: with its last slot, or when its time is over, whoever finds that out whenever."""
-        return self.last if self.taken >= self.count else self.until
+        return self.last if self.taken >= self.size else self.until
 
 
 @dataclass(frozen=True)
@@ -166,15 +166,15 @@ def take(held: Lease, received: float, *, present: bool = False, share: float = 
 
 def ended(held: Lease, now: float) -> bool:
     """R2: whether a lease has ended: it is used up, or its time is over."""
-    return held.taken >= held.count or now >= held.until
+    return held.taken >= held.size or now >= held.until
 
 
 def end(batch: Batch, held: Lease) -> Batch:
     """R2: enter a lease that has ended: slots not taken contribute zero, and the last one to end fills the batch."""
     after = batch._replace(
         taken=batch.taken + held.taken,
-        unused=batch.unused + held.count - held.taken,
-        leased=batch.leased - held.count,
+        unused=batch.unused + held.size - held.taken,
+        leased=batch.leased - held.size,
         latest=held.ended_at if batch.latest is None else max(held.ended_at, batch.latest),
         present=batch.present + held.present,
         share=_merged(batch.share, held.share),

@@ -75,7 +75,7 @@ class Leasing:
 
         All that this process has received before ``now`` is written.
         """
-        names, filled = [name for name, held in self._held.items() if held.taken >= held.count], False
+        names, filled = [name for name, held in self._held.items() if held.taken >= held.size], False
         if now >= self.next_end:
             with self._store.read() as connection:
                 names = over(connection, min(now, self._store.now(connection)))
@@ -89,6 +89,6 @@ class Leasing:
 
     def _enough(self, name: str, requests: Sequence[OfferRequest]) -> bool:
         held = self._held.get(name)
-        if held is None or held.taken + len(requests) > held.count:
+        if held is None or held.taken + len(requests) > held.size:
             return False
         return not any(ended(held, request.receipt.time) for request in requests)

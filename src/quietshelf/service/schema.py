@@ -186,7 +186,7 @@ leases = Table(
     Column("shelf", Integer),
     Column("batch", Integer),
     Column("first", Integer),
-    Column("count", Integer, nullable=False),
+    Column("size", Integer, nullable=False),
     Column("until", Double, nullable=False),
     Column("last", Double, nullable=False),
     Column("taken", Integer, nullable=False),

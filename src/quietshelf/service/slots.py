@@ -29,7 +29,7 @@ Block = Callable[[float, int], int]
 MOVED = ("taken", "full_at", "present", "share", "leased", "unused", "latest")
 """What arrivals and leases change of a batch."""
 _batches, _leases, _shelves = schema.batches.c, schema.leases.c, schema.shelves.c
-_of_shelf = sa.bindparam("of_shelf")
+_of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
 _THIS = sa.and_(_batches.shelf == _of_shelf, _batches.batch == sa.bindparam("of_batch"))
 _KEEP = sa.update(schema.batches).where(_THIS).values({name: sa.bindparam(f"now_{name}") for name in MOVED})
 _EITHER_END = [
@@ -293,7 +293,7 @@ def first_end(connection: Connection) -> float | None:
 
 def over(connection: Connection, now: float) -> list[str]:
     """Names of the living shelves that have leases which ended by ``now``."""
-    past = sa.or_(_leases.until <= now, _leases.taken >= _leases.count)
+    past = sa.or_(_leases.until <= now, _leases.taken >= _leases.size)
     query = (
         sa.select(_shelves.name).distinct().join_from(schema.shelves, schema.leases, _shelves.shelf == _leases.shelf)
     )

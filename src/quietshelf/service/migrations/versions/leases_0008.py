@@ -21,7 +21,7 @@ def upgrade() -> None:
         sa.Column("shelf", sa.Integer),
         sa.Column("batch", sa.Integer),
         sa.Column("first", sa.Integer),
-        sa.Column("count", sa.Integer, nullable=False),
+        sa.Column("size", sa.Integer, nullable=False),
         sa.Column("until", sa.Double, nullable=False),
         sa.Column("last", sa.Double, nullable=False),
         sa.Column("taken", sa.Integer, nullable=False),
