@@ -55,7 +55,7 @@ def _row(shop: Shop) -> tuple[str, ...]:
     _visits(shop, size - 1)
     release = _timed(lambda: _visits(shop, 1))
     assert len(shop.shelf.learner.records) == released + 1  # type: ignore[union-attr]
-    ours, bare = [], []
+    ours, bare = list[float](), list[float]()
     theta, root = np.full(shop.rows.shape[1], 0.1), np.eye(shop.rows.shape[1])
     while len(ours) < ROUNDS:
         before = len(shop.shelf.learner.records)  # type: ignore[union-attr]
