@@ -120,8 +120,8 @@ def standardised(found: PrivateTastes, rho: float) -> tuple[FloatArray, FloatArr
     for theta, frame, scales, noisy in found.releases:
         total, squares = _total(SMALL, theta, frame, Grids(0.0, 0.0))
         score.append((noisy.score - total.score) / scales.score)
-        left = upper(noisy.information) - total.information
-        information.append(svec_weights(len(theta)) * left / scales.information)
+        rest = upper(noisy.information) - total.information
+        information.append(svec_weights(len(theta)) * rest / scales.information)
     left = (found.squares - squares) / noise_for(1.0, SQUARES * rho)
     return np.concatenate(score), np.concatenate(information), np.array([left])
 

@@ -108,6 +108,6 @@ def test_nothing_shown_and_not_counted_contribute_zero() -> None:
     for grid in (0.0, GRID):
         public = batch.theta, batch.coordinates, 0.5, batch_pair.grids(batch.scales, batch.size, grid)
         found = added(np.zeros(width(DIM)), seen, *public, np.array([True, False]))
-        alone = added(np.zeros(width(DIM)), Shown(*(part[:1] for part in seen)), *public)
+        alone = added(np.zeros(width(DIM)), Shown(seen.rows[:1], seen.offered[:1], seen.position[:1]), *public)
         assert found.any()
         np.testing.assert_array_equal(found, alone)

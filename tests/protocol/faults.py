@@ -28,7 +28,7 @@ from quietshelf.service.vault import Vault
 from quietshelf.shelf import state
 from quietshelf.shelf.shelf import Shelf
 from quietshelf.shelf.state import State
-from quietshelf.statistics import Factors, outcomes
+from quietshelf.statistics import Factors, factors, outcomes
 from quietshelf.types import FloatArray
 
 Patches = Callable[[], list[Any]]
@@ -262,7 +262,7 @@ def _no_waiting() -> list[Any]:
 
 @fault("R6", "contributions are scaled by the largest of the group", "simulation", "service-sqlite")
 def _scaled_together() -> list[Any]:
-    real = contributions.factors
+    real = factors
 
     def scaled(*given: Any) -> Factors:
         score, rows = real(*given)

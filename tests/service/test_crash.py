@@ -177,7 +177,7 @@ def sum_again(released: dict[int, learning.Row], tickets: dict[str, Ticket | Non
         nothing = np.zeros((1, *record.coordinates.shape))  # what was expected does not enter a contribution
         parts = record.theta, record.coordinates, record.scales, nothing, record.spread
         frozen = OpenBatch(number, record.size, *parts)
-        total = np.zeros(0)
+        total: Any = np.zeros(0)
         for shopper, name in visits:
             shown = [str(item) for item in shopper.offers[name]["items"]]  # type: ignore[attr-defined]
             x = feature_map("concat").dense(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from tests.service.backups import faultless, people, released
-from tests.service.harness import FakeClock, answered, inline, like, offered
+from tests.service.harness import FakeClock, answered, inline, like, offered, stocked
 
 import quietshelf.service
 from quietshelf.release.outlook import BOUNDS
@@ -25,6 +28,7 @@ from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
 from quietshelf.service.views import settings_in
 
+RAW = ("offers", "batches")
 FOLDER = Path(__file__).parent.parent / "migrations"
 REVISIONS = {1: "0003", 2: "0004"}
 OPEN = {1: 59, 2: 46}
@@ -147,3 +151,22 @@ def test_a_release_that_was_announced_before_the_upgrade_is_burnt(tmp_path: Path
         assert [(event["batch"], event["detail"]) for event in events] == [(0, ""), (0, ""), (1, BURNT)]
         assert events[-1]["rho"] == pytest.approx(2.0)
         assert faultless(client)
+
+
+def test_contributions_that_were_rounded_otherwise_are_dropped_and_it_is_said(tmp_path: Path) -> None:
+    """Open batches of the version before: nothing of their visitors is left, and the next batch has their size."""
+    step = import_module("quietshelf.service.migrations.versions.rounded_rows_0008")
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
+        stocked(client)
+        for _ in range(3):
+            offer = offered(client).json()
+            assert answered(client, offer["offer"], offer["items"][0]).status_code == 204
+        with client.service.store.write() as connection:  # type: ignore[attr-defined]
+            size = connection.exec_driver_sql("SELECT size FROM batches").scalar_one()
+            with Operations.context(MigrationContext.configure(connection)):
+                step.upgrade()
+            left = [connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one() for name in RAW]  # noqa: S608
+            notes, next_size = connection.exec_driver_sql("SELECT notes, next_size FROM shelves").one()
+    assert left == [0, 0]
+    assert next_size == size
+    assert "3 visitors of batches that were not released were left out" in notes

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietshelf.statistics import Pair, Shown, clip, contribution
+from quietshelf.statistics import Factors, Pair, Shown, clip, contribution
 
 SIZES = np.array([1.0, 1.0, 1.0, 0.0, 1e-320, 1e-8, 1e5, 1e150, 1e200, 1e307])
 
@@ -19,7 +19,7 @@ def same_bits(one: Pair, other: Pair) -> None:
         assert mine.tobytes() == yours.tobytes()
 
 
-def part_of(values: Shown | Pair, who: Any) -> Any:
+def part_of(values: Shown | Pair | Factors, who: Any) -> Any:
     return type(values)(*(np.array(each[who]) for each in values))
 
 

@@ -55,7 +55,7 @@ def exact_distance(one: Factors, other: Factors, bound: float, fine: Grids) -> F
     (g, H), (g2, H2) = integers(one, fine), integers(other, fine)
     score = sum((a - b) ** 2 for a, b in zip(g, g2, strict=True)) / 2
     informed = sum((a - b) ** 2 for row, row2 in zip(H, H2, strict=True) for a, b in zip(row, row2, strict=True))
-    return score + informed / Fraction(bound) ** 2
+    return Fraction(score) + Fraction(informed) / Fraction(bound) ** 2
 
 
 @settings(deadline=None, max_examples=300)
@@ -90,8 +90,8 @@ def test_adversaries_come_no_further_apart(visitors: int) -> None:
     for bound in checks.BOUNDS:
         fine = grids(bound, visitors)
         for one, other in checks.adversaries():
-            both = [factors(shown, one.theta, one.coordinates, bound, fine) for shown in (one.shown, other)]
-            assert exact_distance(*both, bound, fine) <= 2
+            mine, theirs = (factors(shown, one.theta, one.coordinates, bound, fine) for shown in (one.shown, other))
+            assert exact_distance(mine, theirs, bound, fine) <= 2
 
 
 @pytest.mark.parametrize("bound", [0.05, 1.0, 7.0])
@@ -99,8 +99,8 @@ def test_sensitivity_is_attained(bound: float) -> None:
     """By the score, by the information, and by both: sqrt(2) to three digits, rounding and all."""
     fine = grids(bound)
     for one, other in (checks.far_scores(), checks.far_information(), checks.far_in_both(400)):
-        both = [factors(shown, one.theta, one.coordinates, bound, fine) for shown in (one.shown, other)]
-        assert math.sqrt(exact_distance(*both, bound, fine)) == pytest.approx(SENSITIVITY, rel=3e-3)
+        mine, theirs = (factors(shown, one.theta, one.coordinates, bound, fine) for shown in (one.shown, other))
+        assert math.sqrt(exact_distance(mine, theirs, bound, fine)) == pytest.approx(SENSITIVITY, rel=3e-3)
 
 
 def faulty(old: str, new: str) -> Make:

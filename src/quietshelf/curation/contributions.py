@@ -69,9 +69,9 @@ def added(
     """
     if grids.score:
         found = totalled(factors(seen, theta, coordinates, bound, grids, counts))
-        return sums + np.concatenate([found.score, found.information], axis=-1)
+        return np.asarray(sums + np.concatenate([found.score, found.information], axis=-1))
     pair = contribution(seen, theta, coordinates, bound, counts)
-    return reduce(np.add, np.concatenate([pair.score, upper(pair.information)], axis=-1), sums)
+    return np.asarray(reduce(np.add, np.concatenate([pair.score, upper(pair.information)], axis=-1), sums))
 
 
 def contributions(
@@ -104,7 +104,7 @@ def _together(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBat
     seen = Shown(np.ascontiguousarray(padded[..., :dim]), offered, answers)
     grids = batch_pair.grids(frozen.scales, frozen.size, grid)
     found = factors(seen, frozen.theta, frozen.coordinates, frozen.scales.bound, grids)
-    sold = np.zeros((len(rows), OUTCOME_NUMBERS * frozen.compares))
+    sold: FloatArray = np.zeros((len(rows), OUTCOME_NUMBERS * frozen.compares))
     if frozen.compares and places:
         sold = outcome(padded[..., dim:], answers)
         sold = on_grid(sold, grid) if grid else sold

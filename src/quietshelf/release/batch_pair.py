@@ -108,7 +108,7 @@ def _information_noise(scales: Scales, size: int, shape: tuple[int, ...], source
     fine = np.asarray(grids(scales, size, source.grid).rows).item()
     unit = fine**2 / source.grid  # a power of two: no bit is lost by it
     on, off = scale.item() / unit, scale.item() * math.sqrt(0.5) * WIDER / unit
-    return unit * interleaved(source.draw(on, shape), source.draw(off, (*lead, svec_dim(dim) - dim)))
+    return np.asarray(unit * interleaved(source.draw(on, shape), source.draw(off, (*lead, svec_dim(dim) - dim))))
 
 
 def events(*, batch: int, scales: Scales, source: NoiseSource) -> tuple[Event]:

@@ -206,7 +206,8 @@ def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grids: Grids) -> 
     total, squares = nothing((), theta.size), 0.0
     for begin in range(0, len(shown.position), CHUNK):
         part = slice(begin, begin + CHUNK)
-        found = factors(Shown(*(each[part] for each in shown)), theta, frame, BOUND, grids)
+        some = Shown(shown.rows[part], shown.offered[part], shown.position[part])
+        found = factors(some, theta, frame, BOUND, grids)
         total = total + totalled(found)
         square = np.minimum((found.score**2).sum(-1), 1.0)
         squares += float((on_grid(square, grids.score) if grids.score else square).sum())

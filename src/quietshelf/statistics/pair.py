@@ -110,8 +110,8 @@ def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: 
     """The pairs of visitors some of whose places are empty."""
     lead, dim = shown.position.shape, shown.rows.shape[-1]
     pair = Pair(np.zeros((*lead, dim)), np.zeros((*lead, dim, dim)))
-    for some, *part in without_gaps(shown, theta, coordinates, bound):
-        pair.score[some], pair.information[some] = _full(*part)
+    for some, part, mine, frame, limit in without_gaps(shown, theta, coordinates, bound):
+        pair.score[some], pair.information[some] = _full(part, mine, frame, limit)
     return pair
 
 
