@@ -145,13 +145,10 @@ def _joined(stocks: list[Stock]) -> Stock:
     features: list[FloatArray] = [stock.catalogue for stock in stocks]  # type: ignore[misc]  # ours have one
     catalogue = np.empty((sum(map(len, features)), features[0].shape[1]), order="F")
     np.concatenate(features, out=catalogue)
-    rest = ["revenue", "available", "retired", *([] if stocks[0].groups is None else ["groups"])]
-    return replace(
-        stocks[0],
-        catalogue=catalogue,
-        ranks=_or_none(np.concatenate([_ranks(each) for each in stocks])),
-        **{name: np.concatenate([getattr(each, name) for each in stocks]) for name in rest},
-    )
+    changes: dict[str, Any] = {"ranks": _or_none(np.concatenate([_ranks(each) for each in stocks]))}
+    for name in ("revenue", "available", "retired", *([] if stocks[0].groups is None else ["groups"])):
+        changes[name] = np.concatenate([getattr(each, name) for each in stocks])
+    return replace(stocks[0], catalogue=catalogue, **changes)
 
 
 def _patched(stock: Stock, rows: Sequence[Row], limits: Mapping[str, int]) -> Stock:
