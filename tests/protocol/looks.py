@@ -26,7 +26,9 @@ def public(service: Service, room: views.Room, connection: Connection) -> dict[s
         "comparison": queries.comparison(connection, row),
         "items": queries.items(connection, row),
         "all promises": queries.everything(connection, 1e-6),
-        "metrics": service.metrics.text(queries.shelf_rows(connection)).decode(),
+        "metrics": service.metrics.text(
+            queries.shelf_rows(connection), queries.late(connection, service.now(connection))
+        ).decode(),
         "page of all shelves": views.overview(room, connection, None),
         "page of the shelf": views.shelf(room, connection, row),
         "statement": views.statement(room, connection, row),

@@ -63,12 +63,14 @@ def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Clien
         key = keys.create(connection, name="test", scopes=["admin"], shelf=None, now=0.0)
     port = free_port()
     url, headers = f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {key}"}
+    app = make_app(service)
+    app.state.readiness.seconds = 0.0  # tests ask whether the writer has come round
     with (
-        serving(make_app(service), port),
+        serving(app, port),
         ExitStack() as stack,
         httpx.Client(base_url=url, headers=headers, timeout=30) as client,
     ):
-        client.service, client.stack = service, stack  # type: ignore[attr-defined]
+        client.service, client.stack, client.app = service, stack, app  # type: ignore[attr-defined]
         yield client
 
 

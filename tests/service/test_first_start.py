@@ -15,6 +15,7 @@ from quietshelf.service import keys
 from quietshelf.service.keyring import Keyring
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
+from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
 
 TEXT = "qs_mine01_" + "s" * 43
@@ -65,7 +66,7 @@ def test_the_first_key_may_be_a_secret_of_ones_own(tmp_path: Path) -> None:
     assert asyncio.run(ring.find(f"Bearer {TEXT}")).has("admin")
 
 
-def _store(folder: Path) -> keys.Store:
+def _store(folder: Path) -> Store:
     found = service(f"sqlite:///{folder}/shop.db", folder).store
     found.migrate()
     return found

@@ -99,5 +99,6 @@ def test_a_long_ranking_is_refused_like_other_lists(tmp_path: Path) -> None:
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, candidates_limit=5) as client:
         stocked(client)
         for name in ("ranking", "candidates", "required", "exclude"):
-            reply = offered(client, **{name: [item["id"] for item in ITEMS]})
+            wish: dict[str, Any] = {name: [item["id"] for item in ITEMS]}
+            reply = offered(client, **wish)
             assert (reply.status_code, "at most 5 items" in reply.json()["detail"]) == (422, True)

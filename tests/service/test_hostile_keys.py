@@ -7,13 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.service.harness import inline, like, offered, stocked
 from tests.service.test_catalogues import Statements, service_of
 from tests.service.test_keys import with_key
 
-from quietshelf.service import health, keyring, keys
+from quietshelf.service import keyring, keys
 from quietshelf.service.keyring import Keyring
 from quietshelf.service.problems import TooManyFailures, Unauthorised, Unavailable
 
@@ -141,10 +140,10 @@ def test_a_revoked_key_stops_where_secrets_cannot_be_written(tmp_path: Path, mon
         assert offered(seller).status_code == 401
         for _ in range(100):
             service._opened = True
-            if client.get("/readyz").status_code == 503:
-                break
+            if client.get("/readyz").json()["chores_fail"]:
+                return
             time.sleep(0.05)
-        assert "the log says why" in client.get("/readyz").json()["detail"]
+        raise AssertionError("nothing says that chores fail")
 
 
 def test_an_unknown_key_asks_nothing_of_the_database(tmp_path: Path) -> None:
@@ -158,24 +157,22 @@ def test_an_unknown_key_asks_nothing_of_the_database(tmp_path: Path) -> None:
         assert sum(service.writer._asked.values()) == asked
 
 
-def test_many_probes_are_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_probes_are_one_write(tmp_path: Path) -> None:
     """`/readyz` writes for good, once in a while, however many ask; a store that cannot be written is not ready."""
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, poll_seconds=60.0) as client:
         rows, bare = Statements(client), like(client, None)
-        monkeypatch.setattr(health, "SECONDS", 600.0)
+        client.app.state.readiness.seconds = 600.0  # type: ignore[attr-defined]
         for _ in range(20):
             assert bare.get("/readyz").status_code == 200
         assert len([text for text in rows.statements if text.startswith("INSERT INTO sessions")]) == 1
         assert bare.get("/healthz").status_code == 200
 
 
-def test_a_store_that_cannot_be_written_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
     """Though it can be read."""
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
-        monkeypatch.setattr(health, "SECONDS", 0.0)
         assert client.get("/readyz").status_code == 200
         with service_of(client).store.write() as connection:
             refuse = "CREATE TRIGGER full BEFORE INSERT ON sessions BEGIN SELECT RAISE(ABORT, 'full'); END"
             connection.exec_driver_sql(refuse)
         assert client.get("/readyz").status_code >= 500
-        assert isinstance(client, httpx.Client)

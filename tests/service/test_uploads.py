@@ -18,6 +18,7 @@ from tests.service.test_catalogues import service_of
 
 from quietshelf.service import schema, uploading, uploads
 from quietshelf.service.catalogues import follow
+from quietshelf.service.problems import Conflict
 from quietshelf.service.views import shelf_row
 from quietshelf.tables import Schema, number
 
@@ -201,6 +202,6 @@ def test_a_shelf_deleted_meanwhile_ends_its_uploads(client: httpx.Client, clock:
     assert client.delete("/v1/shelves/teas").status_code == 204
     with service_of(client).store.write() as connection:
         assert uploads.take_in(connection, upload, clock.time) is None
-        with pytest.raises(uploads.Conflict):
+        with pytest.raises(Conflict):
             uploads.complete(connection, upload, clock.time)
     assert client.put(PATH, content=b'{"id": "x"}', headers=LINES).status_code == 404

@@ -205,7 +205,8 @@ async def ready(request: Request) -> models.Plain:
 def metrics(service: Serving) -> Response:
     """Figures for Prometheus: requests, latencies, arrivals, releases."""
     with service.store.read() as connection:
-        text = service.metrics.text(queries.shelf_rows(connection))
+        late = queries.late(connection, service.now(connection))
+        text = service.metrics.text(queries.shelf_rows(connection), late)
     return Response(text, media_type="text/plain; version=0.0.4")
 
 

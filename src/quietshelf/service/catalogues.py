@@ -147,13 +147,10 @@ def _joined(stocks: list[Stock]) -> Stock:
     if len(stocks) == 1:
         return stocks[0]
     first, *more = [stock.catalogue for stock in stocks if stock.catalogue is not None]
-    rest = ["revenue", "available", "retired", *([] if stocks[0].groups is None else ["groups"])]
-    return replace(
-        stocks[0],
-        catalogue=first.with_more(np.concatenate([np.asarray(each) for each in more])),
-        ranks=_or_none(np.concatenate([_ranks(each) for each in stocks])),
-        **{name: np.concatenate([getattr(each, name) for each in stocks]) for name in rest},
-    )
+    changes: dict[str, Any] = {"ranks": _or_none(np.concatenate([_ranks(each) for each in stocks]))}
+    for name in ("revenue", "available", "retired", *([] if stocks[0].groups is None else ["groups"])):
+        changes[name] = np.concatenate([getattr(each, name) for each in stocks])
+    return replace(stocks[0], catalogue=first.with_more(np.concatenate([each[:] for each in more])), **changes)
 
 
 def _patched(stock: Stock, rows: Sequence[Row], limits: Mapping[str, int]) -> Stock:

@@ -30,7 +30,7 @@ class Probe:
     """One question, however many ask it."""
 
     def __init__(self, ask: Callable[[], Awaitable[dict[str, Any]]]) -> None:
-        self._ask = ask
+        self._ask, self.seconds = ask, SECONDS
         self._answer: dict[str, Any] | Problem | None = None
         self._until = 0.0
         self._asking: asyncio.Task[None] | None = None
@@ -51,4 +51,4 @@ class Probe:
             self._answer = await self._ask()
         except Problem as problem:
             self._answer = problem
-        self._until = time.monotonic() + SECONDS
+        self._until = time.monotonic() + self.seconds

@@ -125,7 +125,7 @@ def write(connection: Connection, row: Row, prepared: Prepared, stamps: Stamps) 
         place = {"shelf": row["shelf"], "version": stamps.hidden}
         connection.execute(sa.insert(_table), [{**each, **place} for each in prepared.new])
     if prepared.changed:
-        values = {name: sa.bindparam(f"now_{name}") for name in CHANGED}
+        values: dict[str, Any] = {name: sa.bindparam(f"now_{name}") for name in CHANGED}
         rows = [
             {"of_shelf": row["shelf"], "this": each["number"], "now_version": stamps.at(each["number"])}
             | {f"now_{name}": each[name] for name in CHANGED if name != "version"}

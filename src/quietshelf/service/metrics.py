@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1.0, 5.0)
@@ -24,16 +24,16 @@ class Metrics:
             "quietshelf_request_seconds", "Time to answer", ["route"], buckets=SECONDS, registry=self._registry
         )
 
-    def text(self, shelves: Iterable[Any]) -> bytes:
+    def text(self, shelves: Iterable[Any], late: Mapping[int, float]) -> bytes:
         """As Prometheus reads it; arrivals and releases are counted by the database, for all processes together."""
         shared = CollectorRegistry()
-        shared.register(_Shelves(shelves))
+        shared.register(_Shelves(shelves, late))
         return generate_latest(self._registry) + generate_latest(shared)
 
 
 class _Shelves(Collector):
-    def __init__(self, rows: Iterable[Any]) -> None:
-        self._rows = list(rows)
+    def __init__(self, rows: Iterable[Any], late: Mapping[int, float]) -> None:
+        self._rows, self._late = list(rows), late
 
     def collect(self) -> Iterator[Metric]:
         says = {"arrivals": "Visitors who took a slot", "releases": "Batches released"}
@@ -42,3 +42,9 @@ class _Shelves(Collector):
             for row in self._rows:
                 family.add_metric([row["name"], str(row["shelf"])], row[name])
             yield family
+        words = "Seconds since a release was due that is not made"
+        gauge = GaugeMetricFamily("quietshelf_release_late_seconds", words, labels=["shelf", "number"])
+        for row in self._rows:
+            if row["deleted"] is None:
+                gauge.add_metric([row["name"], str(row["shelf"])], self._late.get(row["shelf"], 0.0))
+        yield gauge

@@ -33,6 +33,21 @@ def shelf_rows(connection: Connection) -> list[Row]:
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
+def last_time(connection: Connection) -> float:
+    """The latest time of a shelf that is there."""
+    table = schema.shelves
+    found = connection.execute(sa.select(sa.func.max(table.c.last_time)).where(table.c.deleted.is_(None))).scalar()
+    return 0.0 if found is None else float(found)
+
+
+def late(connection: Connection, now: float) -> dict[int, float]:
+    """Of shelves with a release that was due before now, how many seconds before."""
+    table = schema.batches
+    due = sa.func.min(table.c.full_at + table.c.window)
+    query = sa.select(table.c.shelf, due).where(table.c.full_at.isnot(None)).group_by(table.c.shelf)
+    return {shelf: now - first for shelf, first in connection.execute(query) if first < now}
+
+
 def summary(row: Row) -> dict[str, Any]:
     """A shelf in a few figures."""
     return {

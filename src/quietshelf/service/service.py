@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.service import answers, health, in_use, items, keys, shelves
+from quietshelf.service import answers, health, in_use, items, keys, queries, shelves
 from quietshelf.service.answers import Choice
 from quietshelf.service.catalogues import Catalogues
 from quietshelf.service.cleaning import Cleaning
@@ -67,8 +68,8 @@ class Service:
         self._due: float | None = None
         self._tried = 0.0
         self._look_at = 0.0
-        self._offset = 0.0
-        self.inbox = Inbox(lambda: self.store.local_now(self._offset))
+        self._offset = self._ahead = 0.0
+        self.inbox = Inbox(lambda: self.store.local_now(self._offset) + self._ahead)
         self._opened = False
         self.cleaning = Cleaning(self.store, pause=settings.poll_seconds)
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
@@ -82,6 +83,8 @@ class Service:
         self.store.migrate()
         with self.store.read() as connection:
             self._read_clock(connection)
+            # a shelf's time never goes back: where a clock was ahead once, stamps and what is due go on from there
+            self._ahead = max(0.0, queries.last_time(connection) - self.store.now(connection))
         self.releasing.prepare()
 
     def start(self) -> None:
@@ -233,14 +236,15 @@ class Service:
 
     async def ready(self) -> dict[str, Any]:
         """Raise `Unavailable` unless the store can be written; else what an operator should know."""
-        this = await self.write(health.written)
-        if self._in_trouble:
-            raise Unavailable("what is to be done beside requests, releases above all, fails: the log says why")
+        this, late = await self.write(lambda c: (health.written(c), queries.late(c, self.now(c))))
         moved, here = round(self.store.clock_drift, 1), not self.releasing.elsewhere
         return {
             "epoch": this.epoch,
             "visitors_left_out": this.dropped,
             "clock_moved_seconds": moved,
+            "clock_ahead_seconds": round(self._ahead, 1),
+            "chores_fail": self._in_trouble,
+            "late_seconds": round(max(late.values(), default=0.0), 1),
             "releases_here": here,
         }
 
@@ -266,7 +270,7 @@ class Service:
     # Time
 
     def _chores(self) -> float:
-        """What is to be done beside requests; whether it fails is told by `ready`."""
+        """What is to be done beside requests; `ready` tells whether it fails, though visitors are served."""
         try:
             wait, self._in_trouble = self._do_chores(), False
         except Exception:
@@ -318,7 +322,12 @@ class Service:
             self._views.pop(name, None)
             return
         if not self._views[name].is_of(row):
-            self._views[name] = look(connection, row, self._views[name], self.catalogues.follow)
+            with suppress(Unavailable):  # many items are being read: the next look finds them
+                self._views[name] = look(connection, row, self._views[name], self.catalogues.follow)
+
+    def now(self, connection: Connection) -> float:
+        """The time of this service: the clock's, never behind that of a shelf, so that what is due comes in time."""
+        return self.store.now(connection) + self._ahead
 
     def _read_clock(self, connection: Connection) -> None:
         self._offset = self.store.now(connection) - time.monotonic()

@@ -25,7 +25,7 @@ QUANTILES = {"half_within": 0.5, "most_within": 0.95, "nearly_all_within": 0.99}
 def operations(room: Room, connection: Connection) -> dict[str, Any]:
     """How the service runs."""
     service = room.service
-    now, due = service.store.now(connection), next_due(connection)
+    now, due = service.now(connection), next_due(connection)
     store = connection.execute(sa.select(schema.store)).one()
     routes = requests(service.metrics)
     return {
