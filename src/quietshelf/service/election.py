@@ -91,12 +91,13 @@ class Election:
             others = connection.execute(sa.select(table).where(table.c.process != self.name)).all()
             last = connection.execute(sa.select(schema.store.c.releaser_id)).scalar_one()
             member, view = self._seen(others, last, fresh=noted == last)
-            spoken = {"until": now + self._alive, "noted": noted, "file": self._store.vault.epoch["file"]}
-            spoken |= {"member": member, "view": json.dumps(view), "heard": json.dumps([row.process for row in others])}
+            place = self._store.vault.place
+            known = {"noted": noted, "file": self._store.vault.epoch["file"], "place": place, "member": member}
+            lists = {"view": json.dumps(view), "heard": json.dumps([row.process for row in others])}
             connection.execute(sa.delete(table).where(table.c.process == self.name))
-            connection.execute(sa.insert(table).values(process=self.name, **spoken))
+            connection.execute(sa.insert(table).values(process=self.name, until=now + self._alive, **known, **lists))
         self.member, self._until, self._spoke = member, now + self._alive, spoke
-        agreed = member and all(row.noted == noted for row in others)
+        agreed = member and all(row.noted == noted for row in others if row.place != place)  # one folder is one file
         self._unanimous = noted if agreed else None
 
     def witnessed(self, announcement: str) -> bool:

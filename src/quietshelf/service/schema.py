@@ -66,13 +66,14 @@ witnesses = Table(
     Column("until", Double, nullable=False),
     Column("noted", Text),
     Column("file", Text, nullable=False),
+    Column("place", Text, nullable=False),
     Column("member", Boolean, nullable=False),
     Column("view", Text, nullable=False),
     Column("heard", Text, nullable=False),
 )
 """Processes on PostgreSQL that may release, until when they count as alive, and the announcement that their epoch
-``file`` has ``noted``; ``member``: it knows of every release; ``view``: files that may know of one that it does not;
-``heard``: processes whose files are in it."""
+``file``, kept in ``place``, has ``noted``. ``member``: it knows of every release; ``view``: files that may know of one
+that it does not; ``heard``: processes whose files are in it."""
 
 shelves = Table(
     "shelves",

@@ -13,6 +13,7 @@ import hmac
 import json
 import os
 import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,6 +119,12 @@ class Vault:
             yield
         finally:
             os.close(held)
+
+    @property
+    def place(self) -> str:
+        """Tells this folder from those of other machines, and from copies of it."""
+        found = self._folder.stat()
+        return f"{socket.gethostname()}:{found.st_dev}:{found.st_ino}"
 
     def note(self, content: dict[str, Any]) -> None:
         """Remember how far the database has come, and which release is announced (`epochs`)."""

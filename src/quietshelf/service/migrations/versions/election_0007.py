@@ -32,6 +32,7 @@ def upgrade() -> None:
         sa.Column("until", sa.Double, nullable=False),
         sa.Column("noted", sa.Text),
         sa.Column("file", sa.Text, nullable=False),
+        sa.Column("place", sa.Text, nullable=False),
         sa.Column("member", sa.Boolean, nullable=False),
         sa.Column("view", sa.Text, nullable=False),
         sa.Column("heard", sa.Text, nullable=False),
