@@ -131,14 +131,13 @@ def _stock(service: Service, visitors: int) -> None:
 def _requests(first: int, now: float) -> list[OfferRequest]:
     rows = np.random.default_rng(first).normal(size=(GROUP, 3)).tolist()
     return [
-        OfferRequest(
-            "load",
-            OfferBody.model_validate({"features": row, "person": f"p{first + n}"}),
-            f"key {first + n}",
-            Receipt(now),
-        )
+        OfferRequest("load", _body(row, f"p{first + n}"), f"key {first + n}", Receipt(now))
         for n, row in enumerate(rows)
     ]
+
+
+def _body(row: list[float], person: str) -> OfferBody:
+    return OfferBody.model_validate({"features": row, "person": person})
 
 
 def _choice(service: Service, offer: dict[str, Any], now: float) -> Choice:

@@ -36,6 +36,7 @@ from quietshelf.service.models import OfferBody
 from quietshelf.service.problems import Invalid, KeyReused, OfferExpired, Problem
 from quietshelf.service.requests import visitor
 from quietshelf.service.slots import Slots
+from quietshelf.service.store import insert_rows
 from quietshelf.service.timestamps import timestamp
 from quietshelf.service.vault import NONCE, Ticket, Vault
 from quietshelf.service.views import View
@@ -44,19 +45,18 @@ from quietshelf.types import Context
 
 RELEASE_FIRST: Final = AGAIN
 """In place of a reply: a release is due before this arrival, which is to come again after it (R5)."""
-_ENTER = sa.insert(schema.offers)
-_PERSON = sa.text(
-    "INSERT INTO persons (shelf, person, counted, last_batch) VALUES (:shelf, :person, :counted, :last_batch) "
-    "ON CONFLICT (shelf, person) DO UPDATE SET counted = excluded.counted, last_batch = excluded.last_batch "
-    "WHERE persons.counted = :was_counted AND persons.last_batch = :was_last"
+_persons = schema.persons.c
+_PERSON = sa.update(schema.persons).where(
+    _persons.shelf == sa.bindparam("of_shelf"),
+    _persons.person == sa.bindparam("who"),
+    _persons.counted == sa.bindparam("was"),
+    _persons.last_batch == sa.bindparam("was_last"),
 )
 """A person's count, if it is still what was read."""
 _LIVES = sa.exists().where(
     schema.batches.c.shelf == schema.offers.c.shelf, schema.batches.c.batch == schema.offers.c.batch
 )
 """Whether the batch of an offer is not released."""
-UNKNOWN = (0, -1)
-"""The count of a person who never came."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,13 +238,8 @@ class OfferTransaction:
     def _write(self, *, begins: bool) -> None:
         """What belongs to these visitors alone, in an order that two transactions share: so they never deadlock."""
         self._write_persons()
-        self.connection.execute(_ENTER, [each.row for each in self.arrivals])
-        if self.new_retries:
-            try:
-                rows = sorted(self.new_retries, key=lambda row: str(row["key"]))
-                self.connection.execute(sa.insert(schema.retries), rows)
-            except IntegrityError:  # the same key came to another process
-                raise Contended from None
+        insert_rows(self.connection, schema.offers, [each.row for each in self.arrivals])
+        self._add(schema.retries, sorted(self.new_retries, key=lambda row: str(row["key"])))
         if begins:
             assert self.view.learner is not None  # noqa: S101 - somebody arrived
             start = to_row(start_fields(self.view.learner)) | {"prior_capacity": self.view.learner.capacity}
@@ -254,13 +249,24 @@ class OfferTransaction:
     def _write_persons(self) -> None:
         """Counts that moved, each if it is still what was read: a person may come to two processes at once."""
         known, shelf = self.known_persons, self.slots.shelf
-        rows = []
-        for who in sorted(who for who, seen in self.persons.items() if known.get(who) != seen):
-            was, now = known.get(who, UNKNOWN), self.persons[who]
-            row = {"shelf": shelf, "person": who, "counted": now[0], "last_batch": now[1]}
-            rows.append({**row, "was_counted": was[0], "was_last": was[1]})
-        if rows and self.connection.execute(_PERSON, rows).rowcount != len(rows):
+        moved = sorted(who for who, seen in self.persons.items() if known.get(who) != seen)
+        rows = {who: dict(zip(("counted", "last_batch"), self.persons[who], strict=True)) for who in moved}
+        self._add(schema.persons, [{"shelf": shelf, "person": who, **rows[who]} for who in moved if who not in known])
+        old = [
+            {"of_shelf": shelf, "who": who, "was": known[who][0], "was_last": known[who][1], **rows[who]}
+            for who in moved
+            if who in known
+        ]
+        if old and self.connection.execute(_PERSON, old).rowcount != len(old):
             raise Contended
+
+    def _add(self, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+        """Add what was not there when it was looked for; the same person or key may come to another process."""
+        try:
+            if rows:
+                insert_rows(self.connection, table, rows)
+        except IntegrityError:
+            raise Contended from None
 
 
 def _forgotten() -> OfferExpired:
