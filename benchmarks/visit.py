@@ -14,7 +14,7 @@ from quietshelf import Shelf
 from quietshelf.types import FloatArray
 
 K = 10
-ROUNDS, EACH = 12, 128
+ROUNDS, EACH = 6, 128
 """The shortest of so many rounds of so many visits, ours and the bare arithmetic in turn."""
 OPEN = 64
 """Visitors who wait for their answer while memory is looked at."""
