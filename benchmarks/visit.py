@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from time import process_time
 from typing import NamedTuple
@@ -11,13 +10,12 @@ import numpy as np
 
 from benchmarks import duration, table
 from quietshelf import Shelf
+from quietshelf.shelf.testing import state_of
 from quietshelf.types import FloatArray
 
 K = 10
-ROUNDS, EACH = 12, 128
+ROUNDS, EACH = 6, 128
 """The shortest of so many rounds of so many visits, ours and the bare arithmetic in turn."""
-OPEN = 64
-"""Visitors who wait for their answer while memory is looked at."""
 HEAD = ("", "a visit", "bare arithmetic", "visit / bare", "a release", "of visitors", "memory of an open visit")
 
 
@@ -100,13 +98,10 @@ def arithmetic(x: FloatArray, theta: FloatArray, root: FloatArray, count: int, *
 
 
 def _memory(shop: Shop) -> float:
-    """Bytes that one more visitor takes who has not answered yet."""
-    tracemalloc.start()
-    for _ in range(OPEN):
-        shop.shelf.offer(shop.given)
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return used / OPEN
+    """Bytes of features kept of a visitor who has not answered yet."""
+    offer = shop.shelf.offer(shop.given)
+    (rows,) = [slots.kept[offer.id].rows for slots in state_of(shop.shelf).slots if offer.id in slots.kept]
+    return 0.0 if rows is None else float(rows.nbytes)
 
 
 def _timed(call: Callable[[], object]) -> float:
