@@ -119,8 +119,7 @@ def test_items_come_change_and_go(client: httpx.Client) -> None:
     assert "length 2" in problem(client.put("/v1/shelves/teas/items", json=bad), 422, "invalid")
     again = {"items": [{"id": "extra 0", "revenue": 2.0}]}
     assert "retired" in problem(client.put("/v1/shelves/teas/items", json=again), 422, "invalid")
-    pages = [client.get("/v1/shelves/teas/items", params={"limit": 10_000}).json()]
-    assert len(pages[0]["items"]) == len(ITEMS) + 3000
+    assert len(client.get("/v1/shelves/teas/items", params={"limit": 5000}).json()["items"]) == len(ITEMS) + 3000
 
 
 def test_what_alters_the_guarantee_is_fixed_by_the_first_offer(client: httpx.Client) -> None:

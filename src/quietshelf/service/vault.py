@@ -49,8 +49,6 @@ class Vault:
         if make:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if make and not path.exists():
-            rule = "secrets must hold the key file beside its epoch file (put back the copy that was kept)"
-            require(not (self._folder / EPOCH).exists(), f"{rule}, got a folder without it: {folder}")
             atomic_write(path, secrets.token_bytes(32), fresh=True)
         require(path.is_file(), "secrets must hold the key file (name its folder with --secrets)", secrets=str(folder))
         self._key = path.read_bytes()
