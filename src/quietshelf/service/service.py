@@ -145,7 +145,7 @@ class Service:
         view = self._views.get(name)
         if view is None or not view.is_of(row):
             view = look(connection, row if "config" in row else shelf_row(connection, name), view)
-        coins, most = self._coins(slots.shelf), self.settings.max_batch
+        coins, most = self._coins(slots.shelf), self.settings.batch_limit
         transaction = OfferTransaction(connection, self.vault, self.source, coins, slots, view, self._waits, most)
         replies = transaction.take(requests)
         self.leasing.write(name, slots)
