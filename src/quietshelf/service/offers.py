@@ -92,7 +92,7 @@ class OfferTransaction:
     Attributes:
         slots: Those that it may give out.
         waits: Whether an arrival waits for the release that was due at that time; if not, the last one serves it.
-        max_batch: The most visitors in a batch of any shelf.
+        batch_limit: The most visitors in a batch of any shelf.
     """
 
     connection: Connection
@@ -102,7 +102,7 @@ class OfferTransaction:
     slots: Slots
     view: View
     waits: Callable[[float], bool]
-    max_batch: int | None = None
+    batch_limit: int | None = None
     blocked: bool = False
     arrivals: list[Arrival] = field(default_factory=list)
     retries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class OfferTransaction:
 
     def _open(self, learner: Learner, schedule: Schedule) -> tuple[Schedule, Batch]:
         outlook = outlook_of(self.view.settings, self.view.public, self.view.stock)
-        window, most = self.view.body.window, self.max_batch
+        window, most = self.view.body.window, self.batch_limit
         return open_batch(schedule, learner, self.source, outlook, window=window, most=most)
 
     def _learner(self) -> Learner:

@@ -154,7 +154,7 @@ class Service:
                 view = look(connection, full, view, self.catalogues.follow)
         except (NotFound, Unavailable) as problem:
             return [problem] * len(requests)
-        coins, most = self._coins(slots.shelf), self.settings.max_batch
+        coins, most = self._coins(slots.shelf), self.settings.batch_limit
         transaction = OfferTransaction(connection, self.vault, self.source, coins, slots, view, self._waits, most)
         replies = transaction.take(requests)
         self.leasing.write(name, slots)

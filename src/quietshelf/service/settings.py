@@ -41,14 +41,14 @@ class Settings:
     candidates_limit: int = _setting(10_000, "most items named in one list of one request")
     request_seconds: float = _setting(30.0, "longest time for one request")
     group_limit: int = _setting(256, "most writes that share one transaction")
-    max_batch: int = _setting(50_000, "most visitors in one batch: a release takes time with each of them")
+    batch_limit: int = _setting(50_000, "most visitors in one batch: a release takes time with each of them")
     poll_seconds: float = _setting(1.0, "how often keys, batches and shelves changed elsewhere are looked at")
     retry_hours: float = _setting(24.0, "how long an Idempotency-Key is remembered, at least")
     log_level: str = _setting("info", "debug, info, warning or error")
 
     def __post_init__(self) -> None:
         whole("port", self.port, high=65535)
-        for name in ("workers", "connections", "candidates_limit", "group_limit", "max_batch"):
+        for name in ("workers", "connections", "candidates_limit", "group_limit", "batch_limit"):
             whole(name, getattr(self, name))
         for name in ("body_limit", "offer_limit", "upload_limit"):
             whole(name, getattr(self, name))
