@@ -114,5 +114,14 @@ def counted(schedule: Schedule, run: Run) -> Counter[str]:
 def _told(schedule: Schedule, place: int, ours: Sequence[Seen], others: Sequence[Seen]) -> str:
     different = [pair for pair in zip(ours, others, strict=False) if pair[0] != pair[1]]
     lines = [f"in step {place}, {schedule.steps[place]}, others see ({len(ours)} and {len(others)} things)"]
-    lines += [f"  {one}\n  {two}" for one, two in different[:3]]
+    lines += [
+        f"  {one.what}:\n    {mine}\n    {other}" for one, two in different[:3] for mine, other in [_apart(one, two)]
+    ]
     return "\n".join([*lines, f"schedule: {schedule}"])
+
+
+def _apart(one: Seen, two: Seen) -> tuple[str, str]:
+    """Both from a little before the first character in which they differ: a page is longer than a report shows."""
+    mine, other = str(one), str(two)
+    at = next((place for place, (a, b) in enumerate(zip(mine, other, strict=False)) if a != b), 0)
+    return mine[max(at - 200, 0) : at + 200], other[max(at - 200, 0) : at + 200]
