@@ -46,6 +46,14 @@ def test_a_full_batch_refuses_a_slot() -> None:
     assert (batch.taken, batch.full_at) == (batch.frozen.size, 3.0)
 
 
+def test_no_batch_is_larger_than_sums_exactly() -> None:
+    """Batches grow as they follow each other, up to what float64 adds without rounding, on whichever grid."""
+    for grid in (GRID, 2.0**-45):
+        source = Counting(grid=grid)
+        _, batch = open_batch(Schedule(7, last_size=2**40), learner(source), source)
+        assert batch.frozen.size == 2**53 * grid
+
+
 def test_an_arrival_changes_nothing_but_the_slots_taken() -> None:
     """What was frozen when the batch opened is the very same object afterwards."""
     batch = first_batch(window=3.0)

@@ -170,3 +170,27 @@ def test_products_in_less_than_single_precision_are_refused() -> None:
             Device("cpu", torch).check()
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_bounds_never_use_the_widths_of_another_release() -> None:
+    """Another thread may ask for another release's between any two steps: what it keeps is not taken for one's own."""
+    rng = np.random.default_rng(0)
+    rows, columns = rng.normal(size=(2, 4)).astype(np.float32), rng.normal(size=(3, 50)).astype(np.float32)
+    multiple, roots = np.ones(2, dtype=np.float32), rng.normal(size=(2, 4, 4))
+    namespace = away()
+    resident = devices.Resident(Device("cuda", namespace), [columns])
+
+    def asked(release: int) -> Any:
+        return resident.bounds(rows, rows[:, :1], multiple, names[release], roots[release])
+
+    names, plain = [object(), object()], namespace.asarray
+    wanted = asked(0)
+
+    def meanwhile(array: Any) -> Any:
+        if np.shape(array) == (2, 1) and array[0, 0] == multiple[0]:
+            namespace.asarray = plain  # type: ignore[attr-defined]
+            asked(1)
+        return plain(array)
+
+    namespace.asarray = meanwhile  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(asked(0), wanted)

@@ -190,6 +190,20 @@ def test_a_bound_without_its_error_would_lose_items() -> None:
     assert np.any(over)
 
 
+def test_visitors_at_the_edge_of_overflow_are_served_as_many_items() -> None:
+    """Their size is finite, yet squares of their scores may round to infinity: they are not screened but scored."""
+    scale = 6527050988424975.0
+    rows = np.tile(np.full(7, scale), (300, 1))
+    rows[100:] *= 0.5
+    largest = float(np.sqrt(np.finfo(float).max / 7) / np.sqrt(1 + 7 * scale**2))
+    visitors = largest * (1 + np.arange(-60, 61) * 2.0**-52)[:, None]
+    context = Context(Catalogued(visitors, rows, feature_map("outer")), np.ones((121, 300)), 4)
+    release = Release(np.zeros(7), np.eye(7), np.asarray(1.0), np.asarray(False), np.asarray(0), np.asarray(1.0))
+    release.__dict__["covariance"] = np.ones((7, 7))
+    shown = Optimistic().offer(context, release, coins_of(np.arange(121)))
+    assert (shown != NOTHING).all()
+
+
 def test_scores_are_the_utilities_of_the_ordinary_way() -> None:
     """To rounding: x . theta + radius |x|; and their bits do not depend on the items they are computed with."""
     rng = np.random.default_rng(1)

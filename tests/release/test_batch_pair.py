@@ -38,6 +38,16 @@ def test_what_noise_is_worth_is_never_overstated(score: float, information: floa
     assert min(of_score, of_information) * least <= unit**2 <= min(of_score, of_information)
 
 
+@pytest.mark.parametrize("grid", [GRID, 2.0**-45])
+def test_more_visitors_than_sum_exactly_are_refused(grid: float) -> None:
+    """2^53 steps of the grid of scores are all that a sum may have, whichever grid the noise is on."""
+    noise, most = scales(rho=1.0, bound=1.0), int(2.0**53 * grid)
+    assert grids(noise, most, grid).score == grid
+    assert grids(noise, 2**60, 0.0).score == 0.0
+    with pytest.raises(ValueError, match=f"visitors must be at most {most:,}, to sum exactly"):
+        grids(noise, most + 1, grid)
+
+
 def test_scales_are_those_of_the_formula() -> None:
     """sg² = 2 C²/rho and sH² = B²/rho."""
     noise = scales(rho=0.5, bound=0.25)
@@ -163,7 +173,7 @@ def test_noise_off_the_diagonal_is_never_short(seed: int) -> None:
 def test_any_budget_and_batch_can_be_drawn() -> None:
     """However small rho or large the batch is, noise is within what the exact sampler takes."""
     for rho in (1e-14, 1e-6, 1.0, 1e6):
-        for size in (1, 10**5, 2**45):
+        for size in (1, 10**5, 2**33):
             noise = scales(rho=rho, bound=0.5)
             found = release(nothing((), 2), scales=noise, size=size, source=DiscreteGaussian())
             assert np.isfinite(found.information).all()

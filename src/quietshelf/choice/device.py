@@ -136,9 +136,10 @@ class Resident:
         upper = self._device.namespace.matmul(put(rows[:, 1:]), self._columns)
         upper += put(offset)
         if multiple.any():
-            if self._widths[0] is not common:
-                self._widths = (common, self._lengths(put(root.astype(np.float32))))
-            upper += put(multiple[:, None]) * self._widths[1]
+            held = self._widths  # one look: another thread may put those of another release there
+            if held[0] is not common:
+                held = self._widths = (common, self._lengths(put(root.astype(np.float32))))
+            upper += put(multiple[:, None]) * held[1]
         return upper
 
     def _lengths(self, root: Any) -> Any:

@@ -49,6 +49,8 @@ from quietshelf.types import FloatArray, IntArray
 
 LARGEST_REACH = 2.0**60
 """Longer items are not screened: single precision would not hold products with them."""
+LARGEST_SQUARE = 2.0**1000
+"""Of ``z' W z``: beyond, sums on the way to it might overflow in double precision."""
 UNIT, PRECISE = 2.0**-24, 2.0**-52
 SLACK = 1e-12
 LEAST_SCALE = 1e-6
@@ -172,8 +174,9 @@ class Scores:
         if self.form is None:
             return size
         trace = _added(np.abs(np.diagonal(self.form, axis1=-2, axis2=-1).T))
-        trace[~np.isfinite(self.form).all(axis=(-2, -1))] = np.inf
-        return np.asarray(size + np.where(self.radius > 0, self.radius * np.sqrt(trace * self.reach**2), 0.0))
+        square = trace * self.reach**2
+        square[~(np.isfinite(self.form).all(axis=(-2, -1)) & (square <= LARGEST_SQUARE))] = np.inf
+        return np.asarray(size + np.where(self.radius > 0, self.radius * np.sqrt(square), 0.0))
 
     def only(self, visitors: IntArray | slice) -> Scores:
         """Those of some visitors."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from quietshelf.release import batch_pair
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import Outlook
 from quietshelf.release.quiet import Learner, OpenBatch
@@ -144,8 +145,8 @@ def open_batch(
 
     ``most``: the largest that the machine can release without a pause that visitors notice.
     """
-    size = schedule.next_size or learner.next_size(schedule.last_size)
-    size = size if most is None else min(size, most)
+    wanted = schedule.next_size or learner.next_size(schedule.last_size)
+    size = min(each for each in (wanted, most, batch_pair.most_visitors(source.grid)) if each is not None)
     frozen = learner.open(schedule.opened + 1, size, outlook)
     return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
 

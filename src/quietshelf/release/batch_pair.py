@@ -78,9 +78,18 @@ def unit_scale(scales: Scales) -> float:
     return min(scales.score / (math.sqrt(2.0) * SCORE_BOUND), information) * NARROWER
 
 
+def most_visitors(grid: float) -> int | None:
+    """How many scores on ``grid`` sum exactly, as the sensitivity takes for granted; None where there is no grid."""
+    return int(2.0**53 * grid / SCORE_BOUND) if grid else None
+
+
 def grids(scales: Scales, size: int, grid: float) -> Grids:
     """The grids of a batch of so many visitors, where scores are on ``grid``; none where that is 0."""
-    return Grids(grid, row_grid(scales.bound, scales.information, size) if grid else 0.0)
+    most = most_visitors(grid)
+    if most is None:
+        return Grids(0.0, 0.0)
+    require(size <= most, f"visitors must be at most {most:,}, to sum exactly", visitors=size)
+    return Grids(grid, row_grid(scales.bound, scales.information, size))
 
 
 def release(total: Total, *, scales: Scales, size: int, source: NoiseSource) -> Noisy:

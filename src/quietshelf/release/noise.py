@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from quietshelf.accounting import BatchOrHistory
 
 GRID = 2.0**-20
-"""Scores are at most 1 and information at most B; a millionth of that is lost in no estimate, and 2^33 / max(1, B)
-visitors sum exactly in float64."""
+"""Of scores, which are at most 1: a millionth is lost in no estimate, and those of 2^33 visitors sum exactly."""
 LARGEST_SCALE = 2.0**50
 """Of integer noise: beyond, its sum with a statistic would no longer be exact in float64."""
 

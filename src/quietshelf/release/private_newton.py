@@ -35,7 +35,7 @@ from quietshelf.release.geometry import coordinates, floored
 from quietshelf.release.noise import NoiseSource, entry
 from quietshelf.release.records import Estimate, Record
 from quietshelf.statistics import Grids, Shown, Total, factors, nothing, on_grid, totalled
-from quietshelf.types import FloatArray, IntArray, finite, positive, require
+from quietshelf.types import FloatArray, IntArray, finite, positive
 
 STEPS = 12
 LAST = 0.68
@@ -125,16 +125,16 @@ def private_newton(
     everybody = InMemory(contributors) if isinstance(contributors, Shown) else contributors
     first = floored(finite("curvature", curvature))
     dim, size = len(first), everybody.size
-    _check_size(size, source.grid)
     ledger = _opened(positive("rho", rho), unit, source, data_dependent)
     prior = Estimate(np.zeros(dim), PRIOR_VISITORS * first)
     full, shape, theta, released = prior, first, prior.theta, list[Sums]()
     for share in _shares():
         theta = _within_radius(theta, full.theta, first)
         scales = batch_pair.scales(rho=share * rho, bound=BOUND)
+        grids = batch_pair.grids(scales, size, source.grid)
         ledger = ledger.spend(*batch_pair.events(batch=0, scales=scales, source=source))
         frame = coordinates(shape)
-        total, squares = everybody.total(theta, frame, batch_pair.grids(scales, size, source.grid))
+        total, squares = everybody.total(theta, frame, grids)
         noisy = batch_pair.release(total, scales=scales, size=size, source=source)
         released.append(Sums(theta, frame, scales, noisy))
         latest = records.record(noisy, theta=theta, coordinates=frame, scales=scales, size=size)
@@ -187,12 +187,6 @@ def _opened(rho: float, unit: Literal["visit", "person"], source: NoiseSource, s
         detail=f"The preparation of the log looked at visitors' data, or may have: {'; '.join(steps)}.",
     )
     return Ledger(unit=unit).spend(event)
-
-
-def _check_size(size: int, grid: float) -> None:
-    """Refuse so many contributors that sums on the grid would be rounded: the sensitivity takes them as exact."""
-    most = int(2.0**53 * grid / max(1.0, BOUND))
-    require(grid == 0 or size <= most, f"contributors must be at most {most:,}, to sum exactly", contributors=size)
 
 
 def _shares() -> list[float]:
