@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import sqlalchemy as sa
 from tests.service.backups import put_back_live, snapshot
 from tests.service.conftest import fresh_postgres
-from tests.service.harness import FIRST, WINDOW, FakeClock, Process, answered, offered, stocked, visit
+from tests.service.harness import FIRST, WINDOW, FakeClock, visit
 from tests.service.test_cuts import Counting
 from tests.service.test_machines import machine, shop, with_the_key_of
 
@@ -111,6 +108,21 @@ def test_a_release_waits_until_every_machine_that_lives_has_noted_it(
         mark = each.vault.epoch["shelves"]["1"]
         assert (mark["released"], mark["announced"]) == (0, [])
     assert first.vault.epoch["releaser_ids"] == second.vault.epoch["releaser_ids"]
+
+
+def test_a_process_that_is_gone_is_not_waited_for_if_another_of_its_machine_lives(
+    pair: tuple[Service, Service], clock: FakeClock, tmp_path: Path
+) -> None:
+    """They share an epoch file: what one has noted the machine knows, as after every restart."""
+    first, second = pair
+    gone = machine(first.settings.database, tmp_path / "b", clock)
+    gone.prepare()
+    gone.store.close()
+    full(pair, clock)
+    assert not first.releasing.release()
+    assert first.source.draws == 0  # type: ignore[attr-defined]
+    second.releasing.stay()
+    assert first.releasing.release()
 
 
 def test_a_machine_that_is_gone_is_not_waited_for_long(pair: tuple[Service, Service], clock: FakeClock) -> None:
@@ -243,79 +255,3 @@ def test_a_newcomer_alone_serves_and_releases_nothing(postgres: Any, tmp_path: P
     assert second.releasing.release()
     assert ledger(second) == [(0, "")]
     second.store.close()
-
-
-@pytest.fixture
-def replicas(postgres: Any, tmp_path: Path) -> Iterator[tuple[Process, Process]]:
-    """Two real processes with folders of their own, the first of which releases; both know what is announced."""
-    database = fresh_postgres(postgres)
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    first, second = (Process(database, tmp_path / name) for name in ("a", "b"))
-    try:
-        first.start()
-        with first.client() as client:
-            stocked(client, window=0.5)
-            assert offered(client, person="first").status_code == 200
-        with_the_key_of(tmp_path / "a" / "secrets", tmp_path / "b" / "secrets")
-        second.key = first.key
-        second.start()
-        yield first, second
-    finally:
-        for each in (first, second):
-            each.end()
-
-
-def test_the_releaser_is_killed_in_a_release_under_load(replicas: tuple[Process, Process]) -> None:
-    """The other machine takes over by itself, and at most the announced batch is lost."""
-    first, second = replicas
-    refused: list[int] = []
-    stop = threading.Event()
-    shoppers = [threading.Thread(target=_shop, args=(second, n, stop, refused)) for n in range(3)]
-    engine = sa.create_engine(first.database.replace("postgresql://", "postgresql+psycopg://"))
-    try:
-        _until(lambda: _count(engine, schema.witnesses) == 2)
-        for each in shoppers:
-            each.start()
-        _until(lambda: _count(engine, schema.announcements) > 0, pause=0.001)
-        first.kill()
-        made = _count(engine, schema.releases)
-        _until(lambda: _count(engine, schema.releases) >= made + 2, seconds=60)
-    finally:
-        stop.set()
-        engine.dispose()
-        for each in shoppers:
-            each.join()
-    with second.client() as client:
-        found = client.get("/v1/shelves/teas/privacy").json()
-        assert client.get("/readyz").json()["releases_here"]
-    assert refused == []
-    assert found["unit"] == "person"
-    assert sum(event["detail"] == BURNT for event in found["events"]) <= 1
-    assert {event["detail"] for event in found["events"]} <= {"", BURNT}
-
-
-def _shop(process: Process, number: int, stop: threading.Event, refused: list[int]) -> None:
-    with process.client() as client:
-        visitors = 0
-        while not stop.is_set():
-            reply: httpx.Response = offered(client, person=f"{number}-{visitors}")
-            visitors += 1
-            if reply.status_code != 200:
-                refused.append(reply.status_code)
-                continue
-            said = answered(client, reply.json()["offer"], None).status_code
-            if said not in (204, 409, 410):
-                refused.append(said)
-
-
-def _count(engine: sa.Engine, table: sa.Table) -> int:
-    with engine.connect() as connection:
-        return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
-
-
-def _until(holds: Any, *, seconds: float = 60.0, pause: float = 0.05) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, "it did not come to that"
-        time.sleep(pause)

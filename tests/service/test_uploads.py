@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,31 @@ def test_a_complete_upload_survives_its_process(client: httpx.Client, clock: Fak
     assert view.stock.revenue[:2].tolist() == [7.0, 4.0]
     assert set(view.ids) == {item["id"] for item in ITEMS} | {f"new {n}" for n in range(700)} | {"late"}
     assert left(client) == {}
+
+
+def test_two_processes_that_take_in_one_upload_show_it_once(client: httpx.Client, clock: FakeClock) -> None:
+    """The second waits for the first, and finds that there is nothing left: it sets back no version."""
+    store = service_of(client).store
+    if store.sqlite:
+        pytest.skip("SQLite has one writer")
+    stocked(client)
+    with store.write() as connection:
+        upload = uploads.begin(connection, "teas", clock.time)
+        uploads.stage(connection, upload, [uploads.Line(1, "x", '{"id": "x", "features": [0, 0]}')], clock.time)
+        assert uploads.complete(connection, upload, clock.time)
+    found: list[Any] = []
+
+    def second() -> None:
+        with store.write() as connection:
+            found.append(uploads.take_in(connection, upload, clock.time))
+
+    thread = threading.Thread(target=second)
+    with store.write() as connection:
+        assert uploads.take_in(connection, upload, clock.time) == {"added": 1, "changed": 0, "skipped": 0}
+        thread.start()
+        thread.join(0.5)
+    thread.join(20)
+    assert found == [None]
 
 
 def test_a_shelf_deleted_meanwhile_ends_its_uploads(client: httpx.Client, clock: FakeClock) -> None:

@@ -80,8 +80,9 @@ def erase(connection: Connection, shelf: int, person: str, *, received: float) -
     By the time of receipt, as with answers: whether it comes before a release must not depend on others' work.
     """
     table, batches = schema.offers, schema.batches
-    due = sa.select(batches.c.batch).where(batches.c.shelf == shelf, batches.c.full_at + batches.c.window <= received)
-    where = (table.c.shelf == shelf) & (table.c.person == person) & table.c.batch.not_in(due)
+    due = sa.func.coalesce(batches.c.full_at + batches.c.window <= received, sa.false())
+    in_time = sa.select(batches.c.batch).where(batches.c.shelf == shelf, ~due)  # of a released batch rows may be left
+    where = (table.c.shelf == shelf) & (table.c.person == person) & table.c.batch.in_(in_time)
     order = sa.select(table.c.slot).where(where).order_by(table.c.batch, table.c.slot).with_for_update()
     connection.execute(order).all()  # locked in the order in which answers lock them
     erased = connection.execute(sa.update(table).where(where).values({**ERASURE, "items": "[]"}))

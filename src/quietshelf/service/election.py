@@ -97,7 +97,8 @@ class Election:
             connection.execute(sa.delete(table).where(table.c.process == self.name))
             connection.execute(sa.insert(table).values(process=self.name, until=now + self._alive, **known, **lists))
         self.member, self._until, self._spoke = member, now + self._alive, spoke
-        agreed = member and all(row.noted == noted for row in others if row.place != place)  # one folder is one file
+        told = {(place, known["file"]), *((row.place, row.file) for row in others if row.noted == noted)}
+        agreed = member and all((row.place, row.file) in told for row in others)  # one folder is one file
         self._unanimous = noted if agreed else None
 
     def witnessed(self, announcement: str) -> bool:

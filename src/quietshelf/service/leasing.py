@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from sqlalchemy import Connection
 
 from quietshelf.curation.batches import Lease, block, ended
 from quietshelf.service.learning import Row
 from quietshelf.service.offers import OfferRequest
+from quietshelf.service.problems import NotFound
 from quietshelf.service.slots import Block, Pace, Slots, end_leases, first_end, leased, locked, over
 from quietshelf.service.store import Store
 from quietshelf.service.views import shelf_row
@@ -20,13 +22,17 @@ from quietshelf.service.writer import Contended
 class Leasing:
     """What this process knows of its leases; the database decides.
 
+    Args:
+        store: The database.
+        now: The time of the service, by which leases end: that of its stamps.
+
     Attributes:
         block: How many slots to lease, by the rate of arrivals and the slots that are free.
         next_end: When the next lease ends of itself, whoever has it, as far as is known.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._holder = store, secrets.token_hex(8)
+    def __init__(self, store: Store, now: Callable[[Connection], float]) -> None:
+        self._store, self._now, self._holder = store, now, secrets.token_hex(8)
         self.block: Block = block
         self._held: dict[str, Lease] = {}
         self._paces: dict[str, Pace] = {}
@@ -48,7 +54,7 @@ class Leasing:
                     return row, mine
                 raise Contended  # a lease has ended: that may have filled a batch, and the shelf is to be locked first
         row = shelf_row(connection, name, lock=True)
-        return row, locked(connection, row, self._holder, self._store.now(connection))
+        return row, locked(connection, row, self._holder, self._now(connection))
 
     def write(self, name: str, slots: Slots) -> None:
         """Write what has changed of the slots."""
@@ -78,13 +84,13 @@ class Leasing:
         names, filled = [name for name, held in self._held.items() if held.taken >= held.size], False
         if now >= self.next_end:
             with self._store.read() as connection:
-                names = over(connection, min(now, self._store.now(connection)))
+                names = over(connection, min(now, self._now(connection)))
                 self.look(connection)
         for name in names:
             self._held.pop(name, None)
-            with self._store.write() as connection:
+            with suppress(NotFound), self._store.write() as connection:  # it may be deleted meanwhile
                 row = shelf_row(connection, name, lock=True)
-                filled |= end_leases(connection, row, min(now, self._store.now(connection))).opened_or_filled
+                filled |= end_leases(connection, row, min(now, self._now(connection))).opened_or_filled
         return filled
 
     def _enough(self, name: str, requests: Sequence[OfferRequest]) -> bool:

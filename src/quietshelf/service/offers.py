@@ -122,18 +122,19 @@ class OfferTransaction:
 
     def _one(self, request: OfferRequest) -> Any:
         """R5: a release that was due when the request was received comes first."""
-        if request.receipt.time >= self.slots.due and self.waits(self.slots.due):
+        now = shelf_time(request.receipt.time, self.slots.now)
+        due = self.slots.due(now)
+        if request.receipt.time >= due and self.waits(due):
             self.blocked = True
             return RELEASE_FIRST
         try:
             again = self._stored(request)
-            return self._arrive(request, visitor(self.view, request.body)) if again is None else again
+            return self._arrive(request, visitor(self.view, request.body), now) if again is None else again
         except Problem as problem:
             return problem
 
-    def _arrive(self, request: OfferRequest, context: Context) -> Any:
+    def _arrive(self, request: OfferRequest, context: Context, now: float) -> Any:
         """R2: the next slot, at the time of receipt."""
-        now = shelf_time(request.receipt.time, self.slots.now)
         learner, shelf = self._learner(), self.slots.shelf
         place = self.slots.next(now, partial(self._open, learner))
         share = arms.share_of(self.view.settings, learner)

@@ -1,10 +1,10 @@
 """The releaser: a full batch whose answers have been waited for becomes one release, once (R5, R7).
 
-Budget check, sum, announcement, noise, release, ledger entry and the deletion of the raw contributions are one
-transaction: all of it or nothing. The announcement goes to the epoch file before the noise is drawn, so that a batch
-whose transaction is lost is known, and burnt (`restore`). When depends on arrivals and the clock alone
-(docs/proofs.md, section 6). One releaser per shelf at a time: the rows of the shelf and of its oldest batch are locked,
-and a batch that is gone was released by another.
+Budget check, sum, announcement, noise, release, ledger entry and the deletion of the batch are one transaction: all of
+it or nothing. Rows of slots whose batch is gone are never read; those of a large batch are deleted after it. The
+announcement goes to the epoch file before the noise is drawn, so that a batch whose transaction is lost is known, and
+burnt (`restore`). When depends on arrivals and the clock alone (docs/proofs.md, section 6). One releaser per shelf at a
+time: the rows of the shelf and of its oldest batch are locked, and a batch that is gone was released by another.
 """
 
 from __future__ import annotations

@@ -159,7 +159,8 @@ def lose(connection: Connection, store: Store, source: NoiseSource, known: dict[
         mark["announced"] = [*mark["announced"], each.batch]
         withdraw(connection, each.id)
     _bring_back(connection, store, marks)
-    rows = connection.execute(sa.select(schema.shelves).order_by(schema.shelves.c.shelf)).mappings().all()
+    every = sa.select(schema.shelves).order_by(schema.shelves.c.shelf)  # locked: nobody opens a batch meanwhile
+    rows = connection.execute(every.with_for_update()).mappings().all()
     return {
         row["shelf"]: _drop_shelf(connection, store, dict(row), marks.get(str(row["shelf"])), source) for row in rows
     }
@@ -197,7 +198,8 @@ def _burn(
     visitors, table = 0, schema.shelves
     burnt = [each for each in pending if each in state.pending]  # the others were released meanwhile
     for told, shelf, batch, _ in burnt:
-        row = dict(connection.execute(sa.select(table).where(table.c.shelf == shelf)).mappings().one())
+        this = sa.select(table).where(table.c.shelf == shelf).with_for_update()
+        row = dict(connection.execute(this).mappings().one())
         withdraw(connection, told)
         left = _delete_batch(connection, shelf, batch)
         _enter(connection, row, [batch], state.known[str(shelf)], source, BURNT)

@@ -73,7 +73,7 @@ class Service:
         self._opened = False
         self.cleaning = Cleaning(self.store, pause=settings.poll_seconds)
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
-        self.leasing = Leasing(self.store)
+        self.leasing = Leasing(self.store, self.now)
         self.releasing = Releasing(self.store, self.source, self.inbox, settings)
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
 
@@ -270,11 +270,15 @@ class Service:
     # Time
 
     def _chores(self) -> float:
-        """What is to be done beside requests; `ready` tells whether it fails, though visitors are served."""
+        """What is to be done beside requests; `ready` tells whether it fails, though visitors are served.
+
+        R5: nobody waits for releases that fail. Whatever was due by then has been tried, of all shelves.
+        """
+        now = self.inbox.time()
         try:
             wait, self._in_trouble = self._do_chores(), False
         except Exception:
-            self._in_trouble = True
+            self._in_trouble, self._tried = True, max(self._tried, now)
             raise
         return wait
 
@@ -288,10 +292,11 @@ class Service:
             self._opened = False
         if time.monotonic() >= self._look_at:
             self._look()
-        while self._due is not None and self.inbox.time() >= self._due:
+        while self._due is not None and (now := self.inbox.time()) >= self._due:
             self._tried = max(self._tried, self._due)
             self.cleaning.released()
             if not self.releasing.release():
+                self._tried = max(self._tried, now)
                 self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, SOON)
                 break
             self._look()

@@ -128,13 +128,14 @@ class Slots:
     pace: Pace = field(default_factory=Pace)
     block: Block = block
     before: Mapping[int, Batch] = field(default_factory=dict)
+    over: list[Lease] = field(default_factory=list)
     opened_at: dict[int, float] = field(default_factory=dict)
     arrivals: int = 0
     anonymous: int = 0
 
-    @property
-    def due(self) -> float:
-        """When the oldest batch is due; infinity if that is not known yet."""
+    def due(self, now: float) -> float:
+        """When the oldest batch is due, as is known at that time; infinity if it is not full."""
+        self._finish_mine(now)  # which may fill it
         return next((batch.due_at for batch in (self.batches or {}).values()), self.seen_due)
 
     @property
@@ -174,9 +175,8 @@ class Slots:
 
     def _newest(self, opens: Opens) -> Batch:
         """The batch that has free slots, opened now if there is none; this process's lease has ended."""
-        if self.batches is None:
-            raise Contended  # the shelf is to be locked
-        self._finish_mine()
+        self._finish_mine(self.now)
+        assert self.batches is not None  # noqa: S101 - there was no lease that lasts
         newest = self.batches.get(self.schedule.opened)
         if newest is None or not newest.free:
             self.schedule, newest = opens(self.schedule)
@@ -189,9 +189,11 @@ class Slots:
         if self.batches is None:
             self._use(holder)
             return
-        self._finish_mine()
+        self._finish_mine(self.now)
         if self.held is not None:
             self._use(holder)
+        for over in self.over:
+            self.connection.execute(_ENDED, self._of(over))
         for number, batch in self.batches.items():
             if batch is not self.before.get(number):
                 self._write_batch(number, batch)
@@ -201,20 +203,22 @@ class Slots:
             where = _shelves.shelf == self.shelf
             self.connection.execute(sa.update(schema.shelves).where(where).values(asdict(self.schedule)))
 
-    def _finish_mine(self) -> None:
-        if self.held is not None and not self._lasts():
+    def _finish_mine(self, now: float) -> None:
+        if self.held is not None and ended(self.held.lease, now):
+            if self.batches is None:
+                raise Contended  # the shelf is to be locked
             self.finish(self.held)
             self.held = None
 
     def finish(self, over: Held) -> None:
-        """Enter a lease that has ended, and forget it."""
+        """Enter a lease that has ended; nothing of that is written before `write`."""
         assert self.batches is not None  # noqa: S101 - the shelf is locked
         mine = over.lease
         self.batches[mine.batch] = end(self.batches[mine.batch], mine)
         self.arrivals += mine.taken
         self.anonymous += over.anonymous
         if not over.new:
-            self.connection.execute(_ENDED, self._of(mine))
+            self.over.append(mine)
 
     def _use(self, holder: str) -> None:
         """Write this process's lease: only where it still is."""

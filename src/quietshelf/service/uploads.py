@@ -132,7 +132,8 @@ def tidy(connection: Connection, now: float) -> list[str]:
 
 
 def _of(upload: str) -> sa.Select[Any]:
-    return sa.select(_uploads).where(_uploads.c.upload == upload)
+    """An upload, locked: another process may be taking it in."""
+    return sa.select(_uploads).where(_uploads.c.upload == upload).with_for_update()
 
 
 def _touch(connection: Connection, upload: str, now: float) -> Row:
