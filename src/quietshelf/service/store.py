@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -222,32 +222,7 @@ def _sqlite(url: str, begin: str) -> Engine:
     return engine
 
 
-def named_rows(
-    connection: Connection, statement: sa.Select[Any], given: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """The rows of a query by column name; ``mappings`` would look up every name again in every row."""
-    found = connection.execute(statement, given)
-    names = tuple(found.keys())
-    return [dict(zip(names, row, strict=True)) for row in found]
-
-
-def one(
-    connection: Connection, statement: sa.Select[Any], given: Mapping[str, Any] | None = None
-) -> dict[str, Any] | None:
+def one(connection: Connection, statement: sa.Select[Any]) -> dict[str, Any] | None:
     """The only row of a query by column name, or None."""
-    (row,) = named_rows(connection, statement, given) or (None,)
-    return row
-
-
-def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Add rows that name the same columns; how many. PostgreSQL takes them as one statement, a list per column."""
-    if connection.dialect.name == "sqlite":
-        return int(connection.execute(sa.insert(table), [dict(row) for row in rows]).rowcount)
-    names = tuple(rows[0])
-    columns = ", ".join(f'"{name}"' for name in names)
-    lists = ", ".join(f"%s::{_ARRAYS[type(table.c[name].type)]}" for name in names)
-    statement = f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({lists})"  # noqa: S608 - names of our own
-    return int(connection.exec_driver_sql(statement, tuple([row[name] for row in rows] for name in names)).rowcount)
-
-
-_ARRAYS = {sa.Integer: "int4[]", sa.Text: "text[]", sa.Double: "float8[]", sa.LargeBinary: "bytea[]"}
+    row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else dict(row)
