@@ -66,6 +66,7 @@ _PERSON = Prepared(
     .values(counted=sa.bindparam("now"), last_batch=sa.bindparam("now_last"))
 )
 """A person's count, if it is still what was read."""
+_NEW, _OLD = ("shelf", "person", "counted", "last_batch"), ("of_shelf", "who", "was", "was_last", "now", "now_last")
 _LIVES = sa.exists().where(
     schema.batches.c.shelf == schema.offers.c.shelf, schema.batches.c.batch == schema.offers.c.batch
 )
@@ -279,12 +280,10 @@ class OfferTransaction:
         """Counts that moved, each if it is still what was read: a person may come to two processes at once."""
         known, shelf = self.known_persons, self.slots.shelf
         moved = sorted(who for who, seen in self.persons.items() if known.get(who) != seen)
-        new = [(who, *self.persons[who]) for who in moved if who not in known]
-        columns = ("shelf", "person", "counted", "last_batch")
-        self._add(schema.persons, [dict(zip(columns, (shelf, *each), strict=True)) for each in new])
-        columns = ("of_shelf", "who", "was", "was_last", "now", "now_last")
+        new = [(shelf, who, *self.persons[who]) for who in moved if who not in known]
+        self._add(schema.persons, [dict(zip(_NEW, each, strict=True)) for each in new])
         old = [(shelf, who, *known[who], *self.persons[who]) for who in moved if who in known]
-        given = [dict(zip(columns, each, strict=True)) for each in old]
+        given = [dict(zip(_OLD, each, strict=True)) for each in old]
         if given and _PERSON.run_all(self.connection, given) != len(given):
             raise Contended
 
