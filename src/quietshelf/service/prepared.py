@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 _LIST = re.compile(r"IN \(__\[POSTCOMPILE_(\w+)\]\)")
-_ARRAYS = {sa.Integer: "int4[]", sa.Text: "text[]", sa.Double: "float8[]", sa.LargeBinary: "bytea[]"}
+_TYPES: dict[Any, str] = {sa.Integer: "int4", sa.Text: "text", sa.Double: "float8", sa.LargeBinary: "bytea"}
 Given = Mapping[str, Any]
 
 
@@ -59,7 +58,9 @@ class Prepared:
     def run_all(self, connection: Connection, given: Sequence[Given]) -> int:
         """The same, once for each of some parameters."""
         plain = self._plain(connection)
-        return int(_driven(connection, plain.text, [self._parameters(connection, plain, each) for each in given], True))
+        return int(
+            _driven(connection, plain.text, [self._parameters(connection, plain, each) for each in given], many=True)
+        )
 
     def _execute(self, connection: Connection, given: Given) -> Any:
         plain = self._plain(connection)
@@ -72,28 +73,33 @@ class Prepared:
         return self._texts[kind]
 
     def _parameters(self, connection: Connection, plain: _Text, given: Given) -> Any:
-        values = {**plain.fixed, **given}
-        if connection.dialect.name != "sqlite":
-            return values
+        values, sqlite = {**plain.fixed, **given}, connection.dialect.name == "sqlite"
         for name in plain.lists:
-            values[name] = json.dumps(values[name])
-        return tuple(values[name] for name in plain.names)
+            values[name] = json.dumps(values[name]) if sqlite else _array(values[name])
+        return tuple(values[name] for name in plain.names) if sqlite else values
 
 
-def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Given]) -> int:
-    """Add rows that name the same columns; how many. PostgreSQL takes them as one statement, a list per column."""
+def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Given]) -> None:
+    """Add rows that name the same columns; PostgreSQL takes them by COPY, for a third of what lists cost there."""
     names = tuple(rows[0])
     columns = ", ".join(f'"{name}"' for name in names)
+    values = [tuple(row[name] for name in names) for row in rows]
     if connection.dialect.name == "sqlite":
         text = f"INSERT INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our names
-        values = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
-        return int(_driven(connection, text, [values(row) for row in rows], True))
-    lists = ", ".join(f"%s::{_ARRAYS[type(table.c[name].type)]}" for name in names)
-    text = f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({lists})"  # noqa: S608 - names of our own
-    return int(_driven(connection, text, tuple([row[name] for row in rows] for name in names)).rowcount)
+        _driven(connection, text, values, many=True)
+        return
+    cursor: Any = connection.connection.cursor()
+    text = f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)"
+    try:
+        with cursor.copy(text) as copy:
+            copy.set_types([_TYPES[type(table.c[name].type)] for name in names])
+            for row in values:
+                copy.write_row(row)
+    except Exception as error:
+        connection._handle_dbapi_exception(error, text, None, cursor, None)
 
 
-def _driven(connection: Connection, text: str, given: Any, many: bool = False) -> Any:
+def _driven(connection: Connection, text: str, given: Any, *, many: bool = False) -> Any:
     """The driver's cursor, or how many rows were changed by ``many`` executions."""
     cursor: Any = connection.connection.cursor()
     try:
@@ -106,10 +112,22 @@ def _driven(connection: Connection, text: str, given: Any, many: bool = False) -
         connection._handle_dbapi_exception(error, text, None, cursor, None)
 
 
+def _array(values: Sequence[int | str]) -> str:
+    """A list as PostgreSQL reads it; of numbers and hashes, which need no quotes."""
+    words = [str(value) for value in values]
+    assert all(word.isalnum() for word in words)  # noqa: S101 - nothing else is looked for by list
+    return f"{{{','.join(words)}}}"
+
+
 def _compiled(statement: Any, dialect: sa.Dialect) -> _Text:
     made = statement.compile(dialect=dialect)
     lists = tuple(_LIST.findall(str(made)))
     sqlite = dialect.name == "sqlite"
-    text = _LIST.sub("IN (SELECT value FROM json_each(?))" if sqlite else r"= ANY(%(\1)s)", str(made))
+    kinds = {name: _TYPES[type(made.binds[name].type)] for name in lists}
+
+    def array(found: re.Match[str]) -> str:
+        return "IN (SELECT value FROM json_each(?))" if sqlite else f"= ANY(%({found[1]})s::{kinds[found[1]]}[])"
+
+    text = _LIST.sub(array, str(made))
     fixed = {name: value for name, value in made.params.items() if not made.binds[name].required}
     return _Text(text, tuple(made.positiontup or ()), fixed, lists)

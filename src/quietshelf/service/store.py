@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import DisconnectionError
 
 from quietshelf.service import schema
 from quietshelf.service.vault import Vault
@@ -21,6 +22,7 @@ from quietshelf.types import require
 LOCKS = 0x71756965
 """Tells our advisory locks from others' in one PostgreSQL: alone for migrations, with a shelf's number for releases."""
 WAIT_MILLISECONDS = 20_000
+IDLE_SECONDS = 0.5
 CONNECTION = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -85,7 +87,8 @@ class Store:
             self._clock = self._clock or SteadyClock()
         else:
             named = {"application_name": application, **CONNECTION}
-            self._writer = sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, connect_args=named)
+            self._writer = sa.create_engine(url, pool_size=8, max_overflow=8, connect_args=named)
+            event.listen(self._writer, "checkout", _ping)
             one_snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
             self._reader = self._writer.execution_options(**one_snapshot)
 
@@ -202,6 +205,23 @@ def _keep_private(url: str) -> None:
             except PermissionError:
                 rule = "the database must be readable by its owner alone (who can chmod it to 600)"
                 raise PermissionError(f"{rule}, got {path.name}") from None
+
+
+def _ping(connection: Any, record: Any, _proxy: Any) -> None:
+    """See whether a connection that was idle still stands: PostgreSQL may have been started again.
+
+    One that was used just now costs no question; if it is gone all the same, its transaction fails and says so.
+    """
+    now, last = time.monotonic(), record.info.get("used", 0.0)
+    record.info["used"] = now
+    if now - last < IDLE_SECONDS:
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        connection.rollback()
+    except Exception:
+        raise DisconnectionError from None  # the pool makes another one
 
 
 def _sqlite(url: str, begin: str) -> Engine:
