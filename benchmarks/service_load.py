@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -26,6 +27,8 @@ from benchmarks import table
 from benchmarks.service_load_client import Times, load
 
 ITEMS, CAPACITY, CONNECTIONS, SECONDS = 1000, 10, 16, 15.0
+RUNS = ((CONNECTIONS, 1, True), (CONNECTIONS, 1, False), (1, 1, True), (64, 1, True), (CONNECTIONS, 100, True))
+"""Connections, shelves, and whether offers have a person id and a key; several processes take the first two."""
 PROCESSES = (1, 2, 4)
 STAGES_SECONDS = 5.0
 
@@ -60,17 +63,21 @@ def fsync_ms(times: int = 50) -> float:
 def _speed(name: str, database: str, folder: Path, seconds: float, processes: int) -> None:
     with ExitStack() as running:
         ports, key, pids = _machines(running, database, folder, processes)
-        stock(ports[0], key)
+        runs = RUNS if processes == 1 else RUNS[:2]
+        for shelf in range(max(shelves for _, shelves, _ in runs)):
+            stock(ports[0], key, f"load-{shelf}")
         for pid in pids:
             settle(pid)
-        for named in (True, False):
-            load(ports, key, seconds=2.0, connections=CONNECTIONS, named=named)
+        for connections, shelves, named in runs:
+            visit = partial(load, ports, key, connections=connections, shelves=shelves, named=named)
+            visit(seconds=2.0 + 0.2 * shelves)  # the first visitor of each shelf waits for its start
             before, mine = sum(map(cpu, pids)), time.process_time()
-            times = load(ports, key, seconds=seconds, connections=CONNECTIONS, named=named)
+            times = visit(seconds=seconds)
             busy, own = sum(map(cpu, pids)) - before, time.process_time() - mine
             pairs = len(times.answers)
-            how = "with person id and Idempotency-Key" if named else "without either"
-            print(f"{name}, processes: {processes}, {how}: {pairs / times.wall:,.0f} pairs per second")
+            sent = "with person id and Idempotency-Key" if named else "without either"
+            of = f"processes: {processes}, connections: {connections}, shelves: {shelves}"
+            print(f"{name}, {of}, {sent}: {pairs / times.wall:,.0f} pairs per second")
             print(f"  processor time per pair: {busy / pairs * 1e3:.2f} ms, of the client {own / pairs * 1e3:.2f} ms")
             _latencies(times)
         print(f"  memory: {sum(map(memory, pids)):.0f} MiB")
@@ -126,15 +133,15 @@ def _stages(database: str, folder: Path) -> None:
     )
 
 
-def stock(port: int, key: str) -> None:
+def stock(port: int, key: str, name: str = "load-0") -> None:
     """A shelf with a thousand items."""
     rng = np.random.default_rng(0)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}) as client:
         shelf = {"rho": 1.0, "capacity": CAPACITY, "feature_map": "full", "visitor_dim": 3, "window": 20.0}
-        assert client.put("/v1/shelves/load", json=shelf).status_code == 201
+        assert client.put(f"/v1/shelves/{name}", json=shelf).status_code == 201
         rows = rng.normal(size=(ITEMS, 3)).tolist()
         items = [{"id": f"item-{n}", "features": row} for n, row in enumerate(rows)]
-        assert client.put("/v1/shelves/load/items", json={"items": items}).status_code == 200
+        assert client.put(f"/v1/shelves/{name}/items", json={"items": items}).status_code == 200
 
 
 @contextmanager

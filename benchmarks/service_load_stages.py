@@ -12,7 +12,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 import uvicorn
@@ -20,8 +19,9 @@ from sqlalchemy.engine.default import DefaultDialect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quietshelf.service import answers, app, keys, offers, settings
-from quietshelf.service.fast_path import FastPath
+from quietshelf.service.protocol import options
 from quietshelf.service.service import Service
+from quietshelf.service.visits import Visit, Visits
 from quietshelf.service.writer import Writer
 
 STAGES = {
@@ -38,7 +38,6 @@ STAGES = {
 Moment = tuple[float, float]
 _spent: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
 _inside = threading.local()
-_begun: ContextVar[Moment] = ContextVar("begun")
 
 
 def _now() -> Moment:
@@ -77,24 +76,10 @@ def watch() -> None:
         (Writer, "_together", "write"),
         (DefaultDialect, "do_commit", "commit"),
         (Service, "_chores", "chores"),
+        (Visits, "begin", "parse"),
+        (Visit, "_answered", "reply"),
     ):
         setattr(room, name, timed(stage, getattr(room, name)))
-    serve, submit = FastPath.__call__, Writer.submit
-
-    async def served(self: FastPath, scope: Scope, receive: Receive, send: Send) -> None:
-        _begun.set(_now())
-        await serve(self, scope, receive, send)
-        _enter("reply", _begun.get())
-
-    async def submitted(self: Writer, operation: Any, payload: Any) -> Any:
-        _enter("parse", _begun.get(_now()))
-        try:
-            return await submit(self, operation, payload)
-        finally:
-            _begun.set(_now())
-
-    setattr(FastPath, "__call__", served)  # noqa: B010 - a method is replaced on purpose
-    setattr(Writer, "submit", submitted)  # noqa: B010 - the same
 
 
 def telling(inner: ASGIApp) -> ASGIApp:
@@ -126,7 +111,7 @@ def run(arguments: list[str]) -> None:
     sys.stdout.flush()
     sys.setswitchinterval(app.SWITCH_SECONDS)
     threading.Thread(target=app.warm, daemon=True).start()
-    uvicorn.run(telling(app.make_app(service)), port=table.port, access_log=False, log_level="warning")
+    uvicorn.run(telling(app.make_app(service)), port=table.port, **options(table))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,50 @@ def test_the_short_way_and_the_routes_answer_alike(tmp_path: Path) -> None:
             assert short.json() == long.json()
         too_long = {"Idempotency-Key": "k" * 201}
         assert {reply.status_code for reply in both("/v1/shelves/teas/offers", asked, **too_long)} == {422}
+
+
+def test_requests_in_a_row_in_pieces_and_from_those_who_leave_are_answered_in_order(tmp_path: Path) -> None:
+    """Several in one packet, one letter at a time, or with nobody there for the reply: each takes one slot."""
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=FakeClock()) as client:
+        stocked(client)
+        with connected(client) as line:
+            line.sendall(asking(client, "a") + asking(client, "b") + asking(client, "a") + asking(client, "c", b"X"))
+            first, second, again, refused = replies(line, 4)
+            assert first["items"]
+            assert second["offer"] != first["offer"] == again["offer"]
+            assert refused["status"] == 422
+            for letter in asking(client, "a"):
+                line.sendall(bytes([letter]))
+            assert replies(line, 1) == [first]
+        with connected(client) as line:
+            line.sendall(asking(client, "d"))
+        with connected(client) as line:
+            line.sendall(asking(client, "d"))
+            assert replies(line, 1)[0]["items"]
+        assert client.get("/v1/shelves/teas").json()["arrivals"] == 3
+
+
+def connected(client: Any) -> socket.socket:
+    return socket.create_connection((client.base_url.host, client.base_url.port), timeout=20)
+
+
+def asking(client: Any, retry: str, features: bytes = b"[0.1, 0.2]") -> bytes:
+    body = b'{"features": %b}' % features
+    head = f"Authorization: {client.headers['Authorization']}\r\nIdempotency-Key: {retry}\r\nHost: x\r\n"
+    kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return f"POST /v1/shelves/teas/offers HTTP/1.1\r\n{head}{kind}".encode() + body
+
+
+def replies(line: socket.socket, count: int) -> list[Any]:
+    """The bodies of so many replies."""
+    found, content = [], line.makefile("rb")
+    for _ in range(count):
+        head = {}
+        assert content.readline().startswith(b"HTTP/1.1 ")
+        while (row := content.readline()) != b"\r\n":
+            name, _, value = row.partition(b": ")
+            head[name] = value.strip()
+        assert head[b"cache-control"] == b"no-store"
+        assert len(head[b"x-request-id"]) == 16
+        found.append(json.loads(content.read(int(head[b"content-length"]))))
+    return found

@@ -79,7 +79,7 @@ def test_an_answer_in_flight_does_not_change_the_order_of_releases(service: Serv
     found: list[Outcome | None] = []
     thread = threading.Thread(target=lambda: found.append(_release(service, clock)))
     with service.store.write() as connection:
-        connection.execute(answers._BATCH_SHARED, {"of_shelf": 1, "of_batch": 0}).all()
+        answers._BATCH_SHARED.rows(connection, {"of_shelf": 1, "of_batch": 0})
         thread.start()
         _until_somebody_waits(service)
         assert found == []
@@ -96,7 +96,7 @@ def test_a_late_answer_does_not_wait_and_is_not_waited_for(service: Service, clo
     clock.time += WINDOW
     late = Choice(ticket, None, Receipt(clock.time))
     with service.store.write() as first:
-        first.execute(answers._BATCH.with_for_update(), {"of_shelf": 1, "of_batch": 0}).all()
+        first.execute(answers._SAME.with_for_update(), {"of_shelf": 1, "of_batch": 0}).all()
         with service.store.write() as second:
             second.exec_driver_sql("SET LOCAL lock_timeout = '5s'")  # an answer that waits is to fail, not to hang
             assert isinstance(answers.take(second, service.store, [late])[0], OfferExpired)
@@ -129,7 +129,7 @@ def test_transactions_of_several_processes_touch_one_shelf_each(service: Service
         *((service.take_choices, answer) for answer in (*given, given[0])),
         *((service.each, step) for step in (lambda _: None, lambda _: None)),
     ]
-    jobs = [writer.Job(operation, payload, loop, loop.create_future()) for operation, payload in payloads]
+    jobs = [writer.Job(operation, payload, loop, print) for operation, payload in payloads]
     groups = service.writer._groups(jobs)
     assert sorted(len(group) for group in groups) == [1, 1, 1, 1, 2, 2]
     assert sum(len(group) for group in groups) == len(jobs)

@@ -80,7 +80,15 @@ def check_person(settings: Settings, person: str | None) -> None:
     else:
         given = "an empty text" if person == "" else f"an object of type {type(person).__name__}"
         require(isinstance(person, str) and person != "", f"person must be a non-empty text, got {given}")
-        require(not any(0xD800 <= ord(c) <= 0xDFFF for c in person), "person must be text that UTF-8 can hold")
+        require(_encodes(person), "person must be text that UTF-8 can hold")
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _encoded(schema: Schema | None, features: ArrayLike | Mapping[str, Any] | None) -> ArrayLike | None:

@@ -22,26 +22,28 @@ from quietshelf.curation.fields import batch_from
 from quietshelf.service import schema
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.learning import Row, from_row, packed, unpacked
+from quietshelf.service.prepared import Prepared
 from quietshelf.service.problems import AnswerConflict, Invalid, NotFound, OfferErased, OfferExpired, Problem
-from quietshelf.service.store import Store, named_rows, one
+from quietshelf.service.store import Store
 from quietshelf.service.vault import Ticket
 from quietshelf.service.writer import in_groups
 from quietshelf.types import NOTHING, FloatArray
 
 _batches, _offers = schema.batches.c, schema.offers.c
 _MINE = sa.and_(_offers.shelf == sa.bindparam("of_shelf"), _offers.batch == sa.bindparam("of_batch"))
-_BATCH = sa.select(schema.batches).where(
+_SAME = sa.select(schema.batches).where(
     _batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch")
 )
+_BATCH = Prepared(_SAME)
 # Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
-_BATCH_SHARED = _BATCH.with_for_update(read=True)
-_SLOTS = (
+_BATCH_SHARED = Prepared(_SAME.with_only_columns(_batches.batch).with_for_update(read=True))
+_SLOTS = Prepared(
     sa.select(*(_offers[name] for name in ("slot", "nonce", "made", "items", "rows", "answer")))
     .where(_MINE, _offers.slot.in_(sa.bindparam("slots", expanding=True)))
     .order_by(_offers.slot)
     .with_for_update()
 )
-_ENTER = (
+_ENTER = Prepared(
     sa.update(schema.offers)
     .where(_MINE, _offers.slot == sa.bindparam("this"))
     .values(answer=sa.bindparam("chosen"), contribution=sa.bindparam("part"), rows=None)
@@ -98,7 +100,7 @@ def _of_batch(connection: Connection, store: Store, key: tuple[int, int], choice
     if batch is None:
         return [_hidden() if each else _expired() for each in hidden]
     slots = sorted({choice.ticket.slot for choice in choices})
-    rows = {row["slot"]: row for row in named_rows(connection, _SLOTS, {**place, "slots": slots})}
+    rows = {row["slot"]: row for row in _SLOTS.rows(connection, {**place, "slots": slots})}
     replies: list[Problem | None] = []
     new: dict[int, Row] = {}
     for choice, none_of_theirs in zip(choices, hidden, strict=True):
@@ -124,7 +126,7 @@ def _enter(connection: Connection, place: dict[str, int], batch: Batch, rows: Se
     parts = of_rows([row["rows"] for row in counted], [row["answer"] for row in counted], batch)
     part = {row["slot"]: packed(each) for row, each in zip(counted, parts, strict=True)}
     changed = [{**place, "this": row["slot"], "chosen": row["answer"], "part": part.get(row["slot"])} for row in rows]
-    connection.execute(_ENTER, changed)
+    _ENTER.run_all(connection, changed)
 
 
 def of_rows(rows: Sequence[bytes], chosen: Sequence[int], batch: Batch) -> list[FloatArray]:
@@ -145,12 +147,12 @@ def _live(connection: Connection, store: Store, place: dict[str, int], received:
 
     Without a lock in that case: a late answer must not so much as delay a release.
     """
-    seen = one(connection, _BATCH, place)
+    seen = _BATCH.one(connection, place)
     batch = None if seen is None else batch_from(from_row(seen))
     if batch is None or due(batch, received):
         return None
     # SQLite has one writer, so nobody takes it away; elsewhere it may be gone, but what answers use of it is frozen.
-    return batch if store.sqlite or one(connection, _BATCH_SHARED, place) is not None else None
+    return batch if store.sqlite or _BATCH_SHARED.one(connection, place) is not None else None
 
 
 def _counts(row: dict[str, Any], choice: Choice, *, expires: float) -> bool:

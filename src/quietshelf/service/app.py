@@ -34,6 +34,7 @@ from quietshelf.service.refusals import PROBLEMS, refuse
 from quietshelf.service.service import Service
 from quietshelf.service.store import SteadyClock
 from quietshelf.service.uploading import NDJSON
+from quietshelf.service.visits import VISITS, Visits
 
 CLOCK = "QUIETSHELF_CLOCK_OFFSET"
 """How `quietshelf serve` hands its clock to its workers; not a setting."""
@@ -234,13 +235,13 @@ def make_app(service: Service) -> FastAPI:
     """The app around a service, which it starts and stops."""
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         logs.level(service.settings.log_level)
         service.start()
         room.pulse.start()
         tending = asyncio.create_task(_tend(service))
         logs.say("info", "started", version=__version__)
-        yield
+        yield {VISITS: Visits(service)}
         tending.cancel()
         room.pulse.stop()
         service.stop()

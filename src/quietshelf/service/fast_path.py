@@ -39,6 +39,7 @@ ITEMS_PATH = re.compile(r"/v1/shelves/([A-Za-z0-9][A-Za-z0-9_-]{0,99})/items")
 CHOICE_PATH = re.compile(r"/v1/offers/([A-Za-z0-9._=-]{1,200})/choice")
 LONGEST_RETRY = 200
 MOST_FIELDS = 100
+_ENCODED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class FastPath:
@@ -142,8 +143,13 @@ def _again(content: bytes, receive: Receive) -> Receive:
     return replayed
 
 
+def as_json(reply: dict[str, Any]) -> bytes:
+    """A reply as bytes."""
+    return _ENCODED(reply).encode()
+
+
 async def _json(send: Send, reply: dict[str, Any]) -> None:
-    text = json.dumps(reply, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    text = as_json(reply)
     length = (b"content-length", str(len(text)).encode())
     await _reply(send, 200, [length, (b"content-type", b"application/json")], text)
 

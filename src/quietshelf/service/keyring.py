@@ -49,6 +49,10 @@ class Keyring:
             except RuntimeError:  # the loop has ended
                 continue
 
+    def known(self, header: str | None) -> Key:
+        """The same, if it is known by now; whoever is refused here may ask again with ``find``, which counts."""
+        return self._match(*presented(header))
+
     async def find(self, header: str | None, address: str = "") -> Key:
         """The valid key in an Authorization header."""
         identity, secret = presented(header)

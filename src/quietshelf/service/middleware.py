@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -38,6 +38,9 @@ GUARDS = (
     (b"cache-control", b"no-store"),
 )
 """On every reply: a reply of the API is not a page, whatever is in it."""
+GUARD_NAMES = frozenset(name for name, _ in GUARDS)
+TOO_SLOW = "the request took too long; it may have been done: try again with the same Idempotency-Key"
+IDS_AT_ONCE = 512
 Authenticate = Callable[[str | None, str], Awaitable[Key]]
 
 
@@ -68,7 +71,6 @@ class Gate:
             if message["type"] == "http.response.start":
                 status[0] = message["status"]
                 message["headers"] = guarded(message["headers"])
-                message["headers"].append((b"x-request-id", secrets.token_hex(8).encode()))
             async with asyncio.timeout(self._settings.request_seconds):  # however slowly somebody reads
                 await send(message)
 
@@ -92,7 +94,7 @@ class Gate:
                 _check(_declared_length(scope), *body_limit(scope, self._settings))
                 await self._app(scope, receive, send)
         except TimeoutError:
-            return TooSlow("the request took too long; it may have been done: try again with the same Idempotency-Key")
+            return TooSlow(TOO_SLOW)
         except Problem as problem:
             return problem
         except ClientDisconnect:
@@ -120,18 +122,36 @@ class Gate:
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         """Count and log a request, but no answer and no erasure: how many there are, and when, is theirs."""
-        route = _route(scope)
         if not scope["path"].rstrip("/").endswith(UNCOUNTED):
-            self._metrics.requests.labels(route, str(status)).inc()
-            self._metrics.latency.labels(route).observe(seconds)
-            logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
+            record(self._metrics, _route(scope), status, seconds)
+
+
+def record(metrics: Metrics, route: str, status: int, seconds: float) -> None:
+    """Count and log a request."""
+    metrics.requests.labels(route, str(status)).inc()
+    metrics.latency.labels(route).observe(seconds)
+    logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
+
+
+def _request_ids() -> Iterator[bytes]:
+    """Random names of requests; every call of the operating system lets another thread go first, so there are few."""
+    while True:
+        drawn = secrets.token_hex(8 * IDS_AT_ONCE).encode()
+        yield from (drawn[begin : begin + 16] for begin in range(0, len(drawn), 16))
+
+
+_REQUEST_IDS = _request_ids()
 
 
 def guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Headers of a reply with those that keep browsers from doing anything with it, but for what it allows itself."""
+    """Headers of a reply with those that keep browsers from doing anything with it, but for what it allows itself.
+
+    And with a name for the request, which its sender may tell us.
+    """
     given = list(headers)
     named = {name.lower() for name, _ in given}
-    return given + [pair for pair in GUARDS if pair[0] not in named]
+    more = GUARDS if named.isdisjoint(GUARD_NAMES) else [pair for pair in GUARDS if pair[0] not in named]
+    return [*given, *more, (b"x-request-id", next(_REQUEST_IDS))]
 
 
 def address(scope: Scope) -> str:

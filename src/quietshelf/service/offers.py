@@ -33,10 +33,10 @@ from quietshelf.service import schema
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.learning import Row, packed, to_row
 from quietshelf.service.models import OfferBody
+from quietshelf.service.prepared import Prepared, insert_rows
 from quietshelf.service.problems import Invalid, KeyReused, OfferExpired, Problem
 from quietshelf.service.requests import visitor
 from quietshelf.service.slots import Slots
-from quietshelf.service.store import insert_rows
 from quietshelf.service.timestamps import timestamp
 from quietshelf.service.vault import NONCE, Ticket, Vault
 from quietshelf.service.views import View
@@ -45,14 +45,28 @@ from quietshelf.types import Context
 
 RELEASE_FIRST: Final = AGAIN
 """In place of a reply: a release is due before this arrival, which is to come again after it (R5)."""
-_persons = schema.persons.c
-_PERSON = sa.update(schema.persons).where(
-    _persons.shelf == sa.bindparam("of_shelf"),
-    _persons.person == sa.bindparam("who"),
-    _persons.counted == sa.bindparam("was"),
-    _persons.last_batch == sa.bindparam("was_last"),
+_persons, _retries = schema.persons.c, schema.retries.c
+_of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
+_KNOWN_PERSONS = Prepared(
+    sa.select(schema.persons).where(
+        _persons.shelf == _of_shelf, _persons.person.in_(sa.bindparam("names", expanding=True))
+    )
+)
+_KNOWN_RETRIES = Prepared(
+    sa.select(schema.retries).where(_retries.shelf == _of_shelf, _retries.key.in_(sa.bindparam("keys", expanding=True)))
+)
+_PERSON = Prepared(
+    sa.update(schema.persons)
+    .where(
+        _persons.shelf == _of_shelf,
+        _persons.person == sa.bindparam("who"),
+        _persons.counted == sa.bindparam("was"),
+        _persons.last_batch == sa.bindparam("was_last"),
+    )
+    .values(counted=sa.bindparam("now"), last_batch=sa.bindparam("now_last"))
 )
 """A person's count, if it is still what was read."""
+_NEW, _OLD = ("shelf", "person", "counted", "last_batch"), ("of_shelf", "who", "was", "was_last", "now", "now_last")
 _LIVES = sa.exists().where(
     schema.batches.c.shelf == schema.offers.c.shelf, schema.batches.c.batch == schema.offers.c.batch
 )
@@ -74,6 +88,15 @@ class OfferRequest:
     body: OfferBody
     retry: str | None
     receipt: Receipt
+
+
+class Named(NamedTuple):
+    """A request with the keyed hashes of its Idempotency-Key and its person, and the nonce of its offer."""
+
+    request: OfferRequest
+    key: str | None
+    person: str | None
+    nonce: bytes
 
 
 class Arrival(NamedTuple):
@@ -112,42 +135,56 @@ class OfferTransaction:
 
     def take(self, requests: Sequence[OfferRequest]) -> list[Any]:
         """A reply to each request: the offer, a `Problem`, or `RELEASE_FIRST`; then everything is written."""
-        self._recall(requests)
+        named = self._named(requests)
+        self._recall(named)
         begins = self.view.learner is None
-        found = [self._one(request) for request in requests]
+        found = [self._one(each) for each in named]
         if self.arrivals:
             self._decide()
             self._write(begins=begins)
         return [self._reply(each.row) if isinstance(each, Arrival) else each for each in found]
 
-    def _one(self, request: OfferRequest) -> Any:
+    def _named(self, requests: Sequence[OfferRequest]) -> list[Named]:
+        shelf, vault, nonces = self.slots.shelf, self.vault, secrets.token_bytes(NONCE * len(requests))
+        return [
+            Named(
+                each,
+                None if each.retry is None else vault.retry(shelf, each.retry),
+                None if each.body.person is None else vault.person(shelf, each.body.person),
+                nonces[NONCE * place : NONCE * (place + 1)],
+            )
+            for place, each in enumerate(requests)
+        ]
+
+    def _one(self, named: Named) -> Any:
         """R5: a release that was due when the request was received comes first."""
+        request = named.request
         now = shelf_time(request.receipt.time, self.slots.now)
         due = self.slots.due(now)
         if request.receipt.time >= due and self.waits(due):
             self.blocked = True
             return RELEASE_FIRST
         try:
-            again = self._stored(request)
-            return self._arrive(request, visitor(self.view, request.body), now) if again is None else again
+            again = self._stored(named)
+            return self._arrive(named, visitor(self.view, request.body), now) if again is None else again
         except Problem as problem:
             return problem
 
-    def _arrive(self, request: OfferRequest, context: Context, now: float) -> Any:
+    def _arrive(self, named: Named, context: Context, now: float) -> Any:
         """R2: the next slot, at the time of receipt."""
         learner, shelf = self._learner(), self.slots.shelf
         place = self.slots.next(now, partial(self._open, learner))
         share = arms.share_of(self.view.settings, learner)
         present = share < 1.0 and arms.present(share, self.coins.of([place]))[0]  # else coins wait for all in one step
-        person = None if request.body.person is None else self.vault.person(shelf, request.body.person)
+        person = named.person
         self.slots.take(present=present, share=share, anonymous=person is None)
-        row = {"shelf": shelf, "batch": place[0], "slot": place[1], "nonce": secrets.token_bytes(NONCE), "made": now}
+        row = {"shelf": shelf, "batch": place[0], "slot": place[1], "nonce": named.nonce, "made": now}
         row |= {"person": person, "release": len(learner.records)}
         counts = person is None or admit(self.persons, person, batch=place[0], visits=self.view.body.visits)
         arrival = Arrival(context, row, counts, present)
         self.arrivals.append(arrival)
-        if request.retry is not None:
-            self._remember(request, arrival)
+        if named.key is not None:
+            self._remember(named.key, named.request, arrival)
         return arrival
 
     def _open(self, learner: Learner, schedule: Schedule) -> tuple[Schedule, Batch]:
@@ -179,29 +216,26 @@ class OfferTransaction:
             each.row["items"] = json.dumps([self.view.ids[item] for item in decision.items.tolist()])
             each.row["rows"] = packed(decision.rows) if each.counts else None
 
-    def _recall(self, requests: Sequence[OfferRequest]) -> None:
+    def _recall(self, named: Sequence[Named]) -> None:
         """What is remembered about the keys and persons of these requests."""
-        shelf, table = self.slots.shelf, schema.retries
-        keys = {self._key(request) for request in requests if request.retry is not None}
+        shelf = {"of_shelf": self.slots.shelf}
+        keys = [each.key for each in named if each.key is not None]
         if keys:
-            query = sa.select(table).where(table.c.shelf == shelf, table.c.key.in_(keys))
-            self.retries = {row["key"]: dict(row) for row in self.connection.execute(query).mappings()}
-        names = {self.vault.person(shelf, each.body.person) for each in requests if each.body.person is not None}
+            self.retries = {row["key"]: row for row in _KNOWN_RETRIES.rows(self.connection, {**shelf, "keys": keys})}
+        names = [each.person for each in named if each.person is not None]
         if names:
-            who = schema.persons
-            query = sa.select(who).where(who.c.shelf == shelf, who.c.person.in_(names))
-            found = self.connection.execute(query).mappings()
+            found = _KNOWN_PERSONS.rows(self.connection, {**shelf, "names": names})
             self.known_persons = {row["person"]: (row["counted"], row["last_batch"]) for row in found}
             self.persons = dict(self.known_persons)
 
-    def _stored(self, request: OfferRequest) -> Any:
+    def _stored(self, named: Named) -> Any:
         """The offer that this Idempotency-Key got before; None if there is none."""
-        kept = None if request.retry is None else self.retries.get(self._key(request))
+        kept = None if named.key is None else self.retries.get(named.key)
         if kept is None:
             return None
         if kept["fingerprint"] is None:
             raise _forgotten()
-        if kept["fingerprint"] != self._fingerprint(request):
+        if kept["fingerprint"] != self._fingerprint(named.request):
             raise KeyReused("an Idempotency-Key must come with the same request, got another one")
         place = (kept["batch"], kept["slot"])
         mine = [each for each in self.arrivals if (each.row["batch"], each.row["slot"]) == place]
@@ -214,14 +248,10 @@ class OfferTransaction:
             raise _forgotten()
         return self._reply(dict(row))
 
-    def _remember(self, request: OfferRequest, arrival: Arrival) -> None:
-        key = self._key(request)
+    def _remember(self, key: str, request: OfferRequest, arrival: Arrival) -> None:
         where = {name: arrival.row[name] for name in ("shelf", "batch", "slot", "made")}
         self.retries[key] = {"key": key, "fingerprint": self._fingerprint(request), **where}
         self.new_retries.append(self.retries[key])
-
-    def _key(self, request: OfferRequest) -> str:
-        return self.vault.retry(self.slots.shelf, request.retry or "")
 
     def _fingerprint(self, request: OfferRequest) -> str:
         new = {name for name in ("ranking", "attributes") if getattr(request.body, name) is None}
@@ -251,14 +281,11 @@ class OfferTransaction:
         """Counts that moved, each if it is still what was read: a person may come to two processes at once."""
         known, shelf = self.known_persons, self.slots.shelf
         moved = sorted(who for who, seen in self.persons.items() if known.get(who) != seen)
-        rows = {who: dict(zip(("counted", "last_batch"), self.persons[who], strict=True)) for who in moved}
-        self._add(schema.persons, [{"shelf": shelf, "person": who, **rows[who]} for who in moved if who not in known])
-        old = [
-            {"of_shelf": shelf, "who": who, "was": known[who][0], "was_last": known[who][1], **rows[who]}
-            for who in moved
-            if who in known
-        ]
-        if old and self.connection.execute(_PERSON, old).rowcount != len(old):
+        new = [(shelf, who, *self.persons[who]) for who in moved if who not in known]
+        self._add(schema.persons, [dict(zip(_NEW, each, strict=True)) for each in new])
+        old = [(shelf, who, *known[who], *self.persons[who]) for who in moved if who in known]
+        given = [dict(zip(_OLD, each, strict=True)) for each in old]
+        if given and _PERSON.run_all(self.connection, given) != len(given):
             raise Contended
 
     def _add(self, table: sa.Table, rows: list[dict[str, Any]]) -> None:

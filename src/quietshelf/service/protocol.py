@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from quietshelf.service.settings import Settings
+from quietshelf.service.visits import VISITS, Visits
 
 HEADER_BYTES = 32_768
+VISITED = (b"/offers", b"/choice")
+"""How the addresses of visits end."""
 HEADERS = 100
 HEADER_SECONDS = 10.0
 """From a connection, or from the first byte of a request on it, to the end of its headers; and for the rest of a body
@@ -34,6 +37,7 @@ def options(settings: Settings) -> dict[str, Any]:
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
+    _waiting: bytearray | None = None
     _deadline: asyncio.TimerHandle | None = None
     _in_headers = False
     _raw = 0
@@ -55,37 +59,95 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Some bytes; those of headers are counted."""
         super().data_received(data)
+        if self._waiting is not None:  # the rest is still to come
+            self._to_app()
         if self._in_headers:
             self._raw += len(data)
             if self._raw > HEADER_BYTES:
                 self._refuse()
+            elif self._deadline is None:
+                self._within()
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
         self._in_headers, self._raw, self._parsed = True, 0, 0
-        self._within()
+        self._done()  # one begins with what is left of these bytes, if that is not all of the headers
 
     def on_url(self, url: bytes) -> None:
         """A part of its address."""
-        self._count(url)
+        self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
-        self._count(name, value)
+        self._count(len(name) + len(value))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The request goes on to the app."""
+        """The request goes on to the app, unless it may be a visitor's."""
         self._in_headers = False
         self._done()
-        super().on_headers_complete()
+        if self._may_be_visit():
+            self._waiting = bytearray()
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of its body."""
+        if self._waiting is None:
+            super().on_body(body)
+        else:
+            self._waiting += body
 
     def on_message_complete(self) -> None:
         """The last byte of its body."""
         self._done()
+        if self._waiting is not None and self._visit(bytes(self._waiting)):
+            self._waiting = None
+            return
+        if self._waiting is not None:
+            self._to_app()
         super().on_message_complete()
+
+    def _may_be_visit(self) -> bool:
+        """Whether it looks like an offer or an answer, and nothing about the connection is special."""
+        return (
+            self.url.endswith(VISITED)
+            and VISITS in self.app_state
+            and self.parser.get_method() == b"POST"
+            and self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+            and not (self.expect_100_continue or self.parser.should_upgrade() or self.flow.write_paused)
+            and (self.cycle is None or self.cycle.response_complete)
+            and not self.root_path
+        )
+
+    def _visit(self, body: bytes) -> bool:
+        """Whether it is one that needs no app; then it is asked."""
+        visits: Visits = self.app_state[VISITS]
+        begun = visits.begin(self.url, self.headers, body, self._send)
+        if begun is not None:
+            self.cycle = begun  # type: ignore[assignment]  # it has all that is used of a cycle
+        return begun is not None
+
+    def _to_app(self) -> None:
+        """What came of the request so far goes to the app."""
+        body, self._waiting = self._waiting, None
+        if not self.transport.is_closing():
+            super().on_headers_complete()
+            super().on_body(bytes(body or b""))
+
+    def _send(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """A whole reply."""
+        if self.transport.is_closing():
+            return
+        lines = [b"%b: %b\r\n" % pair for pair in (*self.server_state.default_headers, *headers)]
+        end = b"\r\n" if self.cycle.keep_alive else b"connection: close\r\n\r\n"
+        self.transport.write(b"".join((STATUS_LINE[status], *lines, end, body)))
+        if not self.cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def on_response_complete(self) -> None:
         """The rest of a body that nobody reads any more has to come soon."""
@@ -94,8 +156,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if unread and not self.transport.is_closing():
             self._within()
 
-    def _count(self, *parts: bytes) -> None:
-        self._parsed += sum(map(len, parts))
+    def _count(self, size: int) -> None:
+        self._parsed += size
         if self._parsed > HEADER_BYTES or len(self.headers) >= HEADERS:
             raise ValueError("the headers must be shorter and fewer")  # the parser ends, and the reply is 400
 

@@ -27,6 +27,7 @@ from quietshelf.release.quiet import Learner
 from quietshelf.service import learning, schema
 from quietshelf.service.answers import of_rows
 from quietshelf.service.learning import Row, from_row, unpacked
+from quietshelf.service.prepared import Prepared
 from quietshelf.service.store import Store, one
 from quietshelf.service.views import settings_in
 from quietshelf.statistics import Total
@@ -44,8 +45,10 @@ _FIRST = ~sa.exists().where(_before)
 """R5: of each shelf its oldest batch alone."""
 _HELD_UP = sa.exists().where(_before, _older.c.full_at.is_(None))
 _NEXT = sa.select(sa.func.min(_due_at)).where(_FIRST)
-_NEXT_OF = sa.select(sa.func.min(_due_at)).where(
-    _batches.shelf == sa.bindparam("of_shelf"), _due_at > sa.bindparam("after"), ~_HELD_UP
+_NEXT_OF = Prepared(
+    sa.select(sa.func.min(_due_at)).where(
+        _batches.shelf == sa.bindparam("of_shelf"), _due_at > sa.bindparam("after"), ~_HELD_UP
+    )
 )
 PLACES = 20
 """Items shown, as reckoned with where a step is sized; more of them make it longer, and no more than that."""
@@ -67,7 +70,8 @@ def next_due(connection: Connection) -> float | None:
 
 def next_due_of(connection: Connection, shelf: int, *, after: float) -> float | None:
     """The same of one shelf, if later than ``after``."""
-    return connection.execute(_NEXT_OF, {"of_shelf": shelf, "after": after}).scalar()
+    found: float | None = _NEXT_OF.scalar(connection, {"of_shelf": shelf, "after": after})
+    return found
 
 
 def release_one(

@@ -19,10 +19,12 @@ def visitor(view: View, body: OfferBody) -> Context:
         raise NoItems("items must be put on the shelf before the first offer, got none")
     count, known, most = len(view.ids), view.numbers, view.settings.capacity
     wanted = None if body.candidates is None else _numbers("candidates", body.candidates, known)
-    required, barred = _numbers("required", body.required, known), _numbers("exclude", body.exclude, known)
+    required = _numbers("required", body.required, known) if body.required else []
+    barred = _numbers("exclude", body.exclude, known) if body.exclude else []
     if body.capacity is not None and body.capacity > most:
         raise Invalid(f"capacity must be at most the shelf's capacity={most}, got capacity={body.capacity}")
-    _check_required(view, required, None if wanted is None else set(wanted), set(barred))
+    if required:
+        _check_required(view, required, None if wanted is None else set(wanted), set(barred))
     try:
         check_person(view.settings, body.person)
         context = visitor_context(

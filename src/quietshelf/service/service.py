@@ -106,18 +106,26 @@ class Service:
         self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt | None = None
     ) -> dict[str, Any]:
         """What to show; durable when it returns."""
-        for named in (body.candidates, body.required, body.exclude, body.ranking):
-            self._check_length(named)
-        request = OfferRequest(shelf, body, retry, receipt or self.inbox.stamp())
+        request = self.offer_request(shelf, body, retry, receipt or self.inbox.stamp())
         reply: dict[str, Any] = await self._received(self.place, request)
         return reply
 
     async def choose(self, offer: str, item: str | None, key: keys.Key, receipt: Receipt | None = None) -> None:
         """Take an answer; durable when it returns."""
+        await self._received(self.take_choices, self.choice(offer, item, key, receipt or self.inbox.stamp()))
+
+    def offer_request(self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt) -> OfferRequest:
+        """What is asked of the writer."""
+        for named in (body.candidates, body.required, body.exclude, body.ranking):
+            self._check_length(named)
+        return OfferRequest(shelf, body, retry, receipt)
+
+    def choice(self, offer: str, item: str | None, key: keys.Key, receipt: Receipt) -> Choice:
+        """The same, of an answer."""
         ticket = self.vault.ticket(offer)
         if ticket is None:
             raise NotFound("offer must be one that was made here")
-        await self._received(self.take_choices, Choice(ticket, item, receipt or self.inbox.stamp(), key.shelf))
+        return Choice(ticket, item, receipt, key.shelf)
 
     async def _received(self, operation: Operation, payload: OfferRequest | Choice | Step) -> Any:
         """The answer to a request that was stamped; the stamp is settled if the writer does not take it."""

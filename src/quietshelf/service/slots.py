@@ -20,7 +20,7 @@ from quietshelf.curation.batches import LEASE_SECONDS, Batch, Lease, Schedule, a
 from quietshelf.curation.fields import batch_fields, batch_from
 from quietshelf.service import schema
 from quietshelf.service.learning import Row, from_row, to_row
-from quietshelf.service.store import named_rows
+from quietshelf.service.prepared import Prepared, insert_rows
 from quietshelf.service.writer import Contended
 
 Opens = Callable[[Schedule], tuple[Schedule, Batch]]
@@ -31,25 +31,26 @@ MOVED = ("taken", "full_at", "present", "share", "leased", "unused", "latest")
 _batches, _leases, _shelves = schema.batches.c, schema.leases.c, schema.shelves.c
 _of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
 _THIS = sa.and_(_batches.shelf == _of_shelf, _batches.batch == sa.bindparam("of_batch"))
-_KEEP = sa.update(schema.batches).where(_THIS).values({name: sa.bindparam(f"now_{name}") for name in MOVED})
+_KEEP = Prepared(sa.update(schema.batches).where(_THIS).values({name: sa.bindparam(f"now_{name}") for name in MOVED}))
 _EITHER_END = [
     sa.select(end_of(_batches.batch)).where(_batches.shelf == _of_shelf).scalar_subquery()
     for end_of in (sa.func.min, sa.func.max)
 ]
-_IN_USE = (
+_IN_USE = Prepared(
     sa.select(schema.batches)
     .where(_batches.shelf == _of_shelf, sa.or_(_batches.batch.in_(_EITHER_END), _batches.leased > 0))
     .order_by(_batches.batch)
 )
-_HELD = sa.select(schema.leases).where(_leases.shelf == _of_shelf).order_by(_leases.batch, _leases.first)
-_HELD_LOCKED = _HELD.with_for_update()
+_HELD = Prepared(
+    sa.select(schema.leases).where(_leases.shelf == _of_shelf).order_by(_leases.batch, _leases.first).with_for_update()
+)
 _ONE = sa.and_(
     _leases.shelf == _of_shelf, _leases.batch == sa.bindparam("of_batch"), _leases.first == sa.bindparam("of_first")
 )
-_ENDED = sa.delete(schema.leases).where(_ONE)
+_ENDED = Prepared(sa.delete(schema.leases).where(_ONE))
 _USED = ("taken", "last", "present", "share", "anonymous")
-_USE = sa.update(schema.leases).where(_ONE).values({name: sa.bindparam(f"now_{name}") for name in _USED})
-_COUNT = (
+_USE = Prepared(sa.update(schema.leases).where(_ONE).values({name: sa.bindparam(f"now_{name}") for name in _USED}))
+_COUNT = Prepared(
     sa.update(schema.shelves)
     .where(_shelves.shelf == _of_shelf)
     .values(
@@ -67,7 +68,7 @@ _DUE = (
 )
 _other = schema.leases.alias()
 _UNTIL = sa.select(sa.func.min(_other.c.until)).where(_other.c.shelf == _shelves.shelf).scalar_subquery()
-_MINE = (
+_MINE = Prepared(
     sa.select(
         *(_shelves[name] for name in ("shelf", "last_time", "config_version", "stock_version", "releases")),
         *(_leases[name] for name in (*Lease._fields, "anonymous")),
@@ -193,12 +194,12 @@ class Slots:
         if self.held is not None:
             self._use(holder)
         for over in self.over:
-            self.connection.execute(_ENDED, self._of(over))
+            _ENDED.run(self.connection, self._of(over))
         for number, batch in self.batches.items():
             if batch is not self.before.get(number):
                 self._write_batch(number, batch)
         moved = {"more": self.arrivals, "more_anonymous": self.anonymous, "now": self.now}
-        self.connection.execute(_COUNT, {"of_shelf": self.shelf, **moved})
+        _COUNT.run(self.connection, {"of_shelf": self.shelf, **moved})
         if self.opened_at:
             where = _shelves.shelf == self.shelf
             self.connection.execute(sa.update(schema.shelves).where(where).values(asdict(self.schedule)))
@@ -226,11 +227,10 @@ class Slots:
         mine, anonymous = self.held.lease, self.held.anonymous
         if self.held.new:
             row = {"shelf": self.shelf, **mine._asdict(), "holder": holder, "anonymous": anonymous}
-            self.connection.execute(sa.insert(schema.leases), row)
+            insert_rows(self.connection, schema.leases, [row])
             return
         now = {f"now_{name}": getattr(mine, name) for name in _USED[:-1]}
-        found = self.connection.execute(_USE, {**self._of(mine), **now, "now_anonymous": anonymous})
-        if not found.rowcount:
+        if not _USE.run(self.connection, {**self._of(mine), **now, "now_anonymous": anonymous}):
             raise Contended
 
     def _of(self, mine: Lease) -> dict[str, int]:
@@ -242,7 +242,7 @@ class Slots:
             self.connection.execute(sa.insert(schema.batches), row)
         else:
             now = {f"now_{name}": getattr(batch, name) for name in MOVED}
-            self.connection.execute(_KEEP, {"of_shelf": self.shelf, "of_batch": number, **now})
+            _KEEP.run(self.connection, {"of_shelf": self.shelf, "of_batch": number, **now})
 
 
 def leased(connection: Connection, name: str, holder: str) -> tuple[Row, Slots, float] | None:
@@ -250,7 +250,7 @@ def leased(connection: Connection, name: str, holder: str) -> tuple[Row, Slots, 
 
     Nothing is locked but the lease. None if there is none.
     """
-    (row,) = named_rows(connection, _MINE, {"wanted": name, "holder": holder}) or (None,)
+    row = _MINE.one(connection, {"wanted": name, "holder": holder})
     if row is None:
         return None
     held = Held(_lease(row), row["anonymous"])
@@ -265,7 +265,7 @@ def locked(connection: Connection, row: Row, holder: str, now: float) -> Slots:
     slots = Slots(connection, row["shelf"], row["last_time"], batches=dict(batches), before=batches)
     slots.schedule = Schedule(row["opened"], row["last_size"], row["next_size"])
     some = any(batch.leased for batch in batches.values())
-    for each in named_rows(connection, _HELD_LOCKED, {"of_shelf": row["shelf"]}) if some else []:
+    for each in _HELD.rows(connection, {"of_shelf": row["shelf"]}) if some else []:
         found = Held(_lease(each), each["anonymous"])
         if each["holder"] == holder:
             slots.held = found  # whether it has ended is told by the stamps of its own arrivals
@@ -279,7 +279,7 @@ def in_use(connection: Connection, shelf: int) -> dict[int, Batch]:
 
     The others are full and wait for their turn: no arrival depends on them, and there may be many.
     """
-    rows = named_rows(connection, _IN_USE, {"of_shelf": shelf})
+    rows = _IN_USE.rows(connection, {"of_shelf": shelf})
     return {row["batch"]: batch_from(from_row(row)) for row in rows}
 
 

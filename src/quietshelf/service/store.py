@@ -6,13 +6,14 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import DisconnectionError
 
 from quietshelf.service import schema
 from quietshelf.service.vault import Vault
@@ -21,6 +22,7 @@ from quietshelf.types import require
 LOCKS = 0x71756965
 """Tells our advisory locks from others' in one PostgreSQL: alone for migrations, with a shelf's number for releases."""
 WAIT_MILLISECONDS = 20_000
+IDLE_SECONDS = 0.5
 CONNECTION = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -85,7 +87,8 @@ class Store:
             self._clock = self._clock or SteadyClock()
         else:
             named = {"application_name": application, **CONNECTION}
-            self._writer = sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, connect_args=named)
+            self._writer = sa.create_engine(url, pool_size=8, max_overflow=8, connect_args=named)
+            event.listen(self._writer, "checkout", _ping)
             one_snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
             self._reader = self._writer.execution_options(**one_snapshot)
 
@@ -204,6 +207,23 @@ def _keep_private(url: str) -> None:
                 raise PermissionError(f"{rule}, got {path.name}") from None
 
 
+def _ping(connection: Any, record: Any, _proxy: Any) -> None:
+    """See whether a connection that was idle still stands: PostgreSQL may have been started again.
+
+    One that was used just now costs no question; if it is gone all the same, its transaction fails and says so.
+    """
+    now, last = time.monotonic(), record.info.get("used", 0.0)
+    record.info["used"] = now
+    if now - last < IDLE_SECONDS:
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        connection.rollback()
+    except Exception:
+        raise DisconnectionError from None  # the pool makes another one
+
+
 def _sqlite(url: str, begin: str) -> Engine:
     engine = sa.create_engine(url, connect_args={"timeout": WAIT_MILLISECONDS / 1000, "check_same_thread": False})
 
@@ -222,32 +242,7 @@ def _sqlite(url: str, begin: str) -> Engine:
     return engine
 
 
-def named_rows(
-    connection: Connection, statement: sa.Select[Any], given: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """The rows of a query by column name; ``mappings`` would look up every name again in every row."""
-    found = connection.execute(statement, given)
-    names = tuple(found.keys())
-    return [dict(zip(names, row, strict=True)) for row in found]
-
-
-def one(
-    connection: Connection, statement: sa.Select[Any], given: Mapping[str, Any] | None = None
-) -> dict[str, Any] | None:
+def one(connection: Connection, statement: sa.Select[Any]) -> dict[str, Any] | None:
     """The only row of a query by column name, or None."""
-    (row,) = named_rows(connection, statement, given) or (None,)
-    return row
-
-
-def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Add rows that name the same columns; how many. PostgreSQL takes them as one statement, a list per column."""
-    if connection.dialect.name == "sqlite":
-        return int(connection.execute(sa.insert(table), [dict(row) for row in rows]).rowcount)
-    names = tuple(rows[0])
-    columns = ", ".join(f'"{name}"' for name in names)
-    lists = ", ".join(f"%s::{_ARRAYS[type(table.c[name].type)]}" for name in names)
-    statement = f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({lists})"  # noqa: S608 - names of our own
-    return int(connection.exec_driver_sql(statement, tuple([row[name] for row in rows] for name in names)).rowcount)
-
-
-_ARRAYS = {sa.Integer: "int4[]", sa.Text: "text[]", sa.Double: "float8[]", sa.LargeBinary: "bytea[]"}
+    row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else dict(row)

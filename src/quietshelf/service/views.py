@@ -22,14 +22,14 @@ from quietshelf.service import catalogues, learning, schema
 from quietshelf.service.catalogues import ShelfItems
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
+from quietshelf.service.prepared import Prepared
 from quietshelf.service.problems import NotFound
-from quietshelf.service.store import one
 from quietshelf.tables import Schema
 from quietshelf.types import Release
 
 _LIVES = sa.and_(schema.shelves.c.name == sa.bindparam("wanted"), schema.shelves.c.deleted.is_(None))
-_LIVING = schema.COUNTED.where(_LIVES)
-_LIVING_LOCKED = sa.select(schema.shelves).where(_LIVES).with_for_update()
+_LIVING = Prepared(schema.COUNTED.where(_LIVES))
+_LIVING_LOCKED = Prepared(sa.select(schema.shelves).where(_LIVES).with_for_update())
 Versions = tuple[int, int, int, bool]
 Follow = Callable[[Connection, Row, dict[str, int], ShelfItems | None], ShelfItems]
 
@@ -137,7 +137,7 @@ def public_in(row: Row) -> Public:
 def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
     """The row of a living shelf; ``lock`` keeps others from changing it until the transaction ends."""
     query = _LIVING_LOCKED if lock else _LIVING
-    row = one(connection, query, {"wanted": name})
+    row = query.one(connection, {"wanted": name})
     if row is None:
         raise NotFound(f"shelf must exist (/v1/shelves lists those that do), got shelf={name!r}")
     return row

@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -52,7 +53,7 @@ class Job:
     operation: Operation
     payload: Any
     loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    reply: Callable[[Any], None]
     answer: Any = field(default=None)
 
 
@@ -86,19 +87,25 @@ class Writer:
 
     async def submit(self, operation: Operation, payload: Any) -> Any:
         """The operation's answer to this payload, once it is durable; a `Problem` is raised."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self.ask(operation, payload, loop, partial(_resolve, future))
+        answer = await future
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def ask(
+        self, operation: Operation, payload: Any, loop: asyncio.AbstractEventLoop, reply: Callable[[Any], None]
+    ) -> None:
+        """Let the writer write; ``reply`` is called with the answer, which may be a `Problem`, once it is durable."""
         if self._asked[operation] - self._taken[operation] >= WAITING:  # of its own kind: others' answers cost no offer
             raise Unavailable("too many requests are waiting to be written; try again")
-        loop = asyncio.get_running_loop()
-        job = Job(operation, payload, loop, loop.create_future())
         receipt = getattr(payload, "receipt", None)
         if receipt is not None:
             receipt.queued = True
         self._asked[operation] += 1
-        self._queue.put(job)
-        answer = await job.future
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        self._queue.put(Job(operation, payload, loop, reply))
 
     @property
     def alive(self) -> bool:
@@ -213,15 +220,22 @@ def _reply(jobs: list[Job]) -> None:
         loops.setdefault(job.loop, []).append(job)
     for loop, mine in loops.items():
         try:
-            loop.call_soon_threadsafe(_resolve, mine)
+            loop.call_soon_threadsafe(_reply_all, mine)
         except RuntimeError:  # the loop has ended: nobody waits for the answers
             continue
 
 
-def _resolve(jobs: list[Job]) -> None:
+def _reply_all(jobs: list[Job]) -> None:
     for job in jobs:
-        if not job.future.done():
-            job.future.set_result(job.answer)
+        try:
+            job.reply(job.answer)
+        except Exception as error:  # the others are answered all the same
+            logs.failed("reply", error)
+
+
+def _resolve(future: asyncio.Future[Any], answer: Any) -> None:
+    if not future.done():
+        future.set_result(answer)
 
 
 def in_groups(

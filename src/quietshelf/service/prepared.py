@@ -1,0 +1,133 @@
+"""Statements of every visit: compiled once per kind of database, then handed to its driver as they are.
+
+SQLAlchemy would look each one up by its structure, and describe its result, at every execution: that takes longer than
+the database does. Errors are still SQLAlchemy's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+_LIST = re.compile(r"IN \(__\[POSTCOMPILE_(\w+)\]\)")
+_TYPES: dict[Any, str] = {sa.Integer: "int4", sa.Text: "text", sa.Double: "float8", sa.LargeBinary: "bytea"}
+Given = Mapping[str, Any]
+
+
+class _Text(NamedTuple):
+    """A statement as a driver takes it: ``names`` of its parameters, in order for SQLite, ``fixed`` ones, ``lists``."""
+
+    text: str
+    names: tuple[str, ...]
+    fixed: dict[str, Any]
+    lists: tuple[str, ...]
+
+
+class Prepared:
+    """A statement with named parameters; a parameter of ``in_`` takes a list, whatever its length."""
+
+    def __init__(self, statement: sa.Select[Any] | sa.Update | sa.Insert | sa.Delete) -> None:
+        self._statement = statement
+        self._texts: dict[str, _Text] = {}
+
+    def rows(self, connection: Connection, given: Given) -> list[dict[str, Any]]:
+        """The rows that it finds, by column name."""
+        cursor = self._execute(connection, given)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def one(self, connection: Connection, given: Given) -> dict[str, Any] | None:
+        """The only row, or None."""
+        (row,) = self.rows(connection, given) or (None,)
+        return row
+
+    def scalar(self, connection: Connection, given: Given) -> Any:
+        """The only number of the first row, or None."""
+        row = self._execute(connection, given).fetchone()
+        return None if row is None else row[0]
+
+    def run(self, connection: Connection, given: Given) -> int:
+        """How many rows it changes."""
+        return int(self._execute(connection, given).rowcount)
+
+    def run_all(self, connection: Connection, given: Sequence[Given]) -> int:
+        """The same, once for each of some parameters."""
+        plain = self._plain(connection)
+        return int(
+            _driven(connection, plain.text, [self._parameters(connection, plain, each) for each in given], many=True)
+        )
+
+    def _execute(self, connection: Connection, given: Given) -> Any:
+        plain = self._plain(connection)
+        return _driven(connection, plain.text, self._parameters(connection, plain, given))
+
+    def _plain(self, connection: Connection) -> _Text:
+        kind = connection.dialect.name
+        if kind not in self._texts:
+            self._texts[kind] = _compiled(self._statement, connection.dialect)
+        return self._texts[kind]
+
+    def _parameters(self, connection: Connection, plain: _Text, given: Given) -> Any:
+        values, sqlite = {**plain.fixed, **given}, connection.dialect.name == "sqlite"
+        for name in plain.lists:
+            values[name] = json.dumps(values[name]) if sqlite else _array(values[name])
+        return tuple(values[name] for name in plain.names) if sqlite else values
+
+
+def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Given]) -> None:
+    """Add rows that name the same columns; PostgreSQL takes them by COPY, for a third of what lists cost there."""
+    names = tuple(rows[0])
+    columns = ", ".join(f'"{name}"' for name in names)
+    values = [tuple(row[name] for name in names) for row in rows]
+    if connection.dialect.name == "sqlite":
+        text = f"INSERT INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our names
+        _driven(connection, text, values, many=True)
+        return
+    cursor: Any = connection.connection.cursor()
+    text = f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)"
+    try:
+        with cursor.copy(text) as copy:
+            copy.set_types([_TYPES[type(table.c[name].type)] for name in names])
+            for row in values:
+                copy.write_row(row)
+    except Exception as error:
+        connection._handle_dbapi_exception(error, text, None, cursor, None)
+
+
+def _driven(connection: Connection, text: str, given: Any, *, many: bool = False) -> Any:
+    """The driver's cursor, or how many rows were changed by ``many`` executions."""
+    cursor: Any = connection.connection.cursor()
+    try:
+        if not many:
+            cursor.execute(text, given)
+            return cursor
+        cursor.executemany(text, given)
+        return cursor.rowcount
+    except Exception as error:
+        connection._handle_dbapi_exception(error, text, None, cursor, None)
+
+
+def _array(values: Sequence[int | str]) -> str:
+    """A list as PostgreSQL reads it; of numbers and hashes, which need no quotes."""
+    words = [str(value) for value in values]
+    assert all(word.isalnum() for word in words)  # noqa: S101 - nothing else is looked for by list
+    return f"{{{','.join(words)}}}"
+
+
+def _compiled(statement: Any, dialect: sa.Dialect) -> _Text:
+    made = statement.compile(dialect=dialect)
+    lists = tuple(_LIST.findall(str(made)))
+    sqlite = dialect.name == "sqlite"
+    kinds = {name: _TYPES[type(made.binds[name].type)] for name in lists}
+
+    def array(found: re.Match[str]) -> str:
+        return "IN (SELECT value FROM json_each(?))" if sqlite else f"= ANY(%({found[1]})s::{kinds[found[1]]}[])"
+
+    text = _LIST.sub(array, str(made))
+    fixed = {name: value for name, value in made.params.items() if not made.binds[name].required}
+    return _Text(text, tuple(made.positiontup or ()), fixed, lists)
