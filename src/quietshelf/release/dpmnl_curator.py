@@ -20,7 +20,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.release.dpmnl import Plan
-from quietshelf.release.history import contributing
+from quietshelf.release.history import contributing, rounds_until
 from quietshelf.release.indexed_history import Memory, visits_of
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.objective_perturbation import private_fit_of
@@ -150,23 +150,20 @@ class DpmnlCurator:
         many = len(rounds.choice)
         seen = self._seen(rounds, (many,))
         after = self._after(gram(seen.rows))
-        most = _until(after.due)
+        most = rounds_until(after.due)
         require(many <= most, f"at most {most} rounds may be taken in at once", rounds=many)
         self._history.extend(seen, rounds)
         return self._learnt(after)
 
     @property
     def foresee(self) -> Callable[[Round], Release] | None:
-        """The releases that rounds will be served from if this is what they are offered: V_t knows no choices.
-
-        In simulations alone, where the noise of nodes may be drawn before its time.
-        """
+        """The releases that rounds offered this will be served from; where noise may be drawn before its time."""
         able = isinstance(self._continual, Tree) and getattr(self._continual.source, "foreseeable", False)
         return self._foreseen if able else None
 
     def _foreseen(self, offered: Round) -> Release:
         after, t = self._after(gram(self._seen(offered, offered.choice.shape[:1]).rows)), len(self._history)
-        many, last = _until(after.due), self._release
+        many, last = rounds_until(after.due), self._release
         fields = {name: np.broadcast_to(each, (many, *each.shape)) for name, each in last.each().items()}
         fields["precision"] = np.concatenate([last.precision[None], after.precision[: many - 1] * self._unit**2])
         fields["radius"] = np.stack([self._radius(t + later) for later in range(many)])
@@ -278,12 +275,6 @@ class DpmnlCurator:
                 start=theta[group] * self._unit,
             )
             theta[group] = found.theta / self._unit
-
-
-def _until(due: BoolArray) -> int:
-    """Rounds up to the first after which a fit is due, (rounds, ...)."""
-    some = due.reshape(len(due), -1).any(-1)
-    return int(some.argmax()) + 1 if some.any() else len(due)
 
 
 def _floored(precision: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray]:

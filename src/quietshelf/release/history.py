@@ -60,6 +60,12 @@ def contributing(
     )
 
 
+def rounds_until(due: BoolArray) -> int:
+    """Rounds up to the first after which a fit is due, (rounds, ...)."""
+    some = due.reshape(len(due), -1).any(-1)
+    return int(some.argmax()) + 1 if some.any() else len(due)
+
+
 class Rounds(NamedTuple):
     """Stored rounds as `fit` takes them: features (..., n, K, d), choice (..., n), available (..., n, K) or None."""
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.release.exact import Exact, Radius, exact_ledger
+from quietshelf.release.history import rounds_until
 from quietshelf.release.indexed_history import Memory, fit_rounds
 from quietshelf.statistics import gram
 from quietshelf.types import BoolArray, FloatArray, Release, Round, one_of, positive, require, whole
@@ -181,13 +182,10 @@ class MaximumLikelihood(Exact):
     def _undisturbed(self, path: FloatArray) -> int:
         """Rounds, of those that lead through these V, up to the first after which a fit is due."""
         begin = len(self._history) + 1
-        if begin <= self._explore or self._schedule == "intervals":
-            due = np.array(
-                [self._due(begin + later, self._progress(begin + later, one)).any() for later, one in enumerate(path)]
-            )
-        else:
-            due = self._due(begin, self._progress(begin, path)).reshape(len(path), -1).any(-1)
-        return int(due.argmax()) + 1 if due.any() else len(path)
+        if self._schedule == "determinant" and begin > self._explore:
+            return rounds_until(self._due(begin, self._progress(begin, path)))
+        each = enumerate(path, begin)
+        return rounds_until(np.stack([self._due(rounds, self._progress(rounds, one)) for rounds, one in each]))
 
     def _refit(self, due: BoolArray) -> None:
         last, dim = self._release, self._shape[2]

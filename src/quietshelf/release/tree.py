@@ -207,31 +207,19 @@ class Tree:
 
     def add(self, state: State, gram: FloatArray) -> tuple[State, FloatArray]:
         """Close the node that ends at this round, with its noise, and sum the nodes that the digits of t name."""
-        contribution = self._accepted(state, gram[None])
-        after, noisy = self.add_drawn(state, contribution, [self.draw(state)])
-        return after, from_svec(noisy[0], self.dim)
+        after, noisy = self.add_rounds(state, gram[None])
+        return after, noisy[0]
 
-    def add_rounds(self, state: State, grams: FloatArray, drawn: Sequence[FloatArray]) -> tuple[State, FloatArray]:
-        """The same for several rounds, along the first axis, with noise that `draw` gave for each of them."""
-        after, noisy = self.add_drawn(state, self._accepted(state, grams), drawn)
-        return after, from_svec(noisy, self.dim)
-
-    def _accepted(self, state: State, grams: FloatArray) -> FloatArray:
-        """Contributions of several rounds, (rounds, ..., D)."""
-        require(
-            state.time + len(grams) <= self.horizon,
-            f"rounds must be at most horizon={self.horizon}",
-            round=state.time + len(grams),
-        )
-        limit = self.capacity if self.bounded else None
-        shape = (len(grams), *state.sums.shape[1:-1], self.dim, self.dim)
-        contribution = accepted(state, grams, shape=shape, horizon=self.horizon, capacity=limit)
-        return on_grid(contribution, self.source.grid) if self.source.grid > 0 else contribution
-
-    def add_drawn(
-        self, state: State, contributions: FloatArray, drawn: Sequence[FloatArray]
+    def add_rounds(
+        self, state: State, grams: FloatArray, drawn: Sequence[FloatArray] | None = None
     ) -> tuple[State, FloatArray]:
-        """State and noisy sums, (rounds, ..., D)."""
+        """The same for several rounds, along the first axis; with noise that `draw` gave for each, if it did."""
+        last = state._replace(time=state.time + len(grams) - 1)
+        limit, shape = self.capacity if self.bounded else None, (len(grams), *state.sums.shape[1:-1], *[self.dim] * 2)
+        contributions = accepted(last, grams, shape=shape, horizon=self.horizon, capacity=limit)
+        if self.source.grid > 0:
+            contributions = on_grid(contributions, self.source.grid)
+        drawn = [self.draw(state) for _ in grams] if drawn is None else drawn
         time, sums, noise = state.time, state.sums.copy(), state.noise.copy()
         times = np.arange(time + 1, time + 1 + len(contributions))
         nodes = np.empty((len(sums), *contributions.shape))
@@ -248,7 +236,7 @@ class Tree:
         for level, values in enumerate(nodes):
             used = (times >> level & 1).astype(bool)
             noisy[used] += values[used]
-        return State(time, sums, noise), noisy
+        return State(time, sums, noise), from_svec(noisy, self.dim)
 
     def draw(self, state: State) -> FloatArray:
         """Noise of the node that ends at the next round, of whichever level."""
