@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -164,7 +164,9 @@ class DpmnlCurator:
     def _foreseen(self, offered: Round) -> Release:
         after, t = self._after(gram(self._seen(offered, offered.choice.shape[:1]).rows)), len(self._history)
         many, last = rounds_until(after.due), self._release
-        fields = {name: np.broadcast_to(each, (many, *each.shape)) for name, each in last.each().items()}
+        fields: dict[str, Any] = {
+            name: np.broadcast_to(each, (many, *each.shape)) for name, each in last.each().items()
+        }
         fields["precision"] = np.concatenate([last.precision[None], after.precision[: many - 1] * self._unit**2])
         fields["radius"] = np.stack([self._radius(t + later) for later in range(many)])
         fields["explore"] = np.stack([self._exploring(t + later) for later in range(many)])

@@ -16,7 +16,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -162,7 +162,9 @@ class MaximumLikelihood(Exact):
     def _foreseen(self, offered: Round) -> Release:
         path = self._path(self._seen(offered, offered.choice.shape[:1]).rows)
         many, last = self._undisturbed(path), self._release
-        fields = {name: np.broadcast_to(each, (many, *each.shape)) for name, each in last.each().items()}
+        fields: dict[str, Any] = {
+            name: np.broadcast_to(each, (many, *each.shape)) for name, each in last.each().items()
+        }
         if self._precision == "gram":
             begin, rounds = len(self._history), (many, *[1] * len(self._shape[0]))
             width = np.array([self._width(begin + later) for later in range(many)]).reshape(rounds)
