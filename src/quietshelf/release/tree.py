@@ -207,6 +207,8 @@ class Tree:
 
     def add(self, state: State, gram: FloatArray) -> tuple[State, FloatArray]:
         """Close the node that ends at this round, with its noise, and sum the nodes that the digits of t name."""
+        shape = (*state.sums.shape[1:-1], self.dim, self.dim)
+        require(gram.shape == shape, f"gram must have shape {shape}", shape=gram.shape)
         after, noisy = self.add_rounds(state, gram[None])
         return after, noisy[0]
 
@@ -217,8 +219,7 @@ class Tree:
         last = state._replace(time=state.time + len(grams) - 1)
         limit, shape = self.capacity if self.bounded else None, (len(grams), *state.sums.shape[1:-1], *[self.dim] * 2)
         contributions = accepted(last, grams, shape=shape, horizon=self.horizon, capacity=limit)
-        if self.source.grid > 0:
-            contributions = on_grid(contributions, self.source.grid)
+        contributions = on_grid(contributions, self.source.grid) if self.source.grid > 0 else contributions
         drawn = [self.draw(state) for _ in grams] if drawn is None else drawn
         time, sums, noise = state.time, state.sums.copy(), state.noise.copy()
         times = np.arange(time + 1, time + 1 + len(contributions))
