@@ -14,7 +14,7 @@ from quietshelf.environments import Shop, Synthetic
 from quietshelf.loop import Contestant, Result, Setting, World, simulate
 from quietshelf.loop.named import contestant
 from quietshelf.policies import Greedy, OptimisticDraw, Thompson, Uniform
-from quietshelf.types import Context, Environment, FloatArray, IntArray, Random, Release, Round
+from quietshelf.types import NOTHING, Context, Environment, FloatArray, IntArray, Random, Release, Round, Streams
 
 HORIZON, REPLICATES = 150, 3
 WORLDS: dict[str, World] = {
@@ -202,6 +202,30 @@ def test_no_block_reaches_beyond_a_release(name: str) -> None:
     assert all(rounds <= steady for rounds, steady in heard)
     assert any(rounds == steady for rounds, steady in heard)
     assert sum(rounds for rounds, _ in heard) > HORIZON / 2
+
+
+@pytest.mark.parametrize("name", ["ucb-mnl", "ts-mnl", "dpmnl"])
+def test_foreseen_releases_are_those_that_come(name: str) -> None:
+    """One curator is told of single rounds, the other of all that it foresaw: the releases are equal to the bit."""
+    options: dict[str, Any] = {"rho": 5.0, "explore": 20} if name == "dpmnl" else {}
+    setting = Setting(world=WORLDS["plain"], worlds=2, horizon=HORIZON, tastes=lambda: np.zeros((2, 3)))
+    one, other = (contestant(name, **options).curator(setting, Streams(SeedSequence(3).spawn(2))) for _ in range(2))
+    blocks: Any = other
+    visits = Synthetic(items=20, capacity=3, dim=3).open(SeedSequence(1).spawn(2)).visits(0, 90)
+    shown = np.random.default_rng(2).permuted(np.tile(np.arange(20), (len(visits), 2, 1)), axis=-1)[..., :3]
+    choice, done, longest = visits.choose(shown), 0, 0
+    while done < len(visits):
+        left = visits[done:]
+        releases = blocks.foresee(Round(left.context, shown[done:], np.full((len(left), 2), NOTHING)))
+        many = len(releases.count)
+        for place in range(many):
+            for field in Release.arrays:
+                np.testing.assert_array_equal(getattr(one.release, field), getattr(releases, field)[place])
+            one.observe(Round(left[place].context, shown[done + place], choice[done + place]))
+        part = slice(done, done + many)
+        blocks.observe_rounds(Round(visits[part].context, shown[part], choice[part]))
+        done, longest = done + many, max(longest, many)
+    assert longest > 5
 
 
 def test_rounds_beyond_a_release_are_refused() -> None:

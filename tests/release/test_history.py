@@ -102,7 +102,7 @@ def test_history_parts_are_fitted_as_if_alone(
     empty: float, chunk: int, groups: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many worlds come together as a chunk holds; their fits equal those of each world alone, bit for bit."""
-    monkeypatch.setattr("quietshelf.release.history.CHUNK", chunk)
+    monkeypatch.setattr("quietshelf.release.history.BESIDE", chunk)
     history, rounds = filled((2, 3), 60, empty=empty)
     parts = list(history.parts(np.array([5, 0, 3])))
     assert [group.tolist() for group, _ in parts] == groups

@@ -191,9 +191,9 @@ def test_attributes_and_features_are_the_same_visitor(client: httpx.Client, monk
     seen: list[Any] = []
     arrive = OfferTransaction._arrive
 
-    def watched(self: OfferTransaction, request: Any, context: Any) -> Any:
+    def watched(self: OfferTransaction, named: Any, context: Any, now: float) -> Any:
         seen.append(context.features.visitor.tolist())
-        return arrive(self, request, context)
+        return arrive(self, named, context, now)
 
     monkeypatch.setattr(OfferTransaction, "_arrive", watched)
     bodies: list[dict[str, Any]] = [

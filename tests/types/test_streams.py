@@ -49,6 +49,18 @@ def test_worlds_and_kinds_are_independent() -> None:
     assert abs(u.mean() - 0.5) < 4 * np.sqrt(1 / 12 / u.size)
 
 
+def test_numbers_of_rounds_that_did_not_take_place_come_next() -> None:
+    """Whoever asks again gets the same numbers; those given back are drawn again, across the ends of blocks."""
+    seeds = np.random.SeedSequence(4).spawn(3)
+    single, many = Streams(seeds), Streams(seeds)
+    for count, kept in ((5, 2), (300, 1), (300, 299), (2, 2), (400, 150)):
+        rounds = many.rounds(count)
+        drawn = rounds.random((count, 3, 7))
+        np.testing.assert_array_equal(rounds.random((kept, 3, 7)), drawn[:kept])
+        np.testing.assert_array_equal(drawn[:kept], np.stack([single.random((3, 7)) for _ in range(kept)]))
+        rounds.keep(kept)
+
+
 def test_draws_of_many_rounds_are_those_of_one_after_the_other() -> None:
     """In pieces of any size, of either kind, shared along an axis or not."""
     seeds = np.random.SeedSequence(4).spawn(3)

@@ -5,6 +5,8 @@ A million rounds then need little memory beyond their own.
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +22,7 @@ CHUNK = 1 << 21
 """Numbers of one feature chunk: 16 MB, of which a pass holds a few copies."""
 NEAR = 1 << 16
 """Numbers that are worked on at once, in several passes: 512 kB."""
+_ROOM, _NONE = threading.local(), np.empty(0)
 Columns = tuple[FloatArray, BoolArray | None]
 """Features (..., d, J, m) of some rounds, which run along contiguous numbers, and which places hold an item."""
 
@@ -54,7 +57,7 @@ class Data:
             log_lik -= share.log_partition.sum(-1)
             mean = np.einsum("...jm,...djm->...dm", share.items, x)
             slope -= mean.sum(-1)
-            spread, weighted = self._work(x.shape)
+            spread, weighted = _work(x.shape)
             np.subtract(x, mean[..., None, :], out=spread)  # centred before it is squared: nothing cancels
             np.multiply(spread, share.items[..., None, :, :], out=weighted)
             information += _product(_flat(weighted), _flat(spread))
@@ -73,16 +76,6 @@ class Data:
         """All columns, unless they are so many that they are better made again for every pass."""
         return list(self._columns()) if self.features.size <= CHUNK else None
 
-    def _work(self, shape: tuple[int, ...]) -> FloatArray:
-        """Room for two arrays of this shape, the same again for every pass: new memory is slow at first."""
-        if shape not in self._rooms:
-            self._rooms[shape] = np.empty((2, *shape))
-        return self._rooms[shape]
-
-    @cached_property
-    def _rooms(self) -> dict[tuple[int, ...], FloatArray]:
-        return {}
-
     def _columns(self) -> Iterator[Columns]:
         """Some rounds at a time, as few as stay in the cache; how many does not depend on the problems beside."""
         width = max(1, NEAR // max(1, self.features.shape[-2] * self.features.shape[-1]))
@@ -91,6 +84,15 @@ class Data:
             x = np.ascontiguousarray(np.moveaxis(self.features[..., part, :, :], -3, -1).swapaxes(-3, -2))
             offered = None if self.available is None else np.swapaxes(self.available[..., part, :], -1, -2)
             yield x, offered
+
+
+def _work(shape: tuple[int, ...]) -> FloatArray:
+    """Room for two arrays of this shape, the same again for every pass and fit: new memory is slow at first."""
+    size = 2 * math.prod(shape)
+    if getattr(_ROOM, "numbers", _NONE).size < size:
+        _ROOM.numbers = np.empty(size)
+    room: FloatArray = _ROOM.numbers[:size].reshape(2, *shape)
+    return room
 
 
 def _flat(x: FloatArray) -> FloatArray:

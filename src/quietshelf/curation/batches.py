@@ -183,10 +183,11 @@ def end(batch: Batch, held: Lease) -> Batch:
     return after._replace(full_at=after.latest) if after.full else after
 
 
-def arrive(batch: Batch, received: float, *, present: bool = False, share: float = 1.0) -> Batch:
-    """R2: the next valid arrival takes the next slot: a lease of one, used up at once."""
-    held = lease(batch, 1, received, until=math.inf)
-    return end(held[0], take(held[1], received, present=present, share=share))
+def arrive(batch: Batch, received: float, *, present: bool = False, share: float = 1.0, count: int = 1) -> Batch:
+    """R2: the next valid arrival takes the next slot, or ``count`` of them the next ones: a lease used up at once."""
+    batch, held = lease(batch, count, received, until=math.inf)
+    first = take(held, received, present=present, share=share)
+    return end(batch, first._replace(taken=count, present=count * first.present))
 
 
 def block(rate: float, free: int) -> int:

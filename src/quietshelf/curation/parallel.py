@@ -115,8 +115,8 @@ class QuietCurator:
         if not self._waiting or seen.rows.shape[1:] != self._waiting[0][0].rows.shape[1:]:
             self._check(seen)
             self._sum()  # another number of places
-        for _ in seen.position:
-            self._batches = tuple(arrive(batch, batch.taken) for batch in self._batches)
+        many = len(seen.position)
+        self._batches = tuple(arrive(batch, batch.taken + many - 1, count=many) for batch in self._batches)
         self._waiting.append((seen, counts))
         full = [place for place, batch in enumerate(self._batches) if batch.full]
         if full or sum(len(each.position) for each, _ in self._waiting) >= WAITING:

@@ -16,7 +16,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Streams, child, require
 
 Number = TypeVar("Number", bound=np.generic)
-TOGETHER = 256
+TOGETHER = 512
 """Visitors who are drawn, and whose best assortments are solved, in one call: all replicates of some rounds."""
 
 

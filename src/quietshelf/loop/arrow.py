@@ -31,7 +31,14 @@ class Party:
     @property
     def ahead(self) -> int:
         """For how many rounds it can decide now."""
-        return 1 if self.rounds == 1 else min(self.rounds, getattr(self.curator, "steady", 1))
+        if self.rounds == 1 or self.foresees:
+            return self.rounds
+        return min(self.rounds, getattr(self.curator, "steady", 1))
+
+    @property
+    def foresees(self) -> bool:
+        """Whether the next releases follow from offers alone."""
+        return getattr(self.curator, "foresee", None) is not None
 
 
 @dataclass(frozen=True, eq=False)

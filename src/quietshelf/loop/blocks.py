@@ -2,8 +2,9 @@
 
 Visitors do not depend on who serves them, so a world can hand out those of many rounds together (`Visits`). A policy is
 a pure function of visitor, release and chance: as long as a curator's release stays as it is (`Steady`), the visitors
-of many rounds are offered something, choose and are learnt from in one call each. Whoever says nothing of all this is
-served round by round, to the same effect.
+of many rounds are offered something, choose and are learnt from in one call each. Where releases change after every
+round by what was offered and not by what was chosen (`Foreseeing`), offers are guessed and put right until they are
+those that their own releases lead to. Whoever says nothing of all this is served round by round, to the same effect.
 """
 
 from __future__ import annotations
@@ -59,6 +60,19 @@ class Steady(Protocol):
         """Take in as many rounds as that or fewer, along the first axis; the release that the next is served from."""
 
 
+class Foreseeing(Protocol):
+    """A curator whose releases follow from what is offered, as long as it does not look at choices."""
+
+    def foresee(self, offered: Round) -> Release:
+        """The releases that rounds along the first axis are served from if they are offered this, (rounds, ...).
+
+        The first is the present one. Of fewer rounds, one at least, where choices decide what comes after them.
+        """
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """Take in as many rounds as that or fewer; the release that the next is served from."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stretch:
     """What a contestant lost in rounds t, t + 1, ..., in every world: (rounds, ...)."""
@@ -93,13 +107,38 @@ def _serve(party: Party, visits: Visits, beside: Visits, release: Release, clock
         many = min(party.ahead, whole - done)
         here = visits[done] if many == 1 else beside if many == whole else beside[done : done + many]
         chance: Any = party.rng
-        assortment = party.policy.offer(here.context, release, chance if many == 1 else chance.rounds(many))
+        single = many == 1
+        if not single and party.foresees:
+            here, assortment = _settled(party, here, release)
+        else:
+            assortment = party.policy.offer(here.context, release, chance if single else chance.rounds(many))
         happened = Round(here.context, assortment, clock.call(here.choose, assortment))
         curator: Any = party.curator
-        release = curator.observe(happened) if many == 1 else curator.observe_rounds(happened)
-        shown.append(assortment[None] if many == 1 else assortment)
-        done += many
+        release = curator.observe(happened) if single else curator.observe_rounds(happened)
+        shown.append(assortment[None] if single else assortment)
+        done += len(shown[-1])
     return _joined(shown), release
+
+
+def _settled(party: Party, visits: Visits, release: Release) -> tuple[Visits, IntArray]:
+    """The first of these visitors, one at least, and what they are shown by a party that foresees its releases.
+
+    Offers and releases are computed from each other until the offers stay as they are. Then every round is offered what
+    follows from its own release, which follows from the offers before it: by induction, what it would be offered if it
+    were served alone. The first round's offer is right at once, and each pass puts one more right at least.
+    """
+    chance: Any = party.rng
+    curator: Any = party.curator
+    drawn = chance.rounds(len(visits))
+    assortment = party.policy.offer(visits.context, release, drawn)
+    while True:
+        releases = curator.foresee(Round(visits.context, assortment, np.full(assortment.shape[:-1], NOTHING)))
+        if len(releases.count) < len(visits):
+            visits, assortment = visits[: len(releases.count)], assortment[: len(releases.count)]
+        last, assortment = assortment, party.policy.offer(visits.context, releases, drawn)
+        if np.array_equal(last, assortment):
+            drawn.keep(len(assortment))
+            return visits, assortment
 
 
 def _joined(shown: list[IntArray]) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
@@ -57,6 +58,12 @@ class TimedCurator:
         """As the curator says; one round where it says nothing."""
         steady: int = getattr(self._curator, "steady", 1)
         return steady
+
+    @property
+    def foresee(self) -> Callable[[Round], Release] | None:
+        """As the curator does, if it can."""
+        own = getattr(self._curator, "foresee", None)
+        return None if own is None else partial(self._clock.call, own)
 
     def observe_rounds(self, rounds: Round) -> Release:
         """As the curator does."""

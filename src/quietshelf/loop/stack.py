@@ -6,7 +6,7 @@ shares one that works for several at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -64,6 +64,17 @@ class Stack:
         seen, curators = shown(rounds), [(cast("Any", seat.curator), seat.place) for seat in self._seats]
         return self._with(tuple(one.observe_rounds(_part(rounds, seen, np.s_[:, place])) for one, place in curators))
 
+    @property
+    def foresee(self) -> Callable[[Round], Release] | None:
+        """The next releases of all, if each curator can tell its own."""
+        able = all(getattr(seat.curator, "foresee", None) is not None for seat in self._seats)
+        return self._foreseen if able else None
+
+    def _foreseen(self, offered: Round) -> Release:
+        seen, curators = shown(offered), [(cast("Any", seat.curator), seat.place) for seat in self._seats]
+        parts = [one.foresee(_part(offered, seen, np.s_[:, place])) for one, place in curators]
+        return Release(**{name: _beside(parts, name, 1) for name in Release.arrays})
+
     def _with(self, parts: tuple[Release, ...]) -> Release:
         if any(new is not old for new, old in zip(parts, self._release.parts, strict=True)):
             self._release = _joined(parts)
@@ -80,7 +91,14 @@ def _joined(parts: tuple[Release, ...]) -> Joined:
     return Joined(**{name: _beside(parts, name) for name in Release.arrays}, parts=parts)
 
 
-def _beside(parts: Sequence[Release], name: str) -> Any:
-    """A field of all releases along a first axis, which that of a single contestant gets."""
-    full = [getattr(part, name) if part.count.ndim > 1 else getattr(part, name)[None] for part in parts]
-    return full[0] if len(full) == 1 else np.concatenate(full)
+def _beside(parts: Sequence[Release], name: str, axis: int = 0) -> Any:
+    """A field of all releases along an axis, which that of a single contestant gets."""
+    own = [getattr(part, name) for part in parts]
+    full = [
+        array if part.count.ndim > axis + 1 else np.expand_dims(array, axis)
+        for array, part in zip(own, parts, strict=True)
+    ]
+    if len(full) == 1:
+        return full[0]
+    shortest = min(map(len, full)) if axis else None
+    return np.concatenate([array[:shortest] for array in full], axis)

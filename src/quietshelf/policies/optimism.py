@@ -83,6 +83,7 @@ def _utility(context: Context, release: Release, theta: FloatArray, radius: Floa
     each = radius[..., None]
     if not each.any():
         return utility
-    width = each * context.features.norm(release.covariance)
+    width = context.features.norm(release.covariance)
+    width = np.multiply(width, each, out=width) if each.ndim <= width.ndim else each * width
     width += utility
     return width if each.all() else np.where(each == 0, utility, width)

@@ -93,5 +93,7 @@ def _tastes(release: Release, rng: Random, batch: tuple[int, ...]) -> FloatArray
     if hasattr(rng, "random_where") and not release.draws.any():
         return np.zeros(shape) + release.theta
     normal = rng.standard_normal(shape)
+    if not release.draws.any():
+        return np.broadcast_to(release.theta, shape)
     away = (normal[..., None, :] @ release.root.swapaxes(-1, -2))[..., 0, :]
     return np.ascontiguousarray(release.theta + release.draws[..., None] * away)

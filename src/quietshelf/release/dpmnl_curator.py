@@ -13,21 +13,21 @@ Reference: docs/proofs.md, sections 2 and 15.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.release.dpmnl import Plan
-from quietshelf.release.history import contributing
+from quietshelf.release.history import contributing, rounds_until
 from quietshelf.release.indexed_history import Memory, visits_of
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.objective_perturbation import private_fit_of
-from quietshelf.release.tree import ContinualSum, Tree
+from quietshelf.release.tree import ContinualSum, State, Tree
 from quietshelf.release.trees import together
 from quietshelf.statistics import Shown, clip, gram
-from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round
+from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round, require
 
 FLOOR = 1e-6
 """Share of lambda below which no eigenvalue of V_t falls: noise beyond lambda is cut off, which costs nothing."""
@@ -39,6 +39,15 @@ class Sizes(NamedTuple):
     worlds: tuple[int, ...]
     capacity: int
     dim: int
+
+
+class After(NamedTuple):
+    """Where several rounds lead to: the last state, and V_t, log det V_t and where a fit is due after each of them."""
+
+    state: State
+    precision: FloatArray
+    size: FloatArray
+    due: BoolArray
 
 
 class DpmnlCurator:
@@ -76,6 +85,8 @@ class DpmnlCurator:
         worlds, capacity, dim = self._sizes
         self._history = Memory(worlds, capacity, dim, horizon=continual.horizon, clip=self._plan.clip)
         self._continual, self._state = continual, continual.start(worlds)
+        self._drawn: list[FloatArray] = []  # noise of the rounds to come
+        self._foresaw: tuple[FloatArray, After] | None = None  # what was asked about last, which mostly happens
         start = 2 * self._column(self._shifts)[..., None, None] * np.eye(dim)
         self._mark = np.broadcast_to(np.linalg.slogdet(start)[1], worlds)
         self._release = Release(
@@ -129,11 +140,65 @@ class DpmnlCurator:
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """One visitor in each world: a new V_t, and a new theta where it is due."""
-        seen = self._clipped(contributing(round, **self._sizes._asdict()))
-        self._state, noisy = self._continual.add(self._state, gram(seen.rows))  # refuses what it cannot bear
+        seen = self._seen(round)
+        after = self._after(gram(seen.rows)[None])  # refuses what it cannot bear
         self._history.append(seen, round)
+        return self._learnt(after)
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """Several visitors in each world, along the first axis; a fit may be due after the last of them alone."""
+        many = len(rounds.choice)
+        seen = self._seen(rounds, (many,))
+        after = self._after(gram(seen.rows))
+        most = rounds_until(after.due)
+        require(many <= most, f"at most {most} rounds may be taken in at once", rounds=many)
+        self._history.extend(seen, rounds)
+        return self._learnt(after)
+
+    @property
+    def foresee(self) -> Callable[[Round], Release] | None:
+        """The releases that rounds offered this will be served from; where noise may be drawn before its time."""
+        able = isinstance(self._continual, Tree) and getattr(self._continual.source, "foreseeable", False)
+        return self._foreseen if able else None
+
+    def _foreseen(self, offered: Round) -> Release:
+        after, t = self._after(gram(self._seen(offered, offered.choice.shape[:1]).rows)), len(self._history)
+        many, last = rounds_until(after.due), self._release
+        fields: dict[str, Any] = {
+            name: np.broadcast_to(each, (many, *each.shape)) for name, each in last.each().items()
+        }
+        fields["precision"] = np.concatenate([last.precision[None], after.precision[: many - 1] * self._unit**2])
+        fields["radius"] = np.stack([self._radius(t + later) for later in range(many)])
+        fields["explore"] = np.stack([self._exploring(t + later) for later in range(many)])
+        return Release(**fields)
+
+    def _seen(self, round: Round, rounds: tuple[int, ...] = ()) -> Shown:  # noqa: A002 - the noun on the arrow
+        """What was shown and chosen, checked and clipped; of ``rounds`` rounds where there is an axis of them."""
+        worlds, capacity, dim = self._sizes
+        seen = contributing(round, worlds=(*rounds, *worlds), capacity=capacity, dim=dim)
+        return seen if self._plan.clip is None else seen._replace(rows=clip(seen.rows, self._plan.clip))
+
+    def _after(self, grams: FloatArray) -> After:
+        """What several rounds would lead to, (rounds, ...); nothing is learnt yet, but noise may be drawn."""
+        if self._foresaw is not None and np.array_equal(self._foresaw[0], grams):
+            return self._foresaw[1]
+        if isinstance(self._continual, Tree):
+            while len(self._drawn) < len(grams):
+                self._drawn.append(self._continual.draw(self._state))
+            state, noisy = self._continual.add_rounds(self._state, grams, self._drawn[: len(grams)])
+        else:
+            state, one = self._continual.add(self._state, grams[0])
+            noisy = one[None]
         precision, size = self._shifted(noisy)
-        due = self._due(size)
+        after = After(state, precision, size, self._due(size))
+        self._foresaw = grams, after
+        return after
+
+    def _learnt(self, after: After) -> Release:
+        """The release after rounds that were just taken in."""
+        size, due, self._state = after.size[-1], after.due[-1], after.state
+        self._foresaw = None
+        del self._drawn[: len(after.due)]
         theta, count = self._release.theta, self._release.count
         if due.any():
             theta, count = self._fitted(due), np.asarray(count + due)
@@ -143,17 +208,19 @@ class DpmnlCurator:
         t = len(self._history)
         self._release = Release(
             theta=theta,
-            precision=precision * self._unit**2,
-            radius=np.broadcast_to(self._column([plan.radius(t + 1) for plan in self._plans]), count.shape),
-            explore=np.full(count.shape, t < self._plan.explore),
+            precision=after.precision[-1] * self._unit**2,
+            radius=self._radius(t),
+            explore=self._exploring(t),
             count=count,
         )
         return self._release
 
-    def _clipped(self, seen: Shown) -> Shown:
-        if self._plan.clip is None:
-            return seen
-        return seen._replace(rows=clip(seen.rows, self._plan.clip))
+    def _radius(self, t: int) -> FloatArray:
+        """Of the visitor who comes after t others."""
+        return np.broadcast_to(self._column([plan.radius(t + 1) for plan in self._plans]), self._sizes.worlds)
+
+    def _exploring(self, t: int) -> BoolArray:
+        return np.full(self._sizes.worlds, t < self._plan.explore)
 
     def _shifted(self, noisy: FloatArray) -> tuple[FloatArray, FloatArray]:
         """V_t + 2 lambda I, eigenvalues floored, and the logarithm of its determinant."""
@@ -177,13 +244,14 @@ class DpmnlCurator:
         return self._column([plan.trigger == name for plan in self._plans]).astype(bool)
 
     def _due(self, size: FloatArray) -> BoolArray:
-        rounds, count = len(self._history), self._release.count
-        if rounds <= self._plan.explore:
-            return np.full(count.shape, rounds == self._plan.explore)
-        times, rest = divmod(rounds, self._plan.explore)
-        doubled = rest == 0 and times.bit_count() == 1
-        grown = np.where(self._triggers("doubling"), doubled, size > self._mark + math.log(2.0))
-        return np.asarray(grown & (count < self._column([plan.fits for plan in self._plans])))
+        """Where a fit is due after each of the next rounds, (rounds, ...), if none was before."""
+        rounds = len(self._history) + np.arange(1, 1 + len(size)).reshape(-1, *[1] * (size.ndim - 1))
+        times, rest = np.divmod(rounds, self._plan.explore)
+        doubled = (rest == 0) & (np.bitwise_count(times) == 1)
+        mark = np.where(self._triggers("literal"), np.concatenate([self._mark[None], size[:-1]]), self._mark)
+        grown = np.where(self._triggers("doubling"), doubled, size > mark + math.log(2.0))
+        more = self._release.count < self._column([plan.fits for plan in self._plans])
+        return np.where(rounds <= self._plan.explore, rounds == self._plan.explore, grown & more)
 
     def _fitted(self, due: BoolArray) -> FloatArray:
         """New theta where due; the price is entered before the noise is drawn."""

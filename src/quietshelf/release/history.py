@@ -12,13 +12,15 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quietshelf.choice.dense import CHUNK
+from quietshelf.choice.dense import NEAR
 from quietshelf.statistics import Shown, shown
 from quietshelf.types import NOTHING, BoolArray, FloatArray, IntArray, Round, finite, require, whole
 
 Number = TypeVar("Number", bound=np.generic)
 FIRST = 256
 """Rounds there is room for at first; room doubles when it is used up."""
+BESIDE = 8 * NEAR
+"""Numbers of the histories that are fitted side by side: no more than stay in the cache."""
 WAITING = 64
 """Rounds that wait to be stored together."""
 
@@ -56,6 +58,12 @@ def contributing(
         seen.offered & round.counts[..., None],
         np.where(round.counts, seen.position, NOTHING),
     )
+
+
+def rounds_until(due: BoolArray) -> int:
+    """Rounds up to the first after which a fit is due, (rounds, ...)."""
+    some = due.reshape(len(due), -1).any(-1)
+    return int(some.argmax()) + 1 if some.any() else len(due)
 
 
 class Rounds(NamedTuple):
@@ -138,7 +146,7 @@ class History:
         and `fit` adds up the sums of a world in the same order whichever worlds are fitted beside it.
         """
         numbers = max(1, len(self) * self._features.shape[2] * self._features.shape[3])
-        width = max(1, CHUNK // numbers)
+        width = max(1, BESIDE // numbers)
         for begin in range(0, worlds.size, width):
             group = worlds[begin : begin + width]
             yield group, self._of(slice(group[0], group[0] + 1) if group.size == 1 else group)

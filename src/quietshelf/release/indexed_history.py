@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quietshelf.choice import Fit, fit
-from quietshelf.choice.dense import CHUNK
+from quietshelf.choice import Fit
+from quietshelf.choice.dense import CHUNK, Data
 from quietshelf.choice.factored import Factored
 from quietshelf.choice.fitting import fit_sums
 from quietshelf.choice.tables import Drawn, Table
@@ -190,7 +190,9 @@ def fit_rounds(rounds: Rounds | IndexedRounds, *, ridge: float, start: FloatArra
     """The exact estimate, from rounds kept either way."""
     if isinstance(rounds, IndexedRounds):
         return rounds.fit(ridge=ridge, start=start)
-    return fit(*rounds, ridge=ridge, start=start)
+    features, choice, available = rounds  # checked when they came
+    data = Data(features, choice, available, outside=True)
+    return fit_sums(data, start.shape, ridge, start=start)
 
 
 def visits_of(rounds: Rounds | IndexedRounds) -> Visits:

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.release.exact import Exact, Radius, exact_ledger
+from quietshelf.release.history import rounds_until
 from quietshelf.release.indexed_history import Memory, fit_rounds
 from quietshelf.statistics import gram
 from quietshelf.types import BoolArray, FloatArray, Release, Round, one_of, positive, require, whole
@@ -93,7 +95,7 @@ class MaximumLikelihood(Exact):
         self._fits = math.inf if fits is None else whole("fits", fits)
         self._history = Memory(*self._shape, horizon=horizon)
         self._gram = np.broadcast_to(self._ridge * np.eye(dim), (*worlds, dim, dim))
-        self._mark = self._progress()
+        self._mark = self._progress(0, self._gram)
         self._release = Release(
             theta=np.zeros((*worlds, dim)),
             precision=self._gram,
@@ -104,14 +106,24 @@ class MaximumLikelihood(Exact):
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """Take in one visitor of each world; fit again where it is due."""
-        seen, worlds = self._seen(round), self._shape[0]
+        seen = self._seen(round)
         self._history.append(seen, round)
-        if self._precision == "gram" or self._schedule == "determinant":
+        if self._moving:
             self._gram = self._gram + gram(seen.rows)
-        due = self._due()
+        return self._learnt()
+
+    @property
+    def _moving(self) -> bool:
+        """Whether V_t is released, or decides when to fit."""
+        return self._precision == "gram" or self._schedule == "determinant"
+
+    def _learnt(self) -> Release:
+        """Fit again where it is due, and release."""
+        due = self._due(len(self._history), self._progress(len(self._history), self._gram))
         if due.any():
             self._refit(due)
         if self._precision == "gram":
+            worlds = self._shape[0]
             radius = np.full(worlds, self._width(len(self._history)))
             explore = np.full(worlds, len(self._history) < self._explore)
             self._release = replace(self._release, precision=self._gram, radius=radius, explore=explore)
@@ -120,7 +132,7 @@ class MaximumLikelihood(Exact):
     @property
     def steady(self) -> int:
         """Rounds until the next fit; one where V_t is released, or decides when to fit."""
-        if self._precision == "gram" or self._schedule == "determinant":
+        if self._moving:
             return 1
         rounds, last = len(self._history), self._release
         if rounds < self._explore:
@@ -131,14 +143,51 @@ class MaximumLikelihood(Exact):
         return max(1, math.ceil((1.0 + self._growth) * float(self._mark[fitting].min())) - rounds)
 
     def observe_rounds(self, rounds: Round) -> Release:
-        """Take in several visitors of each world, along the first axis; no more than are ``steady``."""
+        """Take in several visitors of each world, along the first axis; no more than are ``steady`` or foreseen."""
         many = len(rounds.choice)
-        require(many <= self.steady, f"at most {self.steady} rounds may be taken in at once", rounds=many)
-        self._history.extend(self._seen(rounds, (many,)), rounds)
-        due = self._due()
-        if due.any():
-            self._refit(due)
-        return self._release
+        seen = self._seen(rounds, (many,))
+        path = self._path(seen.rows) if self._moving else None
+        most = self.steady if path is None else self._undisturbed(path)
+        require(many <= most, f"at most {most} rounds may be taken in at once", rounds=many)
+        self._history.extend(seen, rounds)
+        if path is not None:
+            self._gram = path[-1]
+        return self._learnt()
+
+    @property
+    def foresee(self) -> Callable[[Round], Release] | None:
+        """The releases that rounds will be served from if this is what they are offered; where V_t matters."""
+        return self._foreseen if self._moving else None
+
+    def _foreseen(self, offered: Round) -> Release:
+        path = self._path(self._seen(offered, offered.choice.shape[:1]).rows)
+        many, last = self._undisturbed(path), self._release
+        fields: dict[str, Any] = {
+            name: np.broadcast_to(each, (many, *each.shape)) for name, each in last.each().items()
+        }
+        if self._precision == "gram":
+            begin, rounds = len(self._history), (many, *[1] * len(self._shape[0]))
+            width = np.array([self._width(begin + later) for later in range(many)]).reshape(rounds)
+            fields["precision"] = np.concatenate([last.precision[None], path[: many - 1]])
+            fields["radius"] = np.broadcast_to(width, fields["radius"].shape)
+            fields["explore"] = np.broadcast_to(
+                np.arange(begin, begin + many).reshape(rounds) < self._explore, fields["explore"].shape
+            )
+        return Release(**fields)
+
+    def _path(self, rows: FloatArray) -> FloatArray:
+        """V after each of several rounds, (rounds, ..., d, d), added up in their order."""
+        path = gram(rows)
+        path[0] = self._gram + path[0]
+        return np.add.accumulate(path)
+
+    def _undisturbed(self, path: FloatArray) -> int:
+        """Rounds, of those that lead through these V, up to the first after which a fit is due."""
+        begin = len(self._history) + 1
+        if self._schedule == "determinant" and begin > self._explore:
+            return rounds_until(self._due(begin, self._progress(begin, path)))
+        each = enumerate(path, begin)
+        return rounds_until(np.stack([self._due(rounds, self._progress(rounds, one)) for rounds, one in each]))
 
     def _refit(self, due: BoolArray) -> None:
         last, dim = self._release, self._shape[2]
@@ -147,7 +196,7 @@ class MaximumLikelihood(Exact):
             fitted = fit_rounds(rounds, ridge=self._ridge, start=theta[group])
             theta[group] = fitted.theta
             precision[group] = fitted.information + self._ridge * np.eye(dim)
-        self._mark = np.where(due, self._progress(), self._mark)
+        self._mark = np.where(due, self._progress(len(self._history), self._gram), self._mark)
         self._release = Release(
             theta=theta.reshape(last.theta.shape),
             precision=precision.reshape(last.precision.shape),
@@ -156,19 +205,19 @@ class MaximumLikelihood(Exact):
             count=np.asarray(last.count + due),
         )
 
-    def _due(self) -> BoolArray:
-        rounds, last = len(self._history), self._release
+    def _due(self, rounds: int, progress: FloatArray) -> BoolArray:
+        """Where a fit is due after so many rounds."""
+        last = self._release
         if rounds <= self._explore:
             return np.full(last.count.shape, rounds == self._explore)
-        progress = self._progress()
         if self._schedule == "determinant":
             grown = progress > self._mark + math.log1p(self._growth)
         else:
             grown = progress >= (1.0 + self._growth) * self._mark
         return np.asarray(grown & (last.count < self._fits))
 
-    def _progress(self) -> FloatArray:
+    def _progress(self, rounds: int, precision: FloatArray) -> FloatArray:
         """What must grow, in each world: the determinant of V (its logarithm), or the number of rounds."""
         if self._schedule == "determinant":
-            return np.asarray(np.linalg.slogdet(self._gram)[1])
-        return np.full(self._shape[0], float(len(self._history)))
+            return np.asarray(np.linalg.slogdet(precision)[1])
+        return np.full(self._shape[0], float(rounds))

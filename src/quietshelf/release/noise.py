@@ -67,6 +67,11 @@ class Simulated:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
 
+    @property
+    def foreseeable(self) -> bool:
+        """Whether draws in all worlds may be made before their time: those in some worlds have streams of their own."""
+        return isinstance(self._rng, Streams)
+
     def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
         """Independent normals."""
         return positive("scale", scale) * self._rng.standard_normal(size)

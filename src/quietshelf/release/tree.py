@@ -17,6 +17,7 @@ Reference: docs/proofs.md, sections 5, 8, 13 and 14; the paper's Algorithm Priva
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal, NamedTuple, Protocol
@@ -206,21 +207,41 @@ class Tree:
 
     def add(self, state: State, gram: FloatArray) -> tuple[State, FloatArray]:
         """Close the node that ends at this round, with its noise, and sum the nodes that the digits of t name."""
-        lead = state.sums.shape[1:-1]
-        limit = self.capacity if self.bounded else None
-        shape = (*lead, self.dim, self.dim)
-        contribution = accepted(state, gram, shape=shape, horizon=self.horizon, capacity=limit)
-        if self.source.grid > 0:
-            contribution = on_grid(contribution, self.source.grid)
-        time = state.time + 1
-        level = (time & -time).bit_length() - 1
-        sums, noise = state.sums.copy(), state.noise.copy()
-        sums[level] = contribution
-        sums[level] = in_order(sums[: level + 1])
-        noise[level] = self._draw(lead)
-        sums[:level] = noise[:level] = 0.0
-        used = [place for place in range(len(sums)) if time >> place & 1]
-        return State(time, sums, noise), from_svec(in_order([sums[place] + noise[place] for place in used]), self.dim)
+        shape = (*state.sums.shape[1:-1], self.dim, self.dim)
+        require(gram.shape == shape, f"gram must have shape {shape}", shape=gram.shape)
+        after, noisy = self.add_rounds(state, gram[None])
+        return after, noisy[0]
+
+    def add_rounds(
+        self, state: State, grams: FloatArray, drawn: Sequence[FloatArray] | None = None
+    ) -> tuple[State, FloatArray]:
+        """The same for several rounds, along the first axis; with noise that `draw` gave for each, if it did."""
+        last = state._replace(time=state.time + len(grams) - 1)
+        limit, shape = self.capacity if self.bounded else None, (len(grams), *state.sums.shape[1:-1], *[self.dim] * 2)
+        contributions = accepted(last, grams, shape=shape, horizon=self.horizon, capacity=limit)
+        contributions = on_grid(contributions, self.source.grid) if self.source.grid > 0 else contributions
+        drawn = [self.draw(state) for _ in grams] if drawn is None else drawn
+        time, sums, noise = state.time, state.sums.copy(), state.noise.copy()
+        times = np.arange(time + 1, time + 1 + len(contributions))
+        nodes = np.empty((len(sums), *contributions.shape))
+        nodes[:] = (sums + noise)[:, None]
+        for place, (contribution, fresh) in enumerate(zip(contributions, drawn, strict=True)):
+            time += 1
+            level = (time & -time).bit_length() - 1
+            sums[level] = contribution
+            sums[level] = in_order(sums[: level + 1])
+            noise[level] = fresh
+            sums[:level] = noise[:level] = 0.0
+            nodes[level, place:] = sums[level] + noise[level]
+        noisy = np.zeros_like(contributions)
+        for level, values in enumerate(nodes):
+            used = (times >> level & 1).astype(bool)
+            noisy[used] += values[used]
+        return State(time, sums, noise), from_svec(noisy, self.dim)
+
+    def draw(self, state: State) -> FloatArray:
+        """Noise of the node that ends at the next round, of whichever level."""
+        return self._draw(state.sums.shape[1:-1])
 
     def _draw(self, lead: tuple[int, ...]) -> FloatArray:
         on = self.source.draw(self.law.diagonal, (*lead, self.dim))

@@ -120,6 +120,10 @@ class Release:
         if self.draws is None:
             object.__setattr__(self, "draws", np.zeros_like(self.radius))
 
+    def each(self) -> dict[str, Any]:
+        """The fields that have batch axes, by name."""
+        return {name: getattr(self, name) for name in self.arrays}
+
     @cached_property
     def covariance(self) -> FloatArray:
         """The inverse of ``precision``, computed once a release and shared by all offers made from it."""

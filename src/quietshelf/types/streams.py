@@ -44,6 +44,13 @@ class SelectiveRandom(Random, Protocol):
         """Uniform on [0, 1), (..., N), where ``needed``, (...): there what ``random`` draws; zero elsewhere."""
 
 
+class Rounds(Random, Protocol):
+    """Draws of many rounds at once, the rounds along the first axis: the same for whoever asks again."""
+
+    def keep(self, count: int) -> None:
+        """Only the first so many rounds took place: what was drawn for the others comes next."""
+
+
 NOT_DRAWN: tuple[FloatArray, int] = (np.empty((0, 0)), 0)
 
 
@@ -73,12 +80,20 @@ class Streams:
             self._alone.extend(Streams([child(seed, ALONE)]) for seed in self._seeds)
         return _Some([self._alone[int(world)] for world in worlds])
 
-    def rounds(self, count: int) -> Random:
+    def rounds(self, count: int) -> Rounds:
         """Draws with a first axis of so many rounds: the numbers that as many draws, one after the other, would give.
 
         For those who draw numbers of one kind and shape at most once a round.
         """
         return _Rounds(self, count)
+
+    def _give_back(self, key: tuple[int, ...], rows: FloatArray) -> None:
+        """Numbers drawn last and not used, which come next again."""
+        block, used = self._blocks[key]
+        if used >= len(rows):
+            self._blocks[key] = (block, used - len(rows))
+        else:
+            self._blocks[key] = (np.concatenate([rows, block[used:]]), 0)
 
     def _next(self, kind: int, size: tuple[int, ...]) -> FloatArray:
         row: FloatArray = self._rows(kind, size, 1)[0]
@@ -110,18 +125,30 @@ class Streams:
 
 
 class _Rounds:
-    """Draws of many rounds at once, the rounds along the first axis."""
+    """Draws of many rounds at once; those who ask for fewer get the first."""
 
     def __init__(self, streams: Streams, count: int) -> None:
         self._streams, self._count = streams, count
+        self._drawn: dict[tuple[int, ...], FloatArray] = {}
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniform on [0, 1), (rounds, worlds, ...)."""
-        return self._streams._rows(KINDS.index("random"), size[1:], self._count)
+        return self._of(KINDS.index("random"), size)
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal, (rounds, worlds, ...)."""
-        return self._streams._rows(KINDS.index("standard_normal"), size[1:], self._count)
+        return self._of(KINDS.index("standard_normal"), size)
+
+    def keep(self, count: int) -> None:
+        """Give back what was drawn for the rounds after the first so many."""
+        for key, rows in self._drawn.items():
+            self._streams._give_back(key, rows[count:])
+
+    def _of(self, kind: int, size: tuple[int, ...]) -> FloatArray:
+        key = (kind, *size[2:])
+        if key not in self._drawn:
+            self._drawn[key] = self._streams._rows(kind, size[1:], self._count)
+        return self._drawn[key][: size[0]]
 
 
 class Common:
@@ -141,6 +168,11 @@ class Common:
     def rounds(self, count: int) -> Random:
         """The same for many rounds at once, along a new first axis; for draws from `Streams` alone."""
         return Common(self._rng.rounds(count), self._axis + 1) if isinstance(self._rng, Streams) else self
+
+    def keep(self, count: int) -> None:
+        """Only the first so many rounds took place, as `Rounds` have it."""
+        if isinstance(self._rng, _Rounds):
+            self._rng.keep(count)
 
     def _own(self, size: tuple[int, ...]) -> tuple[int, ...]:
         return size[: self._axis] + size[self._axis + 1 :]
