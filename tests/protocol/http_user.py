@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
 from tests.protocol.looks import SHELF
@@ -22,6 +23,7 @@ from tests.protocol.worlds import Seen, World
 from tests.service.harness import FakeClock, inline, like
 
 from quietshelf.service import keys
+from quietshelf.service.pages import pulse
 
 LIMIT = 4096
 PAGES = (
@@ -47,6 +49,8 @@ class HttpUser:
         self._log = io.StringIO()
         self._stack.enter_context(contextlib.redirect_stderr(self._log))
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(dir=scratch())))
+        # when arrivals are counted is up to the clock on the wall, which no schedule sets
+        self._stack.enter_context(mock.patch.object(pulse, "SECONDS", 1e6))
         served = inline(
             f"sqlite:///{folder}/shop.db", folder, source=world.tape, coins=lambda _: COINS, clock=self.clock,
             poll_seconds=1e6, log_level="debug", body_limit=LIMIT,

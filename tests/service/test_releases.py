@@ -208,7 +208,7 @@ def test_a_failure_after_the_noise_is_drawn_burns_the_batch(
         fill(client, 2 * FIRST)
         clock.time += WINDOW
         wait_for(client, 1)
-        assert len(draws) == 2  # one score, one information
+        assert len(draws) == 3  # one score, one information: its diagonal and the rest
         with client.service.store.read() as connection:  # type: ignore[attr-defined]
             assert verify.verify(connection, shelf_row(connection, "teas")) == []
 
