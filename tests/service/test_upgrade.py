@@ -155,7 +155,7 @@ def test_a_release_that_was_announced_before_the_upgrade_is_burnt(tmp_path: Path
 
 def test_contributions_that_were_rounded_otherwise_are_dropped_and_it_is_said(tmp_path: Path) -> None:
     """Open batches of the version before: nothing of their visitors is left, and the next batch has their size."""
-    step = import_module("quietshelf.service.migrations.versions.rounded_rows_0008")
+    step = import_module("quietshelf.service.migrations.versions.rounded_rows_0009")
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
         stocked(client)
         for _ in range(3):

@@ -23,7 +23,7 @@ from quietshelf.service.leasing import Leasing
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.offers import OfferRequest, OfferTransaction
-from quietshelf.service.problems import Invalid, NotFound, Unavailable
+from quietshelf.service.problems import Invalid, NotFound, Problem, Unavailable
 from quietshelf.service.releaser import next_due, next_due_of
 from quietshelf.service.releasing import Releasing
 from quietshelf.service.settings import Settings
@@ -106,13 +106,22 @@ class Service:
         self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt | None = None
     ) -> dict[str, Any]:
         """What to show; durable when it returns."""
-        request = self.offer_request(shelf, body, retry, receipt or self.inbox.stamp())
-        reply: dict[str, Any] = await self._received(self.place, request)
+        asked = partial(self.offer_request, shelf, body, retry)
+        reply: dict[str, Any] = await self._received(self.place, self._stamped(asked, receipt))
         return reply
 
     async def choose(self, offer: str, item: str | None, key: keys.Key, receipt: Receipt | None = None) -> None:
         """Take an answer; durable when it returns."""
-        await self._received(self.take_choices, self.choice(offer, item, key, receipt or self.inbox.stamp()))
+        await self._received(self.take_choices, self._stamped(partial(self.choice, offer, item, key), receipt))
+
+    def _stamped(self, asked: Callable[[Receipt], Any], receipt: Receipt | None) -> Any:
+        """What is asked of the writer; a stamp on what is refused is settled, for it would hold releases up."""
+        received = receipt or self.inbox.stamp()
+        try:
+            return asked(received)
+        except Problem:
+            self.let_go(received)
+            raise
 
     def offer_request(self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt) -> OfferRequest:
         """What is asked of the writer."""
