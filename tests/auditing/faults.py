@@ -270,7 +270,7 @@ class ExactTrigger(DpmnlCurator):
         return super().observe(round)
 
     def _due(self, size: FloatArray) -> BoolArray:  # noqa: ARG002 - not the released one
-        return super()._due(np.linalg.slogdet(self.exact)[1])
+        return super()._due(np.asarray(np.linalg.slogdet(self.exact)[1])[None])
 
     def _shifted(self, noisy: FloatArray) -> tuple[FloatArray, FloatArray]:
         precision, _ = super()._shifted(noisy)

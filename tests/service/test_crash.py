@@ -122,7 +122,8 @@ def report(database: str, process: Process, shoppers: list[Shopper], back: list[
     # a kill between the announcement of a release and its commit: the batch is left out, and its cost entered
     left_out = {int(event.batch) for event in events if event.detail == restore.BURNT}
     missing = shelf["arrivals"] - len(kept) - sum(row["size"] for row in released.values())
-    assert missing == 0 if not left_out else missing > 0
+    # slots that a killed process had leased and nobody took are released as zeros: they count in a release's size
+    assert missing <= 0 or left_out
     tickets = {name: store.vault.ticket(name) for name in offers}
     store.close()
     assert len(set(tickets.values())) == len(offers)

@@ -28,17 +28,19 @@ Listed = Annotated[list[Entry], Field(fail_fast=True)]
 
 def _cells(cells: dict[str, Any]) -> dict[str, Any]:
     """What the places of a table may hold; what it means, the schema says."""
-    for value in cells.values():
-        _check_cell(value)
+    for name, value in cells.items():
+        _check_cell(name if is_text(name) else "a name", value)
     return cells
 
 
-def _check_cell(value: Any) -> None:
+def _check_cell(name: str, value: Any) -> None:
     listed = isinstance(value, list) and all(isinstance(part, (int, float)) for part in value)
     if not (value is None or listed or isinstance(value, (int, float, str))):
-        raise PydanticCustomError("cell", "must be text, a number, true, false, null or a list of numbers")
+        raise PydanticCustomError(
+            "cell", "{name}: must be text, a number, true, false, null or a list of numbers", {"name": name[:100]}
+        )
     if isinstance(value, str) and not is_text(value):
-        raise PydanticCustomError("cell", "must be text that UTF-8 can hold")
+        raise PydanticCustomError("cell", "{name}: must be text that UTF-8 can hold", {"name": name[:100]})
 
 
 def is_text(value: str) -> bool:
