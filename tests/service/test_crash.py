@@ -124,6 +124,7 @@ def report(database: str, process: Process, shoppers: list[Shopper], back: list[
     missing = shelf["arrivals"] - len(kept) - sum(row["size"] for row in released.values())
     # slots that a killed process had leased and nobody took are released as zeros: they count in a release's size
     assert missing <= 0 or left_out
+    assert shelf["arrivals"] >= len(offers)  # whoever was told of an offer is counted
     tickets = {name: store.vault.ticket(name) for name in offers}
     store.close()
     assert len(set(tickets.values())) == len(offers)
