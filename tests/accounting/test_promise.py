@@ -45,7 +45,7 @@ def test_words_name_the_person_the_cap_and_the_figures() -> None:
     for said in (
         "each person (at most 2 visits counted)",
         "joint differential privacy",
-        "What everyone else sees",
+        "everyone else sees",
         "rho = 0.5",
         f"epsilon = {shown(epsilon_of(0.5, 1e-6))} at",
         "delta = 1e-06",
@@ -72,7 +72,7 @@ def test_words_without_person_ids_say_so() -> None:
     assert "each visit, not each person" in str(Ledger().promise(delta=1e-6))
     words = str(Ledger().spend(SCORE).promise(delta=1e-6))
     assert "each visit, not each person" in words
-    assert "Whoever comes more than once is promised less" in words
+    assert "Somebody who comes more than once is promised less" in words
     assert "(at most 1 visit counted)" in str(Ledger(unit="person").spend(SCORE).promise(delta=1e-6))
 
 

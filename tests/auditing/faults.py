@@ -217,7 +217,7 @@ def resumed_twice(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
 
 def _copied(curator: QuietCurator, source: NoiseSource) -> QuietCurator:
     twin = copy.copy(curator)
-    twin._waiting, twin._sources = list(curator._waiting), (source,)
+    twin._waiting, twin._source = list(curator._waiting), source
     return twin
 
 
@@ -303,16 +303,16 @@ class ByPurchases(QuietCurator):
         last = self.batch.frozen.size - 1
         if self.bought == self.enough:
             self.bought = 0
-            self._batches = (self.batch._replace(taken=last),)  # the next slot is made the last
+            self._batch = self.batch._replace(taken=last)  # the next slot is made the last
         elif self.batch.taken == last:
-            self._batches = (self.batch._replace(taken=last - 1),)
+            self._batch = self.batch._replace(taken=last - 1)
         return super().observe(round)
 
 
 def released_at(curator: type[QuietCurator], secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """When `quiet` released, and what."""
     start = releases.quiet_curator(RHO, DIM, DIM, source, runs)
-    at_work, seen = curator(start.learner, source, *start._outlooks), []
+    at_work, seen = curator(start.learner, source, start._outlook), []
     for t in range(20):
         picked = 0 if (secret if t == 1 else t % 3 == 0) else -1
         release = at_work.observe(releases.round_of(np.eye(DIM), picked, runs))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from quietshelf.auditing import Audit, run_audit, tasks, usual
 from quietshelf.auditing.mechanisms import KNOWN_FALSE
-from quietshelf.auditing.words import sentence, summary, verdict
+from quietshelf.auditing.words import near, sentence, summary, verdict, verdict_on_rates
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +42,19 @@ def test_one_refuted_claim_refutes_the_audit(found: Audit) -> None:
     assert found.refuted
     assert [verdict(finding) for finding in found.findings[:4]] == ["not refuted"] * 2 + ["REFUTED"] * 2
     assert {verdict(finding) for finding in found.findings[4:]} == {"no claim"}
+
+
+def test_a_rate_above_the_limit_is_said_to_be_within_sampling_error(found: Audit) -> None:
+    """What is not refuted never reads like a breach; what is refuted has no excuse."""
+    finding = found.findings[0]
+    *_, limit = near(finding)
+    assert limit is not None
+    lucky = replace(finding, roc=finding.roc._replace(power=np.full_like(finding.roc.power, (limit + 1) / 2)))
+    unlucky = replace(finding, roc=finding.roc._replace(power=np.zeros_like(finding.roc.power)))
+    assert verdict_on_rates(lucky) == "not refuted, the difference is within sampling error"
+    assert "within sampling error" in sentence(lucky)
+    assert verdict_on_rates(unlucky) == "not refuted"
+    assert verdict_on_rates(found.findings[2]) == "REFUTED"
 
 
 def test_words_say_what_was_found(found: Audit) -> None:

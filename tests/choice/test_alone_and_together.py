@@ -39,7 +39,7 @@ def test_a_visitor_has_the_same_utilities_and_norms_alone(
     size = rng.choice(SIZES, size=(visitors, 1))
     features: Catalogued | Dense
     if name == "dense":
-        features = Dense(rng.normal(size=(visitors, items, d2)) * size[..., None])
+        features = Dense(rng.normal(size=(visitors, items, d1 * d2)) * size[..., None])  # short vectors, and long ones
     else:
         catalogue = rng.normal(size=(items, d2))
         catalogue = np.asfortranarray(catalogue) if seed % 2 else catalogue

@@ -173,5 +173,5 @@ def test_bad_worlds_are_refused(wrong: dict[str, Any], why: str) -> None:
 
 def test_a_world_needs_a_seed() -> None:
     """No replicates, no world."""
-    with pytest.raises(ValueError, match="one seed a replicate"):
+    with pytest.raises(ValueError, match="one seed per replicate"):
         Synthetic().open([])

@@ -297,5 +297,5 @@ def test_without_scikit_learn_the_extra_is_named() -> None:
     """One line that says what to install."""
     code = "import sys; sys.modules['sklearn'] = None; import quietshelf.estimators"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    last = "ModuleNotFoundError: the estimator needs scikit-learn: pip install 'quietshelf[data]'"
+    last = "ModuleNotFoundError: the estimator needs scikit-learn: pip install '.[data]' in a checkout"
     assert found.stderr.strip().endswith(last)

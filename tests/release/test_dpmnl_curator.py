@@ -223,7 +223,7 @@ def test_budget_refuses_before_a_fit_is_drawn() -> None:
         mine.observe(item)
     before = mine.release.theta
     mine._mark = np.asarray(-1e9)
-    object.__setattr__(mine._plan, "fits", 2)
+    mine._fits = np.asarray(2)
     with pytest.raises(BudgetExceeded):
         mine.observe(rounds[-1])
     assert mine.release.theta is before

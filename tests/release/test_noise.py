@@ -17,6 +17,7 @@ from scipy.stats import kstest, norm
 from quietshelf.accounting import Assumption
 from quietshelf.release.noise import (
     GRID,
+    LARGEST_SCALE,
     ContinuousGaussian,
     DiscreteGaussian,
     Noiseless,
@@ -78,10 +79,12 @@ def test_discrete_noise_on_a_coarse_grid_keeps_its_scale() -> None:
     assert set(np.unique(sample)) <= set(range(-8, 9))
 
 
-def test_discrete_noise_too_large_for_exact_sums_is_refused() -> None:
-    """Beyond 2^50 grid steps float64 would round the noise itself."""
+def test_discrete_noise_is_exact_as_far_as_it_ever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the largest scale, odd numbers of grid steps 40 standard deviations out stay odd; beyond it is refused."""
+    monkeypatch.setattr("quietshelf.release.noise.discrete_gaussian", lambda units, _: np.array([int(40 * units) + 1]))
+    assert DiscreteGaussian().draw(LARGEST_SCALE * GRID, (1,)) / GRID % 2 == 1
     with pytest.raises(ValueError, match="scale must be at most"):
-        DiscreteGaussian().draw(2.0**31, (1,))
+        DiscreteGaussian().draw(math.nextafter(LARGEST_SCALE, math.inf) * GRID, (1,))
 
 
 def test_continuous_noise_is_finite_at_the_ends_of_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,15 +132,15 @@ def test_continuous_noise_is_the_normal_of_the_operating_systems_bits(monkeypatc
 
 
 def test_sources_scale_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No factor slips in that a sample would not show: simulated normals, and the scale that OpenDP is given."""
+    """No factor slips in that a sample would not show: simulated normals, and the scale of integers."""
     drawn = Simulated(np.random.default_rng(7)).draw(3.0, (5,))
     np.testing.assert_array_equal(drawn, 3.0 * np.random.default_rng(7).standard_normal(5))
     asked = []
 
-    def integers(units: float) -> Callable[[list[int]], list[int]]:
-        asked.append(units)
-        return lambda zeros: [1 + each for each in zeros]
+    def integers(units: float, count: int) -> np.ndarray:
+        asked.append((units, count))
+        return np.ones(count, np.int64)
 
-    monkeypatch.setattr("quietshelf.release.noise._integer_gaussian", integers)
+    monkeypatch.setattr("quietshelf.release.noise.discrete_gaussian", integers)
     np.testing.assert_array_equal(DiscreteGaussian().draw(3.0, (2, 2)), np.full((2, 2), GRID))
-    assert asked == [3.0 / GRID]
+    assert asked == [(3.0 / GRID, 4)]

@@ -20,7 +20,6 @@ from quietshelf.release.records import (
     NEAR,
     SHAPE_DOUBT,
     STEP,
-    STRENGTHS,
     Estimate,
     Record,
     believed,
@@ -32,6 +31,7 @@ from quietshelf.release.records import (
     record,
     signal_noise,
 )
+from quietshelf.release.strength import STRENGTHS
 from quietshelf.statistics import Shown, contribution, from_svec, summed, svec
 from quietshelf.types import FloatArray
 

@@ -17,13 +17,18 @@ Contribution = Callable[..., Pair]
 BOUNDS = (1e-6, 0.05, 0.5, 1.0, 7.0, 1e6)
 
 
+def planted(module: ModuleType, old: str, new: str) -> ModuleType:
+    """A shipped module with one piece of its source exchanged for another."""
+    source = inspect.getsource(module)
+    assert source.count(old) == 1, old
+    found = ModuleType(f"faulty {module.__name__}")
+    exec(compile(source.replace(old, new), found.__name__, "exec"), found.__dict__)  # noqa: S102 - our own source
+    return found
+
+
 def faulty(old: str, new: str) -> Contribution:
     """The shipped `contribution` with one piece of its source exchanged for another."""
-    source = inspect.getsource(pair)
-    assert source.count(old) == 1, old
-    module = ModuleType("faulty_pair")
-    exec(compile(source.replace(old, new), "faulty_pair", "exec"), module.__dict__)  # noqa: S102 - our own source
-    found: Contribution = module.contribution
+    found: Contribution = planted(pair, old, new).contribution
     return found
 
 

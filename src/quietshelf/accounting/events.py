@@ -85,6 +85,11 @@ class Event:
         """The claimed rho where there is a claim, else the proven one."""
         return self.rho if self.nominal_rho is None else self.nominal_rho
 
+    @property
+    def cost_alone(self) -> bool:
+        """Whether the cost is proven and neither sensitivity nor noise is known: no formula gives the one from them."""
+        return self.noise == 0 and math.isfinite(self.rho)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data that strict JSON can hold: infinity is the string "infinity"."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -90,7 +90,7 @@ def _sentences(promise: Promise) -> Iterator[str]:
     if not math.isclose(promise.nominal_rho, promise.rho, rel_tol=TOLERANCE):
         yield _nominal(promise)
     for event in promise.events:
-        if event.noise == 0 and math.isfinite(event.rho) and event.detail:
+        if event.cost_alone and event.detail:
             yield event.detail
     if promise.budget is not None:
         yield f"No more than rho = {shown(promise.budget)} will ever be spent: the ledger refuses."
@@ -107,12 +107,12 @@ def _guarantee(promise: Promise) -> Iterator[str]:
         f"that is epsilon = {shown(promise.epsilon)} at delta = {promise.delta!r}."
     )
     yield (
-        f"What everyone else sees, all screens and releases taken together, reveals only so much: had the data of that "
-        f"{promise.unit} been anything else, no outcome would be more than exp(epsilon) times as likely, give or take "
-        f"delta. What somebody is shown themselves may depend on their own data."
+        f"Had the data of that {promise.unit} been anything else, nothing that everyone else sees, all screens and "
+        f"releases taken together, would be more than exp(epsilon) times as likely, plus delta. What somebody is shown "
+        f"themselves may depend on their own data."
     )
     if promise.unit == "visit":
-        yield "Whoever comes more than once is promised less: the costs of their visits add up, at least."
+        yield "Somebody who comes more than once is promised less: the costs of their visits add up, at least."
     else:
         yield "It relies on the person ids being right."
     yield "That somebody came, and when, is not hidden; the operator, who sees raw data, has to be trusted."

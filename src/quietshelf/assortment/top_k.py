@@ -6,6 +6,9 @@ import numpy as np
 
 from quietshelf.types import BoolArray, FloatArray, IntArray
 
+SORTED = 256
+"""Items that are sorted in less time than their best are set apart."""
+
 
 def top_k(
     utility: FloatArray, capacity: int, *, available: BoolArray | None = None, largest: float, doubt: float
@@ -24,7 +27,7 @@ def top_k(
         found, sure = _of_one(
             score[0], capacity, None if available is None else available.reshape(count), largest, doubt
         )
-        return found.reshape(*batch, capacity), np.full(batch, sure)
+        return found.reshape(*batch, capacity), np.array(sure).reshape(batch)
     size = np.maximum(np.maximum(score.max(axis=-1), -score.min(axis=-1)), 1.0)
     if available is not None:
         score = np.where(np.broadcast_to(available, utility.shape).reshape(-1, count), score, -np.inf)
@@ -51,8 +54,11 @@ def _of_one(
     if available is not None:
         score = np.where(available, score, -np.inf)
     first = score.size - capacity
-    order = score.argpartition((first - 1, first) if first else 0)
+    few = score.size <= SORTED or not first
+    order = score.argsort() if few else score.argpartition((first - 1, first))
     last, next_best = float(score[order[first]]), float(score[order[first - 1]]) if first else -np.inf
     if size <= largest and last > -np.inf and last - next_best > doubt * size:
-        return np.sort(order[first:]), True
+        best = order[first:]
+        best.sort()
+        return best, True
     return np.arange(capacity), False

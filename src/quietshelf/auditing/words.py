@@ -21,6 +21,18 @@ def verdict(finding: Finding) -> str:
     return "REFUTED" if finding.refuted else "not refuted"
 
 
+def verdict_on_rates(finding: Finding) -> str:
+    """The same beside the rates of `near`, which chance alone may put a little above what is allowed."""
+    above = not finding.refuted and _above(finding)
+    return f"{verdict(finding)}, the difference is within sampling error" if above else verdict(finding)
+
+
+def _above(finding: Finding) -> bool:
+    """Whether the attack recognised more than the claim allows, significant or not."""
+    _, power, limit = near(finding)
+    return limit is not None and power > limit
+
+
 def near(finding: Finding) -> tuple[float, float, float | None]:
     """(false alarms near `NEAR`, true cases recognised at them, the most that the claim allows; None if not in rho)."""
     place = int(np.argmin(np.abs(finding.roc.level - NEAR)))
@@ -41,8 +53,8 @@ def sentence(finding: Finding) -> str:
         found += f"; the promise allows up to {_share(limit)}"
     if finding.refuted:
         return f"{found}. The promise cannot be true: more is lost than it says."
-    if limit is not None and power > limit:
-        return f"{found}. So few runs may exceed that by chance: this is compatible with the promise."
+    if _above(finding):
+        return f"{found}. The difference is within sampling error: this is compatible with the promise."
     return f"{found}. This is compatible with the promise."
 
 

@@ -16,6 +16,8 @@ from quietshelf.choice.catalogue import Catalogue
 from quietshelf.choice.maps import FeatureMap
 from quietshelf.types import BoolArray, FloatArray, IntArray, as_float, check_shape, require
 
+LONG = 16
+"""Features of a vector from which on sums along it are as fast as sums across vectors."""
 _CHUNK = 4096  # items per step of a structured norm: what it needs then stays in the cache, and small
 
 
@@ -24,7 +26,8 @@ class Dense:
     """Features given as one array; not to be changed afterwards.
 
     Attributes:
-        x: The vectors, (..., N, d). Laid out in memory as (..., d, N) it is used in place, otherwise copied once.
+        x: The vectors, (..., N, d). Laid out in memory as (..., d, N) it is used in place, and so are long vectors;
+            otherwise copied once.
 
     >>> Dense(np.array([[1.0, 2.0], [3.0, 4.0]])).utility(np.array([1.0, 10.0]))
     array([21., 43.])
@@ -50,19 +53,32 @@ class Dense:
     def utility(self, theta: FloatArray) -> FloatArray:
         """``x . theta`` of every item, (..., N), for theta (..., d)."""
         _fits("theta", theta, (self.dim,))
-        utility: FloatArray = (theta[..., None, :] @ self._columns)[..., 0, :]
+        utility: FloatArray
+        if self._by_rows:
+            utility = (self.x @ theta[..., None])[..., 0]
+        else:
+            utility = (theta[..., None, :] @ self._columns)[..., 0, :]
         return utility
 
     def norm(self, metric: FloatArray) -> FloatArray:
         """``sqrt(x' metric x)`` of every item, (..., N), for a positive semidefinite metric (..., d, d)."""
         _fits("metric", metric, (self.dim, self.dim))
+        if self._by_rows:
+            return _root(np.vecdot(self.x @ metric, self.x))
         return _root(np.einsum("...dn,...dn->...n", metric @ self._columns, self._columns))
 
     def rows(self, items: IntArray) -> FloatArray:
         """The vectors x of the given items (..., K) as (..., K, d); zero where the place is empty."""
         batch = self.x.shape[:-2]
+        if all(n == 1 for n in batch):
+            return _emptied(self.x.reshape(self.items, self.dim).take(items, axis=0), items)
         worlds = (np.arange(n).reshape(n, *(1,) * (len(batch) - axis)) for axis, n in enumerate(batch))
         return _emptied(self.x[(*worlds, items)], items)
+
+    @property
+    def _by_rows(self) -> bool:
+        """Whether long vectors lie in memory one after the other: to turn them round takes longer than it saves."""
+        return self.dim >= LONG and self.x.strides[-1] == self.x.itemsize
 
     @cached_property
     def _columns(self) -> FloatArray:
@@ -198,7 +214,6 @@ def _root(square: FloatArray) -> FloatArray:
 
 def _emptied(rows: FloatArray, items: IntArray) -> FloatArray:
     """The rows, in place, with zeros where the place is empty."""
-    empty = items < 0
-    if empty.any():
-        rows[np.broadcast_to(empty, rows.shape[:-1])] = 0.0
+    if items.size and items.min() < 0:
+        rows[np.broadcast_to(items < 0, rows.shape[:-1])] = 0.0
     return rows

@@ -131,7 +131,7 @@ class OpenRound:
     """
 
     def __init__(self, seeds: Sequence[SeedSequence], roles: int) -> None:
-        require(len(seeds) >= 1, "a world needs one seed a replicate", seeds=len(seeds))
+        require(len(seeds) >= 1, "a world needs one seed per replicate", seeds=len(seeds))
         self._count, self._next = len(seeds), 0
         self._streams = [Streams([child(seed, role) for seed in seeds]) for role in range(roles)]
         self._round: LogitRound | None = None

@@ -30,8 +30,6 @@ DECLARED = {"right": 1.0, "ten times": 10.0, "a tenth": 0.1, "nothing": 0.0}
 class ShopEnvironment(PreparedRounds):
     """R replicates of a shop, side by side; assortments may have an axis of contestants before theirs."""
 
-    stacks = True
-
     def __init__(self, shop: Shop, seeds: Sequence[SeedSequence]) -> None:
         super().__init__(seeds, roles=8)
         self._shop = shop

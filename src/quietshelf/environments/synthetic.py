@@ -88,8 +88,6 @@ class Synthetic:
 class SyntheticEnvironment(PreparedRounds):
     """R replicates of a synthetic world, side by side; assortments may have an axis of contestants before theirs."""
 
-    stacks = True
-
     def __init__(self, world: Synthetic, seeds: Sequence[SeedSequence]) -> None:
         super().__init__(seeds, roles=4)
         self._world = world

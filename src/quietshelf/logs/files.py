@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from quietshelf.types import require
 
-EXTRA = "pip install 'quietshelf[data]'"
+EXTRA = "pip install '.[data]' in a checkout"
 
 
 def pandas() -> Any:

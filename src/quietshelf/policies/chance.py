@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from quietshelf.assortment import equal_revenue, items_for, top_k
-from quietshelf.types import BoolArray, Context, FloatArray, IntArray, Random, Release
+from quietshelf.types import BoolArray, Context, FloatArray, IntArray, Random, Release, anywhere, everywhere
 
 LARGEST = 1e290
 """Utilities beyond are taken for this; nobody can tell such items apart anyway."""
@@ -58,11 +58,12 @@ def decide(
     if utility.shape != context.revenue.shape:
         utility = np.broadcast_to(utility, np.broadcast_shapes(utility.shape, context.revenue.shape))
     plain = equal_revenue(context.revenue) & ~release.explore
-    if context.required is not None or context.groups is not None or utility.shape[-1] > FEW or not plain.any():
+    constrained = context.required is not None or context.groups is not None
+    if constrained or utility.shape[-1] > FEW or not anywhere(plain):
         return _by_chance(context, release, utility, rng.random(utility.shape) if order is None else order)
     items, clear = top_k(utility, context.capacity, available=context.available, largest=LARGEST, doubt=DOUBT)
     sure = clear & plain
-    certain = bool(sure.all())
+    certain = everywhere(sure)
     if certain and hasattr(rng, "random_where"):
         return items
     order = _drawn(rng, ~sure, utility.shape) if order is None else order

@@ -11,7 +11,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.policies.chance import decide
 from quietshelf.policies.many_worlds import beyond_doubt, suits_device
 from quietshelf.policies.shortlist import shortlisted, suits
-from quietshelf.types import Context, FloatArray, IntArray, Random, Release
+from quietshelf.types import Context, FloatArray, IntArray, Random, Release, anywhere, everywhere
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def best_for(context: Context, release: Release, theta: FloatArray, radius: Floa
         if not suits(context):
             return decide(context, release, _utility(context, release, theta, radius), rng)
         items, decided, coins = shortlisted(context, release, theta, radius, rng)
-        if decided.all():
+        if everywhere(decided):
             return items
         others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
         return np.where(decided[..., None], items, others)
@@ -81,9 +81,9 @@ def _utility(context: Context, release: Release, theta: FloatArray, radius: Floa
     """``x . theta + radius |x|`` of every item, (..., N); |x| is not asked for where nobody needs it."""
     utility = context.features.utility(theta)
     each = radius[..., None]
-    if not each.any():
+    if not anywhere(each):
         return utility
     width = context.features.norm(release.covariance)
     width = np.multiply(width, each, out=width) if each.ndim <= width.ndim else each * width
     width += utility
-    return width if each.all() else np.where(each == 0, utility, width)
+    return width if everywhere(each) else np.where(each == 0, utility, width)

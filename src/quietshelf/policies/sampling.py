@@ -13,7 +13,7 @@ import numpy as np
 
 from quietshelf.policies.chance import batch_of, decide
 from quietshelf.policies.optimism import best_for
-from quietshelf.types import Context, FloatArray, IntArray, Random, Release, whole
+from quietshelf.types import Context, FloatArray, IntArray, Random, Release, anywhere, whole
 
 OPTIMISTIC = 1.0 / (4.0 * math.sqrt(math.e * math.pi))
 """How likely, at least, one draw is optimistic about one item."""
@@ -89,11 +89,11 @@ def _tastes(release: Release, rng: Random, batch: tuple[int, ...]) -> FloatArray
 
     Nothing is drawn then by a `SelectiveRandom`; any other generator draws always: `Streams` stay in step.
     """
-    shape = (*batch, release.theta.shape[-1])
-    if hasattr(rng, "random_where") and not release.draws.any():
+    shape, drawn = (*batch, release.theta.shape[-1]), anywhere(release.draws)
+    if hasattr(rng, "random_where") and not drawn:
         return np.zeros(shape) + release.theta
     normal = rng.standard_normal(shape)
-    if not release.draws.any():
+    if not drawn:
         return np.broadcast_to(release.theta, shape)
     away = (normal[..., None, :] @ release.root.swapaxes(-1, -2))[..., 0, :]
     return np.ascontiguousarray(release.theta + release.draws[..., None] * away)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quietshelf.accounting import Ledger
 from quietshelf.release.dpmnl import Plan
@@ -87,7 +88,11 @@ class DpmnlCurator:
         self._continual, self._state = continual, continual.start(worlds)
         self._drawn: list[FloatArray] = []  # noise of the rounds to come
         self._foresaw: tuple[FloatArray, After] | None = None  # what was asked about last, which mostly happens
-        start = 2 * self._column(self._shifts)[..., None, None] * np.eye(dim)
+        self._shift = self._column([plan.shift for plan in self._plans])
+        self._fits = self._column([plan.fits for plan in self._plans])
+        triggers = np.array([plan.trigger for plan in self._plans])
+        self._literal, self._doubling = (self._column(triggers == name) for name in ("literal", "doubling"))
+        start = 2 * self._shift[..., None, None] * np.eye(dim)
         self._mark = np.broadcast_to(np.linalg.slogdet(start)[1], worlds)
         self._release = Release(
             theta=np.zeros((*worlds, dim)),
@@ -110,11 +115,7 @@ class DpmnlCurator:
         """The first, for what merged curators have in common."""
         return self._plans[0]
 
-    @property
-    def _shifts(self) -> list[float]:
-        return [plan.shift for plan in self._plans]
-
-    def _column(self, values: Sequence[float]) -> FloatArray:
+    def _column(self, values: Sequence[float] | BoolArray) -> NDArray[Any]:
         """One number a plan, to stand beside arrays of all worlds: (C, 1, ...), or () for a single plan."""
         return np.reshape(values, () if len(self._plans) == 1 else (-1, *[1] * (len(self._sizes.worlds) - 1)))
 
@@ -203,8 +204,8 @@ class DpmnlCurator:
         if due.any():
             theta, count = self._fitted(due), np.asarray(count + due)
             self._mark = np.where(due, size, self._mark)
-        if self._triggers("literal").any():
-            self._mark = np.where(self._triggers("literal"), size, self._mark)
+        if self._literal.any():
+            self._mark = np.where(self._literal, size, self._mark)
         t = len(self._history)
         self._release = Release(
             theta=theta,
@@ -224,9 +225,8 @@ class DpmnlCurator:
 
     def _shifted(self, noisy: FloatArray) -> tuple[FloatArray, FloatArray]:
         """V_t + 2 lambda I, eigenvalues floored, and the logarithm of its determinant."""
-        dim, shift = noisy.shape[-1], self._column(self._shifts)
-        floor = np.broadcast_to(FLOOR * shift, noisy.shape[:-2])
-        precision = noisy + 2 * shift[..., None, None] * np.eye(dim)
+        dim, floor = noisy.shape[-1], np.broadcast_to(FLOOR * self._shift, noisy.shape[:-2])
+        precision = noisy + 2 * self._shift[..., None, None] * np.eye(dim)
         try:
             size = _log_determinant(precision)
         except np.linalg.LinAlgError:
@@ -240,18 +240,18 @@ class DpmnlCurator:
             precision[~certain], size[~certain] = _floored(precision[~certain], floor[~certain])
         return precision, size
 
-    def _triggers(self, name: str) -> BoolArray:
-        return self._column([plan.trigger == name for plan in self._plans]).astype(bool)
-
     def _due(self, size: FloatArray) -> BoolArray:
         """Where a fit is due after each of the next rounds, (rounds, ...), if none was before."""
         rounds = len(self._history) + np.arange(1, 1 + len(size)).reshape(-1, *[1] * (size.ndim - 1))
-        times, rest = np.divmod(rounds, self._plan.explore)
-        doubled = (rest == 0) & (np.bitwise_count(times) == 1)
-        mark = np.where(self._triggers("literal"), np.concatenate([self._mark[None], size[:-1]]), self._mark)
-        grown = np.where(self._triggers("doubling"), doubled, size > mark + math.log(2.0))
-        more = self._release.count < self._column([plan.fits for plan in self._plans])
-        return np.where(rounds <= self._plan.explore, rounds == self._plan.explore, grown & more)
+        explore, mark = self._plan.explore, self._mark[None]
+        if self._literal.any():
+            mark = np.where(self._literal, np.concatenate([mark, size[:-1]]), mark)
+        grown = size > mark + math.log(2.0)
+        if self._doubling.any():
+            times, rest = np.divmod(rounds, explore)
+            grown = np.where(self._doubling, (rest == 0) & (np.bitwise_count(times) == 1), grown)
+        grown &= self._release.count < self._fits
+        return np.where(rounds <= explore, rounds == explore, grown) if rounds.item(0) <= explore else grown
 
     def _fitted(self, due: BoolArray) -> FloatArray:
         """New theta where due; the price is entered before the noise is drawn."""

@@ -83,9 +83,8 @@ def _weighted(records: Sequence[Record], prior: Estimate, current: Estimate, for
             forgetting**age * item.values / (item.values + signal_noise(item, current.theta, covariance)[..., None])
         )
         frame = item.frame
-        along = weight * (np.swapaxes(item.vectors, -1, -2) @ item.signal[..., None])[..., 0]
         precision = precision + (frame * (weight * item.values)[..., None, :]) @ np.swapaxes(frame, -1, -2)
-        shift = shift + (frame @ along[..., None])[..., 0]
+        shift = shift + (frame @ (weight * item.signal)[..., None])[..., 0]
     precision = 0.5 * (precision + np.swapaxes(precision, -1, -2))
     theta = np.linalg.solve(precision, shift[..., None])[..., 0]
     return Estimate(theta, precision)

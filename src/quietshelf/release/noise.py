@@ -3,8 +3,8 @@
 Releases: nothing by itself; a source draws the noise that a mechanism adds to a bounded sum.
 Noise: Gaussian of the standard deviation asked for, independent in every coordinate.
     - `Simulated`: from the study's own generator, for simulations, where the visitors are made up as well.
-    - `DiscreteGaussian`: exact integers times a public grid, by OpenDP from the operating system's randomness. Only for
-      sums whose terms were rounded to that grid (batch sums, tree nodes): docs/proofs.md, section 5.
+    - `DiscreteGaussian`: exact integers (`release.discrete_gaussian`) times a public grid, from the operating system's
+      randomness. Only for sums whose terms were rounded to that grid (batch sums, tree nodes).
     - `ContinuousGaussian`: 53-bit normals from the operating system's randomness, where the proof needs a density
       (objective perturbation) or the sum is not on a grid (Toeplitz factors).
     - `Noiseless`: draws zeros. For tests, which pass it in; no setting names it, and its ledger reads infinite.
@@ -15,12 +15,14 @@ Reference: docs/proofs.md, section 5.
 
 from __future__ import annotations
 
+import math
 import os
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from quietshelf.accounting import Assumption, Event, gaussian
+from quietshelf.release.discrete_gaussian import discrete_gaussian
 from quietshelf.types import FloatArray, IntArray, Random, Streams, positive, require
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 GRID = 2.0**-20
 """Of scores, which are at most 1: a millionth is lost in no estimate, and those of 2^33 visitors sum exactly."""
-LARGEST_SCALE = 2.0**50
-"""Of integer noise: beyond, its sum with a statistic would no longer be exact in float64."""
+LARGEST_SCALE = 2.0**47
+"""Of integer noise: float64 holds 64 times that exactly. Noise rounded before it is added shows what it is added to."""
 
 
 class NoiseSource(Protocol):
@@ -104,10 +106,8 @@ class DiscreteGaussian(_Common):
     def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
         """Integers of standard deviation ``scale / grid``, times the grid."""
         units = positive("scale", scale) / self.grid
-        require(units <= LARGEST_SCALE, "scale must be at most 2^50 grid steps: use a coarser grid", scale=scale)
-        mechanism = _integer_gaussian(units)
-        integers = mechanism([0] * int(np.prod(size, dtype=np.int64)))
-        return np.asarray(integers, dtype=np.float64).reshape(size) * self.grid
+        require(units <= LARGEST_SCALE, "scale must be at most 2^47 grid steps: use a coarser grid", scale=scale)
+        return discrete_gaussian(units, math.prod(size)).astype(np.float64).reshape(size) * self.grid
 
 
 class ContinuousGaussian(_Common):
@@ -144,13 +144,3 @@ def entry(source: NoiseSource, name: str, *, sensitivity: float, scale: float, b
     """The ledger's entry for a Gaussian release from this source; infinite if the source is noiseless."""
     noise = 0.0 if source.noiseless else scale
     return gaussian(name, sensitivity=sensitivity, noise=noise, batch=batch, assumption=source.assumption)
-
-
-def _integer_gaussian(scale: float) -> Any:
-    from opendp.domains import atom_domain, vector_domain  # imported only where noise is drawn; the package's prelude
-    from opendp.measurements import make_gaussian  # would bring scikit-learn along wherever that is installed
-    from opendp.metrics import l2_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=scale)

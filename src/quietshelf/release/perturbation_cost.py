@@ -16,6 +16,7 @@ Reference: docs/proofs.md, sections 9 to 11.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal, get_args
 
 from numpy.typing import ArrayLike
@@ -52,6 +53,7 @@ def choice_loss(dim: int, capacity: int) -> Loss:
     return Loss(difference=4 * RADIUS, trace=RADIUS**2, rank=rank, width=width * RADIUS)
 
 
+@lru_cache(maxsize=256)  # every fit of a run asks for the same
 def cost(sigma: float, ridge: float, dim: int, capacity: int, calibration: Calibration = "sound") -> float:
     """The rho of one fit; infinite without noise or ridge.
 

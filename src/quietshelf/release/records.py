@@ -11,6 +11,7 @@ Everything has leading batch axes ``...`` (parallel worlds).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from quietshelf.release.arms import ArmSums
 from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.prior import Prior
+from quietshelf.release.strength import STRENGTHS, Strengths
 from quietshelf.statistics import svec_dim
 from quietshelf.types import FloatArray, IntArray
 
@@ -33,20 +35,27 @@ FIT_DOUBT = 0.3
 """The same where factors are compared: the true law is none of theirs."""
 FACTOR_DOUBT = 1.0
 """Standard deviation of the logarithm of the factor by which declared scales are wrong."""
-STRENGTHS = np.exp(np.linspace(-6.0, 6.0, 25))
-"""Variances of utilities over items that are thought of, and..."""
-STRENGTH_DOUBT = 2.0
-"""... the standard deviation of their logarithm."""
 NEAR = 0.5
 """Utilities that differ by so much hardly alter a curvature; records evaluated further away count e times less by 1."""
 STEP = 1.5
 """The most by which a release moves utilities, as a root mean square: beyond, curvature says little."""
 
-AT_ONCE = 2**16
-"""Numbers in the matrices that are solved together: small ones cost more to call for than to solve."""
+
+class _Fields(NamedTuple):
+    theta: FloatArray
+    coordinates: FloatArray
+    score: FloatArray
+    vectors: FloatArray
+    values: FloatArray
+    scales: Scales
+    size: int
+    kept: FloatArray
+    spread: FloatArray
+    fit: FloatArray
+    arms: ArmSums | None = None
 
 
-class Record(NamedTuple):
+class Record(_Fields):
     """What one release left behind, in the coordinates of its batch.
 
     Attributes:
@@ -63,38 +72,22 @@ class Record(NamedTuple):
         arms: What two arms sold; None where they are not compared.
     """
 
-    theta: FloatArray
-    coordinates: FloatArray
-    score: FloatArray
-    vectors: FloatArray
-    values: FloatArray
-    scales: Scales
-    size: int
-    kept: FloatArray
-    spread: FloatArray
-    fit: FloatArray
-    arms: ArmSums | None = None
-
-    @property
-    def signal(self) -> FloatArray:
-        """``H theta' - g`` in the batch's coordinates, (..., d): what a Newton step from theta would solve for."""
-        primed = np.linalg.solve(np.swapaxes(self.coordinates, -1, -2), self.theta[..., None])
-        information = (self.vectors * self.values[..., None, :]) @ np.swapaxes(self.vectors, -1, -2)
-        result: FloatArray = (information @ primed)[..., 0] - self.score
-        return result
-
-    @property
+    @cached_property
     def frame(self) -> FloatArray:
         """``L^-1 Q``, (..., d, d): the record's eigenvectors carried back to raw coordinates."""
         result: FloatArray = np.linalg.solve(self.coordinates, self.vectors)
         return result
 
+    @property
+    def signal(self) -> FloatArray:
+        """``Q' (H theta' - g)``, (..., d): what a Newton step from theta would solve for, along the eigenvectors."""
+        score = (np.swapaxes(self.vectors, -1, -2) @ self.score[..., None])[..., 0]
+        return np.asarray(self.values * self.primed(self.theta) - score)
 
-class Estimate(NamedTuple):
-    """Tastes and how well they are known: theta (..., d), precision A (..., d, d)."""
-
-    theta: FloatArray
-    precision: FloatArray
+    def primed(self, theta: FloatArray) -> FloatArray:
+        """``Q' L^-T theta``, (..., d): tastes in the batch's coordinates, along the eigenvectors."""
+        result: FloatArray = (np.swapaxes(self.frame, -1, -2) @ theta[..., None])[..., 0]
+        return result
 
 
 class Evidence(NamedTuple):
@@ -102,6 +95,13 @@ class Evidence(NamedTuple):
 
     precision: FloatArray
     shift: FloatArray
+
+
+class Estimate(NamedTuple):
+    """Tastes and how well they are known: theta (..., d), precision A (..., d, d)."""
+
+    theta: FloatArray
+    precision: FloatArray
 
 
 def blended(information: FloatArray, expected: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -176,9 +176,9 @@ def rebuild(
         forgetting: Each older record counts so many times less.
         strengths: Variances of utilities to choose from; 1 alone if the prior is given.
     """
-    estimate = current
+    estimate, beliefs = current, Strengths.of(prior, strengths)
     for _ in range(REBUILDS):
-        estimate = _strongest(evidence(records, second, estimate, forgetting), prior, strengths)
+        estimate = Estimate(*beliefs.strongest(*evidence(records, second, estimate, forgetting)))
     start = records[-1].theta
     far = _root_mean_square(estimate.theta - start, second)
     step = np.minimum(1.0, _ratio(np.asarray(STEP), far, otherwise=1.0))
@@ -195,10 +195,9 @@ def evidence(records: Sequence[Record], second: FloatArray, current: Estimate, f
         counts = forgetting**age * np.exp(-np.maximum(away - NEAR, 0.0))
         noise = signal_noise(item, current.theta, covariance)
         weight = counts[..., None] * item.values / (item.spread[..., None] * item.values + noise)
-        frame = item.frame
-        along = weight * (np.swapaxes(item.vectors, -1, -2) @ item.signal[..., None])[..., 0]
-        precision = precision + (frame * (weight * item.values)[..., None, :]) @ np.swapaxes(frame, -1, -2)
-        shift = shift + (frame @ along[..., None])[..., 0]
+        rooted = item.frame * np.sqrt(weight * item.values)[..., None, :]
+        precision = precision + rooted @ np.swapaxes(rooted, -1, -2)
+        shift = shift + (item.frame @ (weight * item.signal)[..., None])[..., 0]
     return Evidence(0.5 * (precision + np.swapaxes(precision, -1, -2)), shift)
 
 
@@ -209,40 +208,13 @@ def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> Flo
     was expected, in proportion to it, and of what the noisy sum added, alike in all directions.
     """
     dim = theta.shape[-1]
-    back = np.swapaxes(item.vectors, -1, -2) @ np.swapaxes(np.linalg.inv(item.coordinates), -1, -2)  # Q' L^-T
-    away = (back @ (theta - item.theta)[..., None])[..., 0]
-    distance = away**2 + np.einsum("...ij,...ij->...i", back @ covariance, back)
+    distance = item.primed(theta - item.theta) ** 2 + (item.frame * (covariance @ item.frame)).sum(-2)
     kept = item.kept[..., None]
     felt = (item.values * distance).sum(-1, keepdims=True)
     expected = (SHAPE_DOUBT * (1.0 - kept)) ** 2 * item.values * felt
     heard = (kept * np.asarray(item.scales.information)[..., None]) ** 2 * (dim + 1) / (2 * dim)
     result: FloatArray = item.scales.score**2 + expected + heard * distance.sum(-1, keepdims=True)
     return result
-
-
-def _strongest(told: Evidence, prior: Prior, strengths: FloatArray) -> Estimate:
-    """The estimate under the strength of tastes that the evidence makes most likely, in each world."""
-    step = max(1, AT_ONCE // max(told.precision.size, 1))
-    tried = [_under(told, prior, strengths[begin : begin + step]) for begin in range(0, len(strengths), step)]
-    theta, gain = (np.concatenate(each) for each in zip(*tried, strict=True))
-    best = (0.5 * gain - 0.5 * (np.log(_leading(strengths, gain.ndim)) / STRENGTH_DOUBT) ** 2).argmax(axis=0)
-    before = prior.tastes / np.asarray(strengths[best])[..., None, None] + prior.level
-    return Estimate(np.take_along_axis(theta, best[None, ..., None], axis=0)[0], told.precision + before)
-
-
-def _under(told: Evidence, prior: Prior, strengths: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Theta under each of some strengths, (S, ..., d), and twice what it gains in log-likelihood, (S, ...)."""
-    before = prior.tastes / _leading(strengths, prior.tastes.ndim + 1) + prior.level
-    pull = (before @ prior.theta[..., None])[..., 0]
-    precision, shift = told.precision + before, told.shift + pull
-    theta = np.linalg.solve(precision, shift[..., None])[..., 0]
-    gain = np.linalg.slogdet(before)[1] - np.linalg.slogdet(precision)[1]
-    return theta, np.asarray(gain + (shift * theta).sum(-1) - (pull * prior.theta).sum(-1))
-
-
-def _leading(values: FloatArray, ndim: int) -> FloatArray:
-    """One number for each place of the first of ``ndim`` axes."""
-    return values.reshape(-1, *(1,) * (ndim - 1))
 
 
 def drowned(item: Record) -> FloatArray:

@@ -222,21 +222,16 @@ class Tree:
         contributions = on_grid(contributions, self.source.grid) if self.source.grid > 0 else contributions
         drawn = [self.draw(state) for _ in grams] if drawn is None else drawn
         time, sums, noise = state.time, state.sums.copy(), state.noise.copy()
-        times = np.arange(time + 1, time + 1 + len(contributions))
-        nodes = np.empty((len(sums), *contributions.shape))
-        nodes[:] = (sums + noise)[:, None]
+        nodes = {level: sums[level] + noise[level] for level in _digits(time)}
+        noisy = np.empty_like(contributions)
         for place, (contribution, fresh) in enumerate(zip(contributions, drawn, strict=True)):
             time += 1
-            level = (time & -time).bit_length() - 1
-            sums[level] = contribution
-            sums[level] = in_order(sums[: level + 1])
+            level, *_ = digits = _digits(time)
+            sums[level] = in_order([*sums[:level], contribution])
             noise[level] = fresh
             sums[:level] = noise[:level] = 0.0
-            nodes[level, place:] = sums[level] + noise[level]
-        noisy = np.zeros_like(contributions)
-        for level, values in enumerate(nodes):
-            used = (times >> level & 1).astype(bool)
-            noisy[used] += values[used]
+            nodes[level] = sums[level] + fresh
+            noisy[place] = in_order([nodes[digit] for digit in digits])
         return State(time, sums, noise), from_svec(noisy, self.dim)
 
     def draw(self, state: State) -> FloatArray:
@@ -293,6 +288,11 @@ def accepted(
         rule = f"the trace of a Gram matrix must be at most capacity={capacity}: clip features first"
         require(trace <= capacity * (1 + SLACK), rule, trace=trace)
     return svec(gram)
+
+
+def _digits(time: int) -> list[int]:
+    """The places of the ones among the binary digits of t, ascending."""
+    return [place for place in range(time.bit_length()) if time >> place & 1]
 
 
 def in_order(terms: FloatArray | list[FloatArray]) -> FloatArray:

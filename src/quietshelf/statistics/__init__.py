@@ -22,7 +22,8 @@ from quietshelf.statistics.pair import (
     summed,
     valid_bound,
 )
-from quietshelf.statistics.rows import CutRound, Shown, shown
+from quietshelf.statistics.received import broken_rule
+from quietshelf.statistics.rows import Shown, shown
 from quietshelf.statistics.symmetric import from_svec, from_upper, interleaved, svec, svec_dim, svec_weights, upper
 
 __all__ = [
@@ -32,12 +33,12 @@ __all__ = [
     "OUTCOME_SENSITIVITY",
     "SCORE_BOUND",
     "SENSITIVITY",
-    "CutRound",
     "Factors",
     "Grids",
     "Pair",
     "Shown",
     "Total",
+    "broken_rule",
     "clip",
     "contribution",
     "expected_pair",

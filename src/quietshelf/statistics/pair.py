@@ -126,7 +126,7 @@ def without_gaps(
     if theta.ndim > 1 or coordinates.ndim > 2:
         theta, coordinates = np.broadcast_to(theta, (*lead, dim)), np.broadcast_to(coordinates, (*lead, dim, dim))
     count = np.count_nonzero(shown.offered, axis=-1)
-    for places in np.unique(count[count > 0]).tolist():
+    for places in sorted(set(count.ravel().tolist()) - {0}):
         some = count == places
         offered, position = shown.offered[some], shown.position[some]
         rows = shown.rows[some][offered].reshape(-1, places, dim)

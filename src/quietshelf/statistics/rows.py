@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,17 +23,8 @@ class Shown(NamedTuple):
     position: IntArray
 
 
-@dataclass(frozen=True)
-class CutRound(Round):
-    """A round that has been cut down already: for curators who learn from the same visitors side by side."""
-
-    seen: Shown | None = None
-
-
 def shown(round: Round) -> Shown:  # noqa: A002 - the noun on the arrow
     """The rows of a round. A choice of an item that was not shown counts as no choice."""
-    if isinstance(round, CutRound) and round.seen is not None:
-        return round.seen
     chosen = (round.assortment == round.choice[..., None]) & (round.choice[..., None] != NOTHING)
     position = np.where(chosen.any(-1), chosen.argmax(-1), NOTHING)
     return Shown(round.context.features.rows(round.assortment), round.assortment != NOTHING, position)

@@ -118,7 +118,7 @@ def _parquet(path: Path) -> Table:
         from pyarrow import ArrowException
         from pyarrow.parquet import read_table as read
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("Parquet files are read with pyarrow: pip install 'quietshelf[data]'") from None
+        raise ModuleNotFoundError("Parquet files are read with pyarrow: pip install '.[data]' in a checkout") from None
     try:
         return read_table(read(path))
     except (OSError, ArrowException) as error:

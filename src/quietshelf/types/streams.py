@@ -112,13 +112,13 @@ class Streams:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _refill(self, key: tuple[int, ...], count: int) -> FloatArray:
-        """The next block, a multiple of ``count`` rounds where there is room."""
+        """The next block, a multiple of ``count`` rounds: what is asked for is then mostly there in one piece."""
         if key not in self._generators:
             self._generators[key] = [_generator(seed, key) for seed in self._seeds]
         generators = self._generators[key]
         numbers = int(np.prod(key[1:], dtype=np.int64))
         longest = int(np.clip(BLOCK_NUMBERS // max(len(generators) * numbers, 1), 1, LONGEST_BLOCK))
-        block = np.empty((len(generators), max(longest - longest % count, min(count, longest)), *key[1:]))
+        block = np.empty((len(generators), longest - longest % count or count, *key[1:]))
         for numbers_of_one, generator in zip(block, generators, strict=True):
             getattr(generator, KINDS[key[0]])(out=numbers_of_one)
         return np.moveaxis(block, 1, 0)

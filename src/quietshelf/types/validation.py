@@ -14,6 +14,20 @@ IntArray = NDArray[np.integer[Any]]
 BoolArray = NDArray[np.bool_]
 
 
+def anywhere(flags: NDArray[Any]) -> bool:
+    """``flags.any()``, found sooner where there is one: most offers are to one visitor.
+
+    >>> anywhere(np.array([False])), anywhere(np.array([0.0, 2.0]))
+    (False, True)
+    """
+    return bool(flags.item() if flags.size == 1 else flags.any())
+
+
+def everywhere(flags: NDArray[Any]) -> bool:
+    """``flags.all()``, as `anywhere`."""
+    return bool(flags.item() if flags.size == 1 else flags.all())
+
+
 def require(rule: bool | np.bool_, message: str, **values: Any) -> None:
     """Raise ``ValueError("<message>, got <name>=<value>, ...")`` unless the rule holds.
 
@@ -48,9 +62,9 @@ def finite(name: str, value: ArrayLike, *, shape: tuple[int | None, ...] | None 
     ValueError: theta must be finite, got theta[1]=nan
     """
     array = as_float(name, value)
-    if shape is not None:
+    if shape is not None and array.shape != shape:
         check_shape(name, array, shape)
-    if not np.isfinite(array).all():
+    if not np.isfinite(np.vdot(array, array)) and not np.isfinite(array).all():  # squares may overflow
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         index = "" if not where else f"[{', '.join(map(str, where))}]"
         raise ValueError(f"{name} must be finite, got {name}{index}={array[where]}")
