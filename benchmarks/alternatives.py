@@ -40,7 +40,7 @@ def main() -> None:
         try:
             rows.append(_row(name, measure(), ours))
         except ModuleNotFoundError as error:
-            print(f"skipped: {name} ({error}); pip install 'quietshelf[bench]'")
+            print(f"skipped: {name} ({error}); pip install '.[bench]' in a checkout")
     head = ("", "µs a decision", "times ours", "µs an update", "times ours")
     table(f"N={ITEMS}, K={CAPACITY}, d={DIM}", head, rows)
     print(f"  quietshelf, 60 worlds side by side: {batched():.1f} µs a decision and update together, a world")

@@ -1,7 +1,11 @@
-"""One visit of a `Shelf`, offer and answer, against the bare arithmetic of it in NumPy; a release; memory."""
+"""One visit of a `Shelf`, offer and answer: alone, with its share of releases, against bare NumPy; memory.
+
+``python -m benchmarks.visit 50000`` follows each shelf for so many visits; 10,000 by default.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from time import process_time
 from typing import NamedTuple
@@ -10,13 +14,16 @@ import numpy as np
 
 from benchmarks import duration, table
 from quietshelf import Shelf
+from quietshelf.release.quiet import Learner
 from quietshelf.shelf.testing import state_of
 from quietshelf.types import FloatArray
 
 K = 10
 ROUNDS, EACH = 6, 128
 """The shortest of so many rounds of so many visits, ours and the bare arithmetic in turn."""
-HEAD = ("", "a visit", "bare arithmetic", "visit / bare", "a release", "of visitors", "memory of an open visit")
+MARKS = (1_000, 10_000, 50_000)
+"""Visits over which the cost of releases is shared."""
+HEAD = ("", "a visit", "bare arithmetic", "visit / bare", "memory of an open visit")
 
 
 class Shop(NamedTuple):
@@ -27,12 +34,23 @@ class Shop(NamedTuple):
     given: FloatArray | None
     rows: FloatArray
 
+    @property
+    def learner(self) -> Learner:
+        """What it has learned."""
+        learner = self.shelf.learner
+        assert learner is not None, "a shelf that was visited has a learner"
+        return learner
 
-def main() -> None:
-    """Print a row for each shop, from few features to five hundred."""
+
+def main(visits: int = 10_000) -> None:
+    """Print a row for each shop, from few features to five hundred, and another with the cost of releases shared."""
     rng = np.random.default_rng(0)
     shops = (dense(rng, 100, 5), dense(rng, 1000, 20), dense(rng, 300, 200), popular(200), popular(500))
-    table(f"one visit of a Shelf, K={K}, one core (process time)", HEAD, [_row(shop) for shop in shops])
+    marks = [mark for mark in MARKS if mark <= visits] or [visits]
+    lives = [_lifetime(shop, marks) for shop in shops]
+    head = ("", *(f"first {mark:,} visits" for mark in marks), "releases", "the last release", "memory of a shelf")
+    table(f"a visit with its share of releases, K={K}, one core (process time)", head, lives)
+    table(f"a visit that releases nothing, K={K}, one core (process time)", HEAD, [_row(shop) for shop in shops])
 
 
 def dense(rng: np.random.Generator, items: int, dim: int) -> Shop:
@@ -47,30 +65,30 @@ def popular(items: int) -> Shop:
     return Shop(f"N={items} ids, d={items}", shelf, None, np.eye(items))
 
 
+def _lifetime(shop: Shop, marks: list[int]) -> tuple[str, ...]:
+    """From the first visit on: everything that was worked out by then, shared by all visits."""
+    spent, visits, shares, last = 0.0, 0, list[str](), 0.0
+    for mark in marks:
+        while visits < mark:
+            before = 0 if shop.shelf.learner is None else len(shop.learner.records)
+            took = _timed(lambda: _visits(shop, 1))
+            spent, visits = spent + took, visits + 1
+            last = took if len(shop.learner.records) > before else last
+        shares.append(duration(spent / visits))
+    return shop.name, *shares, f"{len(shop.learner.records)}", duration(last), f"{_kept(shop) / 2**20:.3g} MB"
+
+
 def _row(shop: Shop) -> tuple[str, ...]:
-    _visits(shop, 1)
-    size, released = shop.shelf.batches[0].frozen.size, len(shop.shelf.learner.records)  # type: ignore[union-attr]
-    _visits(shop, size - 1)
-    release = _timed(lambda: _visits(shop, 1))
-    assert len(shop.shelf.learner.records) == released + 1  # type: ignore[union-attr]
     ours, bare = list[float](), list[float]()
     theta, root = np.full(shop.rows.shape[1], 0.1), np.eye(shop.rows.shape[1])
     while len(ours) < ROUNDS:
-        before = len(shop.shelf.learner.records)  # type: ignore[union-attr]
+        before = len(shop.learner.records)
         took = _timed(lambda: _visits(shop, EACH)) / EACH
         bare.append(_timed(lambda: arithmetic(shop.rows, theta, root, EACH, given=shop.given is not None)) / EACH)
-        if len(shop.shelf.learner.records) == before or size < EACH:  # type: ignore[union-attr]
+        if len(shop.learner.records) == before:
             ours.append(took)
     visit, least = min(ours), min(bare)
-    return (
-        shop.name,
-        duration(visit),
-        duration(least),
-        f"{visit / least:.3g}",
-        duration(release - visit),
-        f"{size}",
-        f"{_memory(shop) / 1024:.3g} kB",
-    )
+    return shop.name, duration(visit), duration(least), f"{visit / least:.3g}", f"{_memory(shop) / 1024:.3g} kB"
 
 
 def _visits(shop: Shop, count: int) -> None:
@@ -104,6 +122,15 @@ def _memory(shop: Shop) -> float:
     return 0.0 if rows is None else float(rows.nbytes)
 
 
+def _kept(shop: Shop) -> float:
+    """Bytes of the arrays in what was learned and in open batches, without features of visitors."""
+    learner = shop.learner
+    parts = [learner.moments, learner.estimate, learner.release.__dict__.values()]
+    parts += [part for record in learner.records for part in (record, record.__dict__.values())]
+    parts += [part for slots in state_of(shop.shelf).slots for part in (slots.batch.frozen, [slots.sum])]
+    return float(sum(each.nbytes for part in parts for each in part if isinstance(each, np.ndarray)))
+
+
 def _timed(call: Callable[[], object]) -> float:
     begin = process_time()
     call()
@@ -111,4 +138,4 @@ def _timed(call: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:2]))

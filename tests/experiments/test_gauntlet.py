@@ -118,8 +118,8 @@ def test_release_times_are_those_of_a_run() -> None:
 
 SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     "columns": ({"columns": "roh"}, "columns must name settings"),
-    "random": ({"random": "chance"}, "random must match somebody"),
-    "where": ({"where": {"policy": "dpmnl"}}, "where must match somebody"),
+    "random": ({"random": "chance"}, "random must match a contestant"),
+    "where": ({"where": {"policy": "dpmnl"}}, "where must match a contestant"),
     "floor": ({"where": {"policy": ["quiet", "ucb-mnl"]}}, "must have one policy that is neither judged nor random"),
     "key": ({"lines": ["rho"]}, r"unknown=\['lines'\]"),
 }

@@ -106,13 +106,17 @@ def test_unknown_study_is_refused() -> None:
 
 
 SLIPS = {
-    "along": ('along = "rho"', 'along = "roh"', "along must name settings of who takes part"),
+    "along": ('along = "rho"', 'along = "roh"', "along must name settings of the contestants"),
     "direction": ('"falls"', '"fals"', "direction must be one of falls, rises"),
-    "claimed": ('where = { policy = "quiet" }\nby', 'where = { policy = "dpmnl" }\nby', "where must match somebody"),
+    "claimed": (
+        'where = { policy = "quiet" }\nby',
+        'where = { policy = "dpmnl" }\nby',
+        "where must match a contestant",
+    ),
     "unsaid": ("says =", "say =", r"unknown=\['say'\]"),
     "measure": ('kind = "slows"', 'kind = "exceeds"\nmeasure = "covered"\nlevel = 1', "watch = true"),
     "lines": ('lines = ["rho"]', 'lines = ["roh"]', "lines must name settings"),
-    "floor": ('floor = ["greedy"]', 'floor = ["ucb-mnl"]', "floor must match somebody"),
+    "floor": ('floor = ["greedy"]', 'floor = ["ucb-mnl"]', "floor must match a contestant"),
     "figure": ("title = 'Drawn'", "titel = 'Drawn'", r"the figure 'drawn': .*unknown=\['titel'\]"),
     "world": ("capacity = 2", "capacty = 2", r"the world 'shop': its keys are .*unknown=\['capacty'\]"),
     "setting": ("ridge = 1.0", "rigde = 1.0", "the policy 'greedy': greedy takes the settings"),

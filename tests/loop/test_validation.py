@@ -114,8 +114,8 @@ def test_offer_of_fewer_items_is_allowed() -> None:
         ("capacity", "capacity must be from 1 to the world's 2, got capacity=9"),
         ("nan", "features must be finite, got not_finite=1"),
         ("place", r"choose must give indices of items shown .* got choice=6, shown=\["),
-        ("one choice", r"choose must give one item index a world, or -1, got shape=\(1,\)"),
-        ("one regret", r"regret must be one number a world, got shape=\(\)"),
+        ("one choice", r"choose must give one item index per world, or -1, got shape=\(1,\)"),
+        ("one regret", r"regret must be one number per world, got shape=\(\)"),
     ],
 )
 def test_world_that_breaks_its_own_description_is_refused(slip: str, rule: str) -> None:
@@ -160,7 +160,7 @@ def test_contestant_of_wrong_parts_is_refused() -> None:
     with pytest.raises(ValueError, match=r"another contestant's \.curator"):
         Contestant("own", Greedy(), whole)
     bare: Any = Greedy()
-    with pytest.raises(ValueError, match="contestants must be names or Contestant"):
+    with pytest.raises(ValueError, match=r"contestants must be names or Contestant.*, got an object of type Greedy"):
         run(Shop(), bare)
     with pytest.raises(ValueError, match="contestants must be a list, got contestants='greedy'"):
         simulate(Shop(), "greedy", horizon=4, replicates=2, seed=0)

@@ -141,8 +141,8 @@ def test_html_is_plain_escaped_and_fetches_nothing(result: Result) -> None:
 
 @pytest.mark.parametrize(
     ("missing", "call", "extra"),
-    [("pandas", "to_pandas", "tables need pandas: pip install 'quietshelf[data]'"),
-     ("matplotlib", "plot", "figures need matplotlib: pip install 'quietshelf[report]'")],
+    [("pandas", "to_pandas", "tables need pandas: pip install '.[data]' in a checkout"),
+     ("matplotlib", "plot", "figures need matplotlib: pip install '.[report]' in a checkout")],
 )  # fmt: skip
 def test_a_missing_package_is_named_with_its_extra(missing: str, call: str, extra: str) -> None:
     """One line that says what to install."""

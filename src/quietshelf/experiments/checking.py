@@ -132,13 +132,13 @@ def _keys(given: Settings, *, known: Sequence[str], needed: Sequence[str]) -> No
 def _settings(series: Iterable[Series], keys: Iterable[str], where: str) -> None:
     known = {"rho_proven", *(key for one in series for key in one.settings)}
     unknown = [key for key in keys if key not in known]
-    require(not unknown, f"{where} must name settings of who takes part: {', '.join(sorted(known))}", unknown=unknown)
+    require(not unknown, f"{where} must name settings of the contestants: {', '.join(sorted(known))}", unknown=unknown)
 
 
 def _chosen(series: Sequence[Series], where: Settings, name: str) -> list[Series]:
     _settings(series, where, name)
     found = matching(series, where)
-    require(bool(found), f"{name} must match somebody who takes part", **{name: dict(where)})
+    require(bool(found), f"{name} must match a contestant", **{name: dict(where)})
     return found
 
 

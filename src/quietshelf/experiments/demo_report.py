@@ -15,7 +15,7 @@ from quietshelf.__about__ import __version__
 from quietshelf.accounting import DELTA, epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.auditing import Finding
-from quietshelf.auditing.words import near, sentence, verdict
+from quietshelf.auditing.words import near, sentence, verdict, verdict_on_rates
 from quietshelf.experiments.demo import LABELS, RHO, SEED, WORLD, Served
 from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
 from quietshelf.loop import Result
@@ -27,7 +27,10 @@ from quietshelf.types import FloatArray
 NEXT = (
     ("quietshelf plan --items 500 --capacity 8 --epsilon 2", "what a shop of your size can expect"),
     ("quietshelf audit --report audit.html", "attack every mechanism and policy, not only this run"),
-    ("quietshelf reproduce privacy-level --quick", "the paper's figures, and which of its claims hold"),
+    (
+        "quietshelf reproduce privacy-level --quick",
+        "the paper's figures, in small; drop --quick to decide its claims",
+    ),
     ("quietshelf fit LOG.csv --rho 1", "tastes from a log of your own, privately"),
     ("quietshelf serve --database sqlite:///shop.db", "offers over HTTP, durable through crashes"),
     ("examples/", "a shop in Flask or FastAPI, hotels, news, a policy of your own, its audit: one file each"),
@@ -216,7 +219,7 @@ def _printed(lines: list[Line]) -> str:
 def _attack(finding: Finding) -> list[str]:
     level, power, limit = near(finding)
     most = "everything" if limit is None else _percent(limit)
-    return [finding.name, finding.pair, _percent(level), _percent(power), most, verdict(finding)]
+    return [finding.name, finding.pair, _percent(level), _percent(power), most, verdict_on_rates(finding)]
 
 
 def _audited(findings: list[Finding]) -> str:
@@ -224,8 +227,9 @@ def _audited(findings: list[Finding]) -> str:
         f"The attacker knows everybody in the first batch but one visitor, sees all that was released, and must tell "
         f"what that visitor did: the release of the shelf as shipped is drawn {findings[0].runs:,} times in each of "
         f"two worlds, at the settings of this run, with noise from the operating system. Half of the runs taught the "
-        f"attacker, half judged. Recognised: true cases, at so many false alarms; allowed: the most that the promise "
-        f"permits at that rate. Few runs may exceed it by chance; a promise is refuted by what chance does not explain."
+        f"attacker, half judged. Recognised: the share of true cases found at that rate of false alarms. Allowed: the "
+        f"largest share that the promise permits. A measured share may be a little above it by sampling error; the "
+        f"promise is refuted only by a difference that sampling error cannot explain."
     )
 
 

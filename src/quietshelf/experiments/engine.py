@@ -52,7 +52,7 @@ class Local:
                 yield from _finished(futures, board, report)
             except BaseException:
                 board[STOP] = 1
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(cancel_futures=True)  # waited for: at exit Python would wake what is closing
                 raise
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietshelf.accounting import epsilon_of
-from quietshelf.accounting.figures import added_up, shown
+from quietshelf.accounting.figures import added_up, shown, shown_below
 from quietshelf.experiments.planning import AS_WISHED, CAPS, LEVELS, WITHOUT_LOG, Expected, Planned, Wish
 from quietshelf.experiments.revenue import Estimate
 from quietshelf.release import batch_pair, tree
@@ -159,7 +159,7 @@ def _outcomes(found: Planned) -> PlanTable:
     note = "± 95 % confidence; useful: offers lose less than half of what random ones lose."
     if found.wish.returns > 1:
         note += (
-            f" dpmnl runs at ρ = {found.wish.rho_of_paper:.3g}: it looks at the whole history, where n visits of a "
+            f" dpmnl runs at ρ = {shown(found.wish.rho_of_paper)}: it looks at the whole history, where n visits of a "
             f"person cost n² times one."
         )
     return PlanTable("What to expect", head, rows, note)
@@ -207,7 +207,7 @@ def _noise(found: Planned) -> PlanTable:
         "dpmnl, fit": (paper["fit"], choice_loss(dim, capacity).difference, fits),
         "dpmnl, Gram matrix": (paper["gram"], tree.sensitivity(capacity, dim), "every visitor"),
     }
-    rows = [[what, f"{scale:.3g}", f"{most:.3g}", when] for what, (scale, most, when) in released.items()]
+    rows = [[what, shown_below(scale), shown(most), when] for what, (scale, most, when) in released.items()]
     head = ("released", "s.d. of the noise", "moved by one visitor", "when")
     note = (
         f"dpmnl shows random offers to its first {paper['explore']:g} visitors. The noise of quiet's "

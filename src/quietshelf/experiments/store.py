@@ -176,7 +176,7 @@ def _arrow() -> None:
     try:
         import pyarrow as pa  # noqa: F401 - only to say in time what is missing
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("studies need pyarrow: pip install 'quietshelf[experiments]'") from error
+        raise ModuleNotFoundError("studies need pyarrow: pip install '.[experiments]' in a checkout") from error
 
 
 def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:

@@ -28,6 +28,9 @@ TABLES = ("worlds", "policies", "claims", "figures")
 NEEDED = (*HEAD[:5], *TABLES[:2])
 SEEDS = ("report", "tuning")
 
+CELLS = "by policy and calibration"
+"""How contestants are put into cells: a folder begun another way is not gone on with."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
@@ -126,15 +129,17 @@ class Study:
 
     @property
     def fingerprint(self) -> str:
-        """Of the config: rows of different fingerprints are not of the same study."""
-        return hashlib.sha256(json.dumps(self.config, sort_keys=True).encode()).hexdigest()
+        """Of config and layout of cells: rows of different fingerprints are not of the same study."""
+        told = json.dumps([CELLS, self.config], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Contestants that share a world, so many together."""
+        """Contestants that share a world, so many together; those whose curators can be merged side by side."""
         found: list[Cell] = []
         for settings in self.worlds:
-            entries = [Entry(settings, policy) for policy in self.policies if _takes_part(policy, settings)]
+            taking_part = sorted((policy for policy in self.policies if _takes_part(policy, settings)), key=_kind)
+            entries = [Entry(settings, policy) for policy in taking_part]
             horizon = settings.get("horizon", self.horizon)
             for begin in range(0, len(entries), self.together):
                 group = tuple(entries[begin : begin + self.together])
@@ -183,6 +188,10 @@ def _unique(found: Iterator[Settings]) -> list[Settings]:
     twice = [each for place, each in enumerate(every) if each in every[:place]]
     require(not twice, "a study lists every world and policy once", twice=twice[:1])
     return every
+
+
+def _kind(policy: Settings) -> tuple[str, str]:
+    return policy["policy"], policy.get("calibration", "")
 
 
 def _takes_part(policy: Settings, world: Settings) -> bool:

@@ -1,7 +1,8 @@
-"""Contestants take their places: those with the same policy are served together, where all concerned allow it.
+"""Contestants take their places: those whose curators differ in numbers alone are served together, to the same effect.
 
-Environments and policies say ``stacks = True`` if they understand offers for several contestants at once: an axis of
-contestants before that of the worlds, of which the context has none. Curators of equal ``batch_key`` may be merged.
+Merged curators have an axis of contestants before that of the worlds, which the context has not. Policies say
+``stacks = True`` if they understand further leading axes, of contestants or of rounds; others are asked about one round
+of one contestant at a time.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from typing import Protocol, Self, runtime_checkable
 
 from quietshelf.accounting import Ledger
 from quietshelf.loop.arrow import Party
-from quietshelf.loop.blocks import TOGETHER
+from quietshelf.loop.blocks import TOGETHER, AheadOfTime
 from quietshelf.loop.clock import Clock, TimedCurator, TimedPolicy
 from quietshelf.loop.contest import Contestant
-from quietshelf.loop.stack import Seat, Stack
 from quietshelf.loop.validation import CheckedPolicy
-from quietshelf.types import Common, Curator, Environment, Policy, Random, Release, Round
+from quietshelf.types import Common, Curator, Environment, Random, Release, Round
 
 
 @runtime_checkable
@@ -46,7 +46,7 @@ class Mergeable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Entrant:
-    """A contestant, the curator that was made for it, and its clock."""
+    """A contestant, the curator that was made for it, and the clock that timed that."""
 
     contestant: Contestant
     curator: Curator
@@ -55,104 +55,75 @@ class Entrant:
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """Contestants who are one party of the loop.
+    """Contestants who are one party of the loop, in the order of their axis.
 
     Attributes:
         party: What takes part.
-        labels: Of the contestants, in the order of their axis; just one where there is no such axis.
-        curators: Theirs, each with the labels it works for.
-        clocks: Clocks, each with the labels that share its time equally.
+        entrants: Who they are.
+        curator: Theirs.
+        clock: Hears how long they decide and learn; they share its time equally.
     """
 
     party: Party
-    labels: tuple[str, ...]
-    curators: tuple[tuple[Curator, tuple[str, ...]], ...]
-    clocks: tuple[tuple[Clock, tuple[str, ...]], ...]
+    entrants: tuple[Entrant, ...]
+    curator: Curator
+    clock: Clock
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the contestants."""
+        return tuple(entrant.contestant.label for entrant in self.entrants)
 
     @property
     def ledgers(self) -> dict[str, tuple[Ledger, ...]]:
         """What each contestant's curator had released; nothing for curators that keep no ledger."""
-        return {
-            label: ledger
-            for curator, labels in self.curators
-            for label, ledger in zip(labels, _ledgers(curator, len(labels)), strict=True)
-        }
+        if isinstance(self.curator, Mergeable):
+            return {label: (ledger,) for label, ledger in zip(self.labels, self.curator.ledgers, strict=True)}
+        ledger = getattr(self.curator, "ledger", None)
+        return {self.labels[0]: (ledger,) if isinstance(ledger, Ledger) else ()}
 
     @property
     def seconds(self) -> dict[str, float]:
         """What each took to decide and learn."""
-        return {
-            label: sum(clock.seconds / len(labels) for clock, labels in self.clocks if label in labels)
-            for label in self.labels
-        }
+        share = self.clock.seconds / len(self.entrants)
+        return {entrant.contestant.label: entrant.clock.seconds + share for entrant in self.entrants}
 
 
 def teams(
     entrants: Sequence[Entrant], environment: Environment, worlds: int, chance: Callable[[], Random]
 ) -> list[Team]:
     """Who is served together; ``chance`` gives the randomness of a policy, the same for all."""
-    found: list[Team] = []
-    stacked: list[tuple[Policy, list[Entrant]]] = []
+    ahead, groups = isinstance(environment, AheadOfTime), list[list[Entrant]]()
     for entrant in entrants:
-        policy = entrant.contestant.policy
-        if not (getattr(environment, "stacks", False) and getattr(policy, "stacks", False)):
-            found.append(_alone(entrant, chance()))
-            continue
-        group = next((group for other, group in stacked if other == policy), None)
-        if group is None:
-            stacked.append((policy, [entrant]))
+        alike = (group for group in groups if ahead and _alike(group[0], entrant))
+        found = next(alike, None)
+        if found is None:
+            groups.append([entrant])
         else:
-            group.append(entrant)
-    return found + [_together(policy, group, chance(), worlds) for policy, group in stacked]
+            found.append(entrant)
+    return [_team(group, chance(), worlds if ahead else TOGETHER) for group in groups]
 
 
-def _alone(entrant: Entrant, rng: Random) -> Team:
-    label, clock = entrant.contestant.label, entrant.clock
-    policy = TimedPolicy(CheckedPolicy(entrant.contestant.policy, label), clock)
-    party = Party(label, policy, TimedCurator(entrant.curator, clock), rng)
-    return Team(party, (label,), ((entrant.curator, (label,)),), ((clock, (label,)),))
+def _alike(one: Entrant, other: Entrant) -> bool:
+    """Whether the same policy and a merged curator can serve both."""
+    policy, mine, its = one.contestant.policy, one.curator, other.curator
+    if not (getattr(policy, "stacks", False) and isinstance(mine, Mergeable) and isinstance(its, Mergeable)):
+        return False
+    equal = type(mine) is type(its) and mine.batch_key is not None and mine.batch_key == its.batch_key
+    return equal and policy == other.contestant.policy
 
 
-def _together(policy: Policy, entrants: list[Entrant], rng: Random, worlds: int) -> Team:
-    seats, curators, clocks, labels = [], [], [], list[str]()
-    for family in _families(entrants):
-        names = tuple(entrant.contestant.label for entrant in family)
-        curator, clock, begin = _one(family), Clock(), len(labels)
-        place = begin if len(family) == 1 else slice(begin, begin + len(family))
-        seats.append(Seat(TimedCurator(curator, clock), place))
-        curators.append((curator, names))
-        clocks.extend([(clock, names), *((entrant.clock, (entrant.contestant.label,)) for entrant in family)])
-        labels.extend(names)
-    decide = Clock()
-    party = Party(
-        " | ".join(labels),
-        TimedPolicy(policy, decide),
-        Stack(seats),
-        Common(rng),
-        stacked=True,
-        rounds=max(1, TOGETHER // (len(labels) * worlds)),
-    )
-    return Team(party, tuple(labels), tuple(curators), ((decide, tuple(labels)), *clocks))
-
-
-def _families(entrants: list[Entrant]) -> list[list[Entrant]]:
-    """Those of equal batch key together, the others by themselves."""
-    kinds: dict[Hashable, list[Entrant]] = {}
-    for place, entrant in enumerate(entrants):
-        key = entrant.curator.batch_key if isinstance(entrant.curator, Mergeable) else None
-        kinds.setdefault((place,) if key is None else (type(entrant.curator), key), []).append(entrant)
-    return list(kinds.values())
-
-
-def _one(family: list[Entrant]) -> Curator:
-    first = family[0].curator
-    if len(family) == 1 or not isinstance(first, Mergeable):
-        return first
-    return first.merge([entrant.curator for entrant in family if isinstance(entrant.curator, Mergeable)])
-
-
-def _ledgers(curator: Curator, many: int) -> list[tuple[Ledger, ...]]:
+def _team(entrants: list[Entrant], rng: Random, worlds: int) -> Team:
+    first, many, clock = entrants[0], len(entrants), Clock()
+    label, curator = " | ".join(entrant.contestant.label for entrant in entrants), first.curator
     if many > 1 and isinstance(curator, Mergeable):
-        return [(ledger,) for ledger in curator.ledgers]
-    ledger = getattr(curator, "ledger", None)
-    return [(ledger,) if isinstance(ledger, Ledger) else ()]
+        curator = curator.merge([entrant.curator for entrant in entrants if isinstance(entrant.curator, Mergeable)])
+    party = Party(
+        label,
+        TimedPolicy(CheckedPolicy(first.contestant.policy, label), clock),
+        TimedCurator(curator, clock),
+        rng if many == 1 else Common(rng),
+        stacked=many > 1,
+        rounds=max(1, TOGETHER // (many * worlds)) if getattr(first.contestant.policy, "stacks", False) else 1,
+    )
+    return Team(party, tuple(entrants), curator, clock)

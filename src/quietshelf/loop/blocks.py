@@ -21,6 +21,9 @@ from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Release, Ro
 
 TOGETHER = 512
 """Visitors who are served in one call at most, all contestants and worlds counted: what they need stays in cache."""
+WORTH_FORESEEING = 4
+"""Rounds that are foreseen at once, at least; who may be asked about less than twice as many is served one by one, for
+everything that is foreseen is computed twice at least."""
 
 
 class Visits(Protocol):
@@ -82,34 +85,50 @@ class Stretch:
     regret: FloatArray
 
 
+class Reach:
+    """For how many rounds releases are foreseen at once: about as many as it was good for the last times."""
+
+    def __init__(self, most: int) -> None:
+        self.rounds = self._most = most if most >= 2 * WORTH_FORESEEING else 1
+
+    def went(self, served: int, tried: int) -> None:
+        """Choices decided what came after so many rounds of those that were tried."""
+        last = served if served < tried else max(self.rounds, 2 * tried)
+        self.rounds = min(self._most, max(WORTH_FORESEEING, last))
+
+
 def run_blocks(
     environment: AheadOfTime, parties: Sequence[Party], *, horizon: int, clock: Clock | None = None
 ) -> Iterator[Stretch]:
     """Let all parties serve the same visitors, as `run` does; ``clock`` hears how long the world takes."""
     clock = clock or Clock()
     releases, t = [party.curator.release for party in parties], 0
+    reach = [Reach(party.rounds) for party in parties]
     while t < horizon:
         visits = clock.call(environment.visits, t, horizon - t)
         for place, party in enumerate(parties):
             beside = visits[:, None] if party.stacked else visits
-            assortment, releases[place] = _serve(party, visits, beside, releases[place], clock)
+            assortment, releases[place] = _serve(party, visits, beside, releases[place], reach[place], clock)
             yield Stretch(party.label, t, clock.call(beside.regret, assortment))
         t += len(visits)
 
 
-def _serve(party: Party, visits: Visits, beside: Visits, release: Release, clock: Clock) -> tuple[IntArray, Release]:
+def _serve(
+    party: Party, visits: Visits, beside: Visits, release: Release, reach: Reach, clock: Clock
+) -> tuple[IntArray, Release]:
     """What a party shows to all visitors, (rounds, ..., K), and its release after them.
 
     ``beside`` are the visitors of many rounds as the party sees them, with an axis for its contestants if it has one.
     """
     shown, done, whole = list[IntArray](), 0, len(visits)
     while done < whole:
-        many = min(party.ahead, whole - done)
+        many = min(reach.rounds if party.foresees else party.ahead, whole - done)
         here = visits[done] if many == 1 else beside if many == whole else beside[done : done + many]
         chance: Any = party.rng
         single = many == 1
         if not single and party.foresees:
             here, assortment = _settled(party, here, release)
+            reach.went(len(here), many)
         else:
             assortment = party.policy.offer(here.context, release, chance if single else chance.rounds(many))
         happened = Round(here.context, assortment, clock.call(here.choose, assortment))

@@ -129,7 +129,7 @@ def distributed() -> Any:
     try:
         import distributed as module
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("a cluster needs dask.distributed: pip install 'quietshelf[scale]'") from error
+        raise ModuleNotFoundError("a cluster needs dask.distributed: pip install '.[scale]' in a checkout") from error
     return module
 
 

@@ -77,8 +77,9 @@ def simulate(
     whole("seed", seed, low=0)
     require(not isinstance(contestants, str), "contestants must be a list", contestants=contestants)
     entrants = tuple(contestant(one) if isinstance(one, str) else one for one in contestants)
-    strangers = [one for one in entrants if not isinstance(one, Contestant)]
-    require(not strangers, "contestants must be names or Contestant(label, policy, curator)", strangers=strangers)
+    kinds = [type(one).__name__ for one in entrants if not isinstance(one, Contestant)]
+    rule = "contestants must be names or Contestant(label, policy, curator)"
+    require(not kinds, f"{rule}, got an object of type {', '.join(kinds)}")
     labels = [one.label for one in entrants]
     require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
     times = checkpoint_times(whole("horizon", horizon), whole("checkpoints", checkpoints))

@@ -1,4 +1,4 @@
-"""What is plugged in is looked at: the world, each offer's shape, the first release and the first round.
+"""Validates user-supplied components: the world, each offer's shape, the first release and the first round.
 
 Policies, curators and worlds may be anybody's. A wrong shape is refused where it is made, with the name of who made it,
 not where it first happens to break a sum.
@@ -34,7 +34,7 @@ class CheckedPolicy:
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """As the policy does."""
         made: Any = self._policy.offer(context, release, rng)
-        lead, most = release.explore.shape, context.capacity
+        lead, most = np.broadcast_shapes(release.explore.shape, context.revenue.shape[:-1]), context.capacity
         indices = isinstance(made, np.ndarray) and made.ndim > 0 and made.dtype.kind == "i"
         if not (indices and made.shape[:-1] == lead and made.shape[-1] <= most):
             wanted = ", ".join([*map(str, lead), f"at most {most}"])
@@ -63,7 +63,7 @@ class CheckedEnvironment:
         choice = self._environment.choose(context, assortment)
         if self._first:
             shape = np.shape(choice)
-            require(shape == assortment.shape[:-1], "choose must give one item index a world, or -1", shape=shape)
+            require(shape == assortment.shape[:-1], "choose must give one item index per world, or -1", shape=shape)
             stray = (choice != NOTHING) & ~(assortment == choice[..., None]).any(axis=-1)
             rule = "choose must give indices of items shown (not their places), or -1"
             first = tuple(np.argwhere(stray)[0]) if stray.any() else ()
@@ -74,7 +74,9 @@ class CheckedEnvironment:
         """As the environment does."""
         lost = self._environment.regret(context, assortment)
         if self._first:
-            require(np.shape(lost) == assortment.shape[:-1], "regret must be one number a world", shape=np.shape(lost))
+            require(
+                np.shape(lost) == assortment.shape[:-1], "regret must be one number per world", shape=np.shape(lost)
+            )
             require(bool(np.isfinite(lost).all()), "regret must be finite", regret=lost)
         return lost
 

@@ -72,7 +72,7 @@ def _matplotlib() -> Any:
     try:
         import matplotlib as mpl
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("figures need matplotlib: pip install 'quietshelf[report]'") from error
+        raise ModuleNotFoundError("figures need matplotlib: pip install '.[report]' in a checkout") from error
     return mpl
 
 
