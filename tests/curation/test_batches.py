@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.curation.batches import DIM, DRAWS, Counting, filled, first_batch, learner, open_batch
 
 from quietshelf.accounting import BudgetExceeded
-from quietshelf.curation.batches import Schedule, announce, arrive, close, due, shelf_time
+from quietshelf.curation.batches import Schedule, announce, arrive, close, due, end, lease, shelf_time, take
 from quietshelf.release.noise import GRID
 from quietshelf.statistics import nothing
 
@@ -31,6 +31,17 @@ def test_the_last_arrival_alone_says_when_a_batch_is_due(times: list[float], win
     assert due(batch, batch.due_at)
     assert due(batch, math.nextafter(batch.due_at, math.inf))
     assert not due(batch, math.nextafter(batch.due_at, -math.inf))
+
+
+@given(TIMES, st.lists(st.tuples(st.booleans(), st.sampled_from([0.5, 1.0])), min_size=6, max_size=6))
+def test_an_arrival_is_a_lease_that_is_used_up_at_once(times: list[float], arms: list[tuple[bool, float]]) -> None:
+    """Whoever is served by which arm: one step, or a lease, its one slot, and its end."""
+    batch = leased = first_batch()
+    for received, (present, share) in zip(times, arms, strict=True):
+        batch = arrive(batch, received, present=present, share=share)
+        leased, held = lease(leased, 1, received, until=math.inf)
+        leased = end(leased, take(held, received, present=present, share=share))
+        assert batch == leased
 
 
 def test_nothing_is_due_where_no_batch_waits() -> None:

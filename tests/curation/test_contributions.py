@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quietshelf.curation import contributions as room
-from quietshelf.curation.contributions import added, contributions, summed, total, width
+from quietshelf.curation.contributions import added, contributions, sum_of, summed, total, width
 from quietshelf.release import batch_pair
 from quietshelf.release.batch_pair import Scales
 from quietshelf.release.noise import GRID
@@ -18,17 +18,19 @@ from quietshelf.statistics import Shown, contribution, upper
 DIM = 5
 
 
-def frozen(rng: np.random.Generator) -> OpenBatch:
+def frozen(rng: np.random.Generator, dim: int = DIM) -> OpenBatch:
     """A batch with some theta and coordinates."""
-    root = rng.normal(size=(DIM, DIM))
-    frame, scales = root @ root.T + np.eye(DIM), Scales(1.0, 1.0, 0.5)
-    return OpenBatch(0, 10, rng.normal(size=DIM), frame, scales, np.eye(DIM)[None] / DIM, np.ones(()))
+    root = rng.normal(size=(dim, dim))
+    frame, scales = root @ root.T + np.eye(dim), Scales(1.0, 1.0, 0.5)
+    return OpenBatch(0, 10, rng.normal(size=dim), frame, scales, np.eye(dim)[None] / dim, np.ones(()))
 
 
-def crowd(rng: np.random.Generator, visitors: int, extreme: float) -> tuple[list[np.ndarray], list[int]]:
+def crowd(
+    rng: np.random.Generator, visitors: int, extreme: float, dim: int = DIM
+) -> tuple[list[np.ndarray], list[int]]:
     """Visitors who saw none, some or many items, a third of them with features of that size; and what they chose."""
     counts = rng.integers(0, 7, size=visitors).tolist()
-    rows = [rng.normal(size=(n, DIM)) * (extreme if place % 3 == 0 else 1.0) for place, n in enumerate(counts)]
+    rows = [rng.normal(size=(n, dim)) * (extreme if place % 3 == 0 else 1.0) for place, n in enumerate(counts)]
     return rows, [int(rng.integers(-1, n)) if n else -1 for n in counts]
 
 
@@ -54,6 +56,31 @@ def test_contributions_alone_and_in_a_group_are_the_same_bits(seed: int, grid: f
         cut = int(rng.integers(1, 12))
         np.testing.assert_array_equal(summed(found[:cut], DIM) + summed(found[cut:], DIM), whole)
         np.testing.assert_array_equal(summed(found[::-1], DIM), whole)
+        np.testing.assert_array_equal(sum_of(rows, chosen, batch, grid), whole)
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    dim=st.sampled_from([1, 5, 16, 70]),
+    grid=st.sampled_from([0.0, GRID]),
+    extreme=st.sampled_from([1.0, 1e200, 1e-310]),
+)
+def test_contributions_to_several_batches_at_once_are_the_same_bits(
+    seed: int, dim: int, grid: float, extreme: float
+) -> None:
+    """Visitors of batches of other sizes, bounds and tastes, of other shelves even, change no bit of anybody's."""
+    rng = np.random.default_rng(seed)
+    batches = [
+        frozen(rng, dim)._replace(size=size, scales=Scales(1.0, size / 7.0, bound))
+        for size, bound in ((10, 0.5), (333, 2.0), (50_000, 1e-3))
+    ]
+    rows, chosen = crowd(rng, 12, extreme, dim)
+    own = [batches[place] for place in rng.integers(0, 3, size=12)]
+    found = contributions(rows, chosen, own, grid)
+    for place, batch in enumerate(own):
+        (alone,) = contributions(rows[place : place + 1], chosen[place : place + 1], batch, grid)
+        assert alone.tobytes() == found[place].tobytes()
 
 
 def test_a_group_taken_in_steps_is_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:

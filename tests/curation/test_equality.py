@@ -73,29 +73,6 @@ def test_shelf_and_curator_release_the_same_bits(
     assert events == curator.ledger.events[: len(events)]
 
 
-def test_a_merged_curator_releases_what_each_would_alone() -> None:
-    """Side by side or alone, on a grid or not: the same bits."""
-    rng = np.random.default_rng(0)
-
-    def made(seed: int) -> QuietCurator:
-        return curator_of(Quiet(rho=1.0 + seed), Counting(seed), lead=(1,))
-
-    merged, alone = QuietCurator.merge([made(0), made(1)]), [made(0), made(1)]
-    for _ in range(80):
-        x, choice = rng.normal(size=(1, N, D)), rng.integers(-1, K, size=1)
-        items, revenue = np.arange(K)[None], np.ones((1, N))
-        for each in alone:
-            each.observe(Round(Context(Dense(x), revenue, K), items, choice))
-        wide, earned = np.stack([x, x]), np.stack([revenue, revenue])
-        shown, picked = np.stack([items, items]), np.stack([choice, choice])
-        merged.observe(Round(Context(Dense(wide), earned, K), shown, picked))
-    for place, each in enumerate(alone):
-        assert each.ledger.rho == pytest.approx(1.0 + place)
-        assert merged.ledgers[place] == each.ledger
-        np.testing.assert_array_equal(merged.release.theta[place], each.release.theta)
-        np.testing.assert_array_equal(merged.release.precision[place], each.release.precision)
-
-
 @pytest.mark.parametrize("kind", ["normal", "item", "concat", "full"])
 @pytest.mark.parametrize("policy", ["quiet", "uniform"])
 def test_an_outlook_sees_the_same_whatever_worlds_are_beside(kind: str, policy: str) -> None:

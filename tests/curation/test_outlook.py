@@ -173,3 +173,16 @@ def test_effects_of_catalogues_of_any_size_open_a_shop(name: str, size: float) -
     batch = learner.open(0, 10, outlook_of(settings, declared(1.0), stock))
     assert all(np.isfinite(part).all() for part in (*learner.estimate, batch.coordinates, batch.expected, batch.spread))
     assert (np.linalg.eigvalsh(learner.estimate.precision) > 0).all()
+
+
+@pytest.mark.parametrize("policy", ["quiet", "uniform"])
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_visitors_served_once_for_all_factors_are_shown_the_same(policy: str, lead: tuple[int, ...]) -> None:
+    """A factor by which all features are larger changes no order: as if each factor were served by itself."""
+    once = normal_outlook(None, 4, items=30, capacity=3, policy=POLICIES[policy], lead=lead)
+    each = MadeUp(once.sample, once.policy, lead=lead, blind=True)
+    for release in (some_release(4, lead), some_release(4, lead)):
+        for factor in FACTORS:
+            wanted, found = (one.shown(release, np.full(lead, factor)) for one in (each, once))
+            for left, right in zip(wanted, found, strict=True):
+                np.testing.assert_array_equal(left, right)

@@ -208,24 +208,14 @@ def test_contributions_are_rounded_to_the_grid_of_the_noise() -> None:
     np.testing.assert_array_equal(steps, np.rint(steps))
 
 
-def test_curators_on_unlike_grids_do_not_work_together() -> None:
-    """All would be rounded to the grid of the first, and the ledger of the others would say something else."""
-    sources = Simulated(np.random.default_rng(0)), DiscreteGaussian()
-    curators = [curator_of(Quiet(rho=1.0), 2, source, (1,)) for source in sources]
-    assert curators[0].batch_key != curators[1].batch_key
-    with pytest.raises(ValueError, match="curators must have equal batch keys"):
-        QuietCurator.merge(curators)
-
-
 def round_of(x: Any, choice: Any) -> Round:
     """All of the rows x (..., K, d) shown."""
     items = np.broadcast_to(np.arange(x.shape[-2]), x.shape[:-1])
     return Round(Context(Dense(x), np.ones(x.shape[:-1]), x.shape[-2]), items, np.asarray(choice))
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_each_world_has_a_bound_of_its_own(merged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three worlds with three bounds release what three curators of one world each do, alone and merged with others."""
+def test_each_world_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three worlds with three bounds release what three curators of one world each do."""
     bounds, source, as_shipped = np.array([0.05, 1.0, 20.0]), Noiseless(), Learner.open
 
     def of_their_own(learner: Learner, *args: Any) -> OpenBatch:
@@ -237,10 +227,8 @@ def test_each_world_has_a_bound_of_its_own(merged: bool, monkeypatch: pytest.Mon
     rng, which = np.random.default_rng(12), 0
     x, choice = 3 * rng.normal(size=(40, 3, 2, 2)), rng.integers(-1, 2, size=(40, 3))
     together = curator_of(Quiet(rho=1.0), 2, source, (3,))
-    if merged:
-        together = QuietCurator.merge([together, curator_of(Quiet(rho=1.0), 2, source, (3,))])
     for rows, picked in zip(x, choice, strict=True):
-        together.observe(round_of(np.stack([rows, 2 * rows]), [picked, picked]) if merged else round_of(rows, picked))
+        together.observe(round_of(rows, picked))
     for which in range(3):
         alone = curator_of(Quiet(rho=1.0), 2, source)
         for rows, picked in zip(x, choice, strict=True):

@@ -29,6 +29,8 @@ AHEAD = 0.5
 """Seconds of arrivals for which it does."""
 PART = 4
 """The largest lease is one slot in so many of those that are left: a batch that is nearly full is not held up."""
+READ, ADDED, DRAWN = 20_000, 500_000, 20_000
+"""Visitors who are read, their numbers that are added up, and numbers of noise drawn, each within `release_seconds`."""
 
 
 class Batch(NamedTuple):
@@ -37,7 +39,7 @@ class Batch(NamedTuple):
     Attributes:
         frozen: What its contributions are computed with: a function of earlier releases.
         grid: To which contributions are rounded.
-        window: How long after its last arrival it is released.
+        window: How long after its last arrival it is due.
         taken: Slots taken so far, without those of leases that have not ended.
         full_at: When the last slot was taken, or the last lease ended; None before.
         present: Slots that the shop's present ranking served; by coins, so public.
@@ -45,6 +47,7 @@ class Batch(NamedTuple):
         leased: Slots of leases that have not ended.
         unused: Slots that nobody had taken when their lease ended: nobody ever will.
         latest: When a slot was taken, or a lease ended, last; by stamps on receipt and ends of leases.
+        lag: How long after it is due its release is published: the time in which the machine makes it.
     """
 
     frozen: OpenBatch
@@ -57,6 +60,7 @@ class Batch(NamedTuple):
     leased: int = 0
     unused: int = 0
     latest: float | None = None
+    lag: float = 0.0
 
     @property
     def given(self) -> int:
@@ -75,8 +79,13 @@ class Batch(NamedTuple):
 
     @property
     def due_at(self) -> float:
-        """R5: when it is released, and the time its release is published with, whenever the work is done."""
+        """R5: from when on no answer counts and no erasure covers it: what it adds up to is fixed."""
         return math.inf if self.full_at is None or not self.full else self.full_at + self.window
+
+    @property
+    def published_at(self) -> float:
+        """R5: the time its release is published with, whenever the work is done."""
+        return self.due_at + self.lag
 
 
 class Lease(NamedTuple):
@@ -140,15 +149,25 @@ def open_batch(
     *,
     window: float,
     most: int | None = None,
+    release_seconds: float = 0.0,
 ) -> tuple[Schedule, Batch]:
     """R2: the next batch, with everything that its contributions are computed with frozen as it is known now.
 
-    ``most``: the largest that the machine can release without a pause that visitors notice.
+    ``most``: the largest that the machine can take; ``release_seconds``: as of `lag`.
     """
     wanted = schedule.next_size or learner.next_size(schedule.last_size)
     size = min(each for each in (wanted, most, batch_pair.most_visitors(source.grid)) if each is not None)
     frozen = learner.open(schedule.opened + 1, size, outlook)
-    return Schedule(frozen.number, size), Batch(frozen, source.grid, window)
+    late = lag(release_seconds, size, frozen.theta.shape[-1])
+    return Schedule(frozen.number, size), Batch(frozen, source.grid, window, lag=late)
+
+
+def lag(release_seconds: float, size: int, dim: int) -> float:
+    """R5: how long after a batch of that size is due its release is published, known when it opens.
+
+    ``release_seconds``: what the machine is given for a small batch in few dimensions; 0 if it works while all wait.
+    """
+    return release_seconds * (1.0 + size / READ + size * dim / ADDED + dim * (dim + 1) / 2 / DRAWN)
 
 
 def lease(batch: Batch, count: int, now: float, *, until: float) -> tuple[Batch, Lease]:
@@ -185,9 +204,11 @@ def end(batch: Batch, held: Lease) -> Batch:
 
 def arrive(batch: Batch, received: float, *, present: bool = False, share: float = 1.0, count: int = 1) -> Batch:
     """R2: the next valid arrival takes the next slot, or ``count`` of them the next ones: a lease used up at once."""
-    batch, held = lease(batch, count, received, until=math.inf)
-    first = take(held, received, present=present, share=share)
-    return end(batch, first._replace(taken=count, present=count * first.present))
+    require(1 <= count <= batch.free, "a full batch has no slot to take", batch=batch.frozen.number)
+    latest = received if batch.latest is None else max(received, batch.latest)
+    taken, presently = batch.taken + count, batch.present + count * present
+    after = batch._replace(taken=taken, latest=latest, present=presently, share=_merged(batch.share, share))
+    return after._replace(full_at=latest) if after.full else after
 
 
 def block(rate: float, free: int) -> int:
@@ -213,8 +234,8 @@ def due(oldest: Batch | None, now: float) -> bool:
 
 
 def published(batch: Batch, last: float | None) -> float:
-    """R5: the time of a release: when its batch is due, and never before that of the release before it, ``last``."""
-    return batch.due_at if last is None else max(batch.due_at, last)
+    """R5: the time of a release: that of its batch, and never before that of the release before it, ``last``."""
+    return batch.published_at if last is None else max(batch.published_at, last)
 
 
 def announce(learner: Learner, batch: Batch, source: NoiseSource) -> Learner:

@@ -53,6 +53,16 @@ class SlotCoins:
     def __len__(self) -> int:
         return len(self._keys)
 
+    @property
+    def seeds(self) -> list[str]:
+        """What each visitor's generator is seeded with, in hex: a device that is told its own tosses the same coins."""
+        return [key.hex() for key in self._keys]
+
+    @classmethod
+    def seeded(cls, seeds: Sequence[str]) -> SlotCoins:
+        """The inverse."""
+        return cls([bytes.fromhex(seed) for seed in seeds])
+
     def arms(self) -> list[float]:
         """One number a visitor, uniform on [0, 1), that no other draw depends on: it says which arm serves whom."""
         found = (hashlib.blake2b(b"arm", key=key, digest_size=7).digest() for key in self._keys)

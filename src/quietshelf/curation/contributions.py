@@ -6,7 +6,7 @@ is kept as a score and K + 1 rows; the d (d + 1) / 2 numbers of an information m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import numpy as np
@@ -15,6 +15,7 @@ from quietshelf.release import batch_pair
 from quietshelf.release.quiet import OpenBatch
 from quietshelf.statistics import (
     OUTCOME_NUMBERS,
+    Factors,
     Grids,
     Shown,
     Total,
@@ -28,6 +29,7 @@ from quietshelf.statistics import (
 )
 from quietshelf.types import BoolArray, FloatArray
 
+_FRAME = ("theta", "coordinates")
 NUMBERS = 2**20
 """How many numbers one step may hold: a group of many visitors in many dimensions is taken in steps."""
 
@@ -75,7 +77,7 @@ def added(
 
 
 def contributions(
-    rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch, grid: float
+    rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch | Sequence[OpenBatch], grid: float
 ) -> list[FloatArray]:
     """R6: the contribution of each of some visitors, who may have seen different numbers of items.
 
@@ -84,17 +86,45 @@ def contributions(
     Args:
         rows: What is kept of the items that each was shown, (items shown, row_width).
         chosen: The place that each chose, -1 for none.
-        frozen: What the batch froze when it opened.
+        frozen: What the batch froze when it opened; or of each visitor's batch, all of one `row_width` and length d.
         grid: To which scores are rounded; 0 for not at all.
     """
-    step = at_once(frozen.theta.shape[-1], max(map(len, rows), default=0))
-    steps = (slice(begin, begin + step) for begin in range(0, len(rows), step))
-    return [each for some in steps for each in _together(rows[some], chosen[some], frozen, grid)]
+    batches = [frozen] * len(rows) if isinstance(frozen, OpenBatch) else frozen
+    found: list[FloatArray] = []
+    for some in _steps(rows, batches):
+        each, sold = _together(rows[some], chosen[some], batches[some], grid)
+        last = each.rows[:, -1]  # of none
+        found += [
+            np.concatenate([each.score[place], sold[place], each.rows[place, : len(own)].ravel(), last[place]])
+            for place, own in enumerate(rows[some])
+        ]
+    return found
+
+
+def sum_of(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch, grid: float) -> FloatArray:
+    """R6: the sum of what `contributions` gives, (width,), without a list of them."""
+    dim, batches = frozen.theta.shape[-1], [frozen] * len(rows)
+    found = np.zeros(width(dim, compares=frozen.compares))
+    for some in _steps(rows, batches):
+        each, sold = _together(rows[some], chosen[some], batches[some], grid)
+        found += np.concatenate([*totalled(each)[:2], sold.sum(axis=0)])
+    return found
+
+
+def _steps(rows: Sequence[FloatArray], batches: Sequence[OpenBatch]) -> Iterator[slice]:
+    """Who are taken together."""
+    mixed = any(each is not batches[0] for each in batches)
+    dim = batches[0].theta.shape[-1] if batches else 0
+    step = at_once(dim, max(map(len, rows), default=0) + dim * mixed) if rows else 1  # then each brings a matrix
+    return (slice(begin, begin + step) for begin in range(0, len(rows), step))
 
 
 @np.errstate(all="ignore")  # what overflows contributes zero, and nobody is told of it
-def _together(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch, grid: float) -> list[FloatArray]:
-    """The same of one step."""
+def _together(
+    rows: Sequence[FloatArray], chosen: Sequence[int], batches: Sequence[OpenBatch], grid: float
+) -> tuple[Factors, FloatArray]:
+    """Score and rows, padded with zeros, and outcomes of the visitors of one step."""
+    frozen = batches[0]
     dim, answers = frozen.theta.shape[-1], np.asarray(chosen, dtype=np.int64)
     shown = np.array([len(each) for each in rows], dtype=np.int64)
     places = int(shown.max(initial=0))
@@ -102,17 +132,26 @@ def _together(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBat
     padded = np.zeros((*offered.shape, row_width(frozen)))
     padded[offered] = np.concatenate(rows)
     seen = Shown(np.ascontiguousarray(padded[..., :dim]), offered, answers)
-    grids = batch_pair.grids(frozen.scales, frozen.size, grid)
-    found = factors(seen, frozen.theta, frozen.coordinates, frozen.scales.bound, grids)
+    found = factors(seen, *_public(batches, grid))
     sold: FloatArray = np.zeros((len(rows), OUTCOME_NUMBERS * frozen.compares))
     if frozen.compares and places:
         sold = outcome(padded[..., dim:], answers)
         sold = on_grid(sold, grid) if grid else sold
-    last = found.rows[:, places:].reshape(len(rows), dim)  # the rows of none
-    return [
-        np.concatenate([found.score[place], sold[place], found.rows[place, :own].ravel(), last[place]])
-        for place, own in enumerate(shown.tolist())
-    ]
+    return found, sold
+
+
+def _public(batches: Sequence[OpenBatch], grid: float) -> tuple[FloatArray, FloatArray, FloatArray | float, Grids]:
+    """Theta, coordinates, bound and grids of visitors' batches: once if they are all of one, else for each visitor."""
+    different = list({id(each): each for each in batches}.values())
+    grids = [batch_pair.grids(each.scales, each.size, grid) for each in different]
+    if len(different) == 1:
+        (one,) = different
+        return one.theta, one.coordinates, one.scales.bound, grids[0]
+    place = {id(each): number for number, each in enumerate(different)}
+    own = [place[id(each)] for each in batches]
+    theta, coordinates = (np.stack([getattr(each, name) for each in different])[own] for name in _FRAME)
+    bound = np.array([each.scales.bound for each in different])[own]
+    return theta, coordinates, bound, Grids(grids[0].score, np.array([each.rows for each in grids])[own])
 
 
 def summed(parts: Sequence[FloatArray], dim: int, *, compares: bool = False) -> FloatArray:

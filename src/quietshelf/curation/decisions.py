@@ -40,11 +40,10 @@ def decide(policies: Sequence[str], contexts: Sequence[Context], release: Releas
     for places in alike.values():
         context = _together([contexts[place] for place in places])
         shown = SERVING[policies[places[0]]].offer(context, release, coins.only(places))
-        held = shown != NOTHING
-        for place, items, rows, full, own in zip(
-            places, shown, context.features.rows(shown), held.all(axis=-1).tolist(), held, strict=True
-        ):
-            decision = Decision(items, rows) if full else Decision(items[own], rows[own])
+        for place, items, rows in zip(places, shown, context.features.rows(shown), strict=True):
+            decision = Decision(items, rows)
+            if NOTHING in items.tolist():
+                decision = Decision(items[items != NOTHING], rows[items != NOTHING])
             found[place] = _in_order(decision, contexts[place].ranks)
     return found
 

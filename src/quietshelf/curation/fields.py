@@ -48,6 +48,7 @@ def batch_fields(batch: Batch) -> dict[str, Any]:
         "leased": batch.leased,
         "unused": batch.unused,
         "latest": batch.latest,
+        "lag": batch.lag,
     }
 
 
@@ -65,8 +66,8 @@ def batch_from(fields: Fields) -> Batch:
         arms_scale=fields.get("arms_scale"),
     )
     place = (fields["grid"], fields["window"], fields["taken"], fields["full_at"])
-    leased, unused = (fields.get(name) or 0 for name in ("leased", "unused"))  # not there in earlier versions
-    return Batch(frozen, *place, fields.get("present") or 0, fields.get("share"), leased, unused, fields.get("latest"))
+    later = ("present", "share", "leased", "unused", "latest", "lag")  # than the first version
+    return Batch(frozen, *place, **{name: fields[name] for name in later if fields.get(name) is not None})
 
 
 def record_fields(record: Record) -> dict[str, Any]:

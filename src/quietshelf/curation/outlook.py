@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -65,6 +65,9 @@ class MadeUp:
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
         everybody = Release(**parts)
+        everybody.__dict__["covariance"] = _per_visitor(release.covariance, "precision")  # inverted once a release
+        if release.draws.any():
+            everybody.__dict__["root"] = _per_visitor(release.root, "precision")
         items = self.policy.offer(context, everybody, _SameCoins(release.explore.ndim))
         return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
@@ -87,6 +90,26 @@ class MadeUp:
             known = (largest > SMALLEST) & (largest < LARGEST)
         unknown = unknown_curvature(flat.shape[-1])
         return np.where(known[..., None], mean, 0.0), np.where(known[..., None, None], second, unknown)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProportionalMadeUp(MadeUp):
+    """An outlook of features that are all as many times as large as the factor says, of items that earn alike.
+
+    A factor then leaves the order of utilities as it is: what is shown is worked out once for all of them.
+
+    Attributes:
+        served: The last release, and what was shown for it where features are as declared.
+    """
+
+    served: list[tuple[Release, Shown]] = field(default_factory=list)
+
+    def shown(self, release: Release, factor: FloatArray) -> Shown:
+        """What they would be shown."""
+        if not self.served or self.served[0][0] is not release:
+            self.served[:] = [(release, super().shown(release, np.ones(self.lead)))]
+        ((_, seen),) = self.served
+        return seen._replace(rows=factor[..., None, None, None] * seen.rows)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,18 +212,19 @@ def normal_outlook(
 
     Without a declared second moment it is I/d, a blind guess.
     """
-    blind = second is None
-    second = unknown_curvature(dim) if second is None else second
-    values, vectors = np.linalg.eigh(second)
     count = min(items, ITEMS)
-    drawn = balanced_normal(VISITORS * count, len(second)).reshape(VISITORS, count, len(second))
-    x = (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    drawn = balanced_normal(VISITORS * count, dim if second is None else len(second)).reshape(VISITORS, count, -1)
+    if second is None:
+        x = drawn * math.sqrt(1.0 / dim)
+    else:
+        values, vectors = np.linalg.eigh(second)
+        x = (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
     def sample(factor: FloatArray) -> Context:
         seen = factor[..., None, None, None] * x
         return Context(Dense(seen), np.ones(seen.shape[:-1]), min(capacity, x.shape[-2]))
 
-    return MadeUp(sample, policy, lead=lead, blind=blind)
+    return ProportionalMadeUp(sample, policy, lead=lead, blind=second is None)
 
 
 def _rows(context: Context) -> FloatArray:

@@ -140,7 +140,7 @@ class PriorFile:
             rho=self.rho,
             assumption=Assumption.EXACT_GRID,
             detail=f"The shelf starts from a log, whose fit cost rho = {shown(self.rho)} to each {whom}; that is "
-            "counted here on top, for whoever comes here may be in the log as well."
+            "counted here on top, since visitors may be in the log as well."
             if self.private
             else "The shelf starts from a log whose fit promises nothing to those in it.",
         )

@@ -110,6 +110,8 @@ def _check_required(stock: Stock, needed: BoolArray, allowed: BoolArray) -> None
 
 
 def _mask(name: str, value: Any, stock: Stock) -> BoolArray | None:
+    if value is None:
+        return None
     mask = checks.mask(name, stock.places(name, value), len(stock))
     if mask is not None:
         require(mask.ndim == 1, f"{name} must be one visitor's, (items,)", shape=mask.shape)
@@ -130,7 +132,7 @@ def _features(settings: Settings, stock: Stock, features: ArrayLike | None) -> F
             raise ValueError("features of every item must be given with each offer, got features=None")
         dense = finite("features", features, shape=(len(stock), settings.dim))
         require(dense.ndim == 2, "features must be one visitor's, (items, dim)", shape=dense.shape)
-        return Dense(dense)
+        return Dense(np.ascontiguousarray(dense))  # one layout, so that sums are taken in the same order for all
     visitor = finite("features", [] if features is None else features)
     require(visitor.ndim == 1, "features must be one visitor's, a list of numbers", shape=visitor.shape)
     wanted = settings.visitor_dim

@@ -7,57 +7,28 @@ What visitors see depends on others only through releases (docs/proofs.md, secti
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from threading import RLock
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.accounting import DELTA, Promise, rho_from
-from quietshelf.accounting.figures import added_up, shown
-from quietshelf.curation import arms
-from quietshelf.curation.batches import Batch
-from quietshelf.curation.coins import Coins
-from quietshelf.curation.names import feature_names
+from quietshelf.accounting import rho_from
 from quietshelf.curation.outlook import start
 from quietshelf.curation.prior_file import PriorFile, given_prior
 from quietshelf.curation.requests import check_person, visitor_context
-from quietshelf.curation.settings import (
-    OnNoAnswer,
-    Public,
-    Settings,
-    check_places,
-    check_size,
-    declared_dim,
-    learns_popularity,
-    reserved_effects,
-)
+from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_places, declared_dim, reserved_effects
 from quietshelf.curation.stock import Stock
-from quietshelf.release.compared import Comparison
-from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.release.quiet import Learner
-from quietshelf.shelf import saved
-from quietshelf.shelf.errors import OpenBatchDropped, ShelfError
-from quietshelf.shelf.saved import OwnerChanged, ResumeToken
+from quietshelf.release.noise import DiscreteGaussian
+from quietshelf.shelf.published import Published
 from quietshelf.shelf.state import State
-from quietshelf.shelf.tabled import (
-    Limits,
-    check_schema,
-    grouped,
-    items_of,
-    with_changes,
-    with_rows,
-)
-from quietshelf.shelf.tastes import Tastes
+from quietshelf.shelf.stocked import Stocked
+from quietshelf.shelf.tabled import Limits, check_schema, grouped, items_of
 from quietshelf.tables import Schema, as_schema, infer, read_table
-from quietshelf.types import NOTHING, Id, Offer, html_table, require, whole
+from quietshelf.types import NOTHING, Id, Offer, whole
 
 
-class Shelf:
+class Shelf(Stocked, Published):
     """Chooses what to show, learns privately from the answers, and says what that costs whom.
 
     >>> import numpy as np
@@ -240,18 +211,6 @@ class Shelf:
         )
         return shelf
 
-    def _start(self, state: State, source: NoiseSource | None = None, coins: Coins | None = None) -> None:
-        self._state = state
-        self._source: NoiseSource = DiscreteGaussian() if source is None else source
-        self._coins = coins or Coins.derived(state.persons.key)
-        self._lock = RLock()
-        self._token: ResumeToken | None = None
-        self._process = os.getpid()
-        if any(slots.batch.grid != self._source.grid for slots in state.slots):
-            self._drop("they were rounded to another grid than the noise is drawn on")
-
-    # What visitors do
-
     def offer(
         self,
         features: ArrayLike | Mapping[str, Any] | None = None,
@@ -312,224 +271,7 @@ class Shelf:
             if self._state.check(offer, chosen):  # it moves nothing public, so the last save stays as good as it was
                 self._state.choose(offer, chosen)
 
-    # What the shop does
-
-    def add(
-        self,
-        features: Any = None,
-        *,
-        revenue: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        ids: Sequence[Id] | None = None,
-    ) -> list[Id]:
-        """Put new items on the shelf; what they are called. The geometry frozen at the first offer stays.
-
-        Args:
-            features: A product table, or a list of dicts, under a schema; else features, (n, d2). None for a shelf
-                that learns popularity alone: it needs ``ids``, and places reserved by ``item_effects``.
-            revenue: What each earns, 1 by default; under a schema the table says it.
-            group: The group of each; under a schema the table says it.
-            ids: What each is called, where items have ids; under a schema the table says it.
-        """
-        with self._lock:
-            state, before = self._state, len(self._state.stock)
-            if features is None:
-                known = learns_popularity(state.settings, state.stock) and isinstance(ids, Sequence)
-                require(known, "features must be given, or ids alone to a shelf that learns popularity", ids=ids)
-                features = np.zeros((len(ids or ()), 0))
-            if state.public.schema is not None:
-                given = {"revenue": revenue, "group": group, "ids": ids}
-                given = {name: value for name, value in given.items() if value is not None}
-                require(not given, "what the columns of the table say must not be given beside it", **given)
-                more = with_rows(state.stock, state.public.schema, features)
-            else:
-                more = state.stock.with_more(features, 1.0 if revenue is None else revenue, group, ids)
-            if more.catalogue is not None:
-                check_places(state.settings, len(more), more.catalogue.shape[1])
-            state.stock = more
-            return list(state.stock.names(range(before, len(state.stock))))
-
-    def change(
-        self,
-        item: Id,
-        *,
-        features: ArrayLike | Mapping[str, Any] | None = None,
-        revenue: float | None = None,
-        available: bool | None = None,
-    ) -> None:
-        """Alter an item from the next offer on; offers already made keep the features they used.
-
-        Under a schema, ``features`` may be the columns that change, by their names.
-        """
-        with self._lock:
-            stock, schema = self._state.stock, self._state.public.schema
-            if isinstance(features, Mapping):
-                if schema is None:
-                    raise ValueError(f"columns need a shelf with a schema, got features={dict(features)!r}")
-                stock, features = with_changes(stock, schema, item, features), None
-            self._state.stock = stock.changed(item, features=features, revenue=revenue, available=available)
-
-    def retire(self, item: Id) -> None:
-        """Never show an item again; its id, or its index, is not given to another."""
-        with self._lock:
-            self._state.stock = self._state.stock.without(item)
-
-    def rank(self, ranking: Sequence[Id]) -> None:
-        """The shop's present ranking for everybody, best first: a public order of items; those left out are not shown.
-
-        It must be made of public data alone: a list of bestsellers counted from these visitors is not.
-        """
-        with self._lock:
-            self._state.stock = self._state.stock.ranked(ranking)
-
-    def serve(self, learned_share: float, *, guard: bool | None = None) -> None:
-        """Let the policy serve that share of visitors from the next offer on, and the present ranking the others.
-
-        The open batch compares nothing then. Do not change it because of what the open batch sells: to leave out
-        batches that went badly is to choose the result.
-        """
-        with self._lock:
-            settings = self._state.settings
-            kept = settings.guard if guard is None else guard
-            self._state.settings = replace(settings, learned_share=learned_share, guard=kept)
-
-    # What anybody may know
-
-    def comparison(self) -> Comparison:
-        """The policy against what the shop shows today, from releases alone. Look as often as you like."""
-        with self._lock:
-            return arms.comparison(self._state.settings, self._state.learner)
-
-    def privacy(self, delta: float = DELTA) -> Promise:
-        """What is promised, in figures and in words; to each person if every visitor so far came with a person id."""
-        with self._lock:
-            return self._state.ledger(self._source).promise(delta=delta)
-
-    def estimate(self) -> Tastes:
-        """Tastes and their uncertainty, from releases alone."""
-        with self._lock:
-            learner = self._state.learner
-            if learner is None:
-                settings = self._state.settings
-                first = settings.learning().batch_size(check_size(settings, self._state.stock), None)
-                rule = "there is nothing to estimate before the first offer"
-                raise ShelfError(f"{rule}; the first release will come after {first:,} visitors")
-            state, dim = self._state, learner.estimate.theta.shape[-1]
-            items = state.stock.names(range(min(state.settings.item_effects, len(state.stock))))
-            return Tastes.of(learner, feature_names(state.settings, state.public, items, dim))
-
-    @property
-    def schema(self) -> Schema | None:
-        """What the columns of the product table and visitors' attributes mean; None where it was not made from one."""
-        return self._state.public.schema
-
-    @property
-    def arrivals(self) -> int:
-        """How many visitors came; public under this guarantee."""
-        return self._state.arrivals
-
-    @property
-    def learner(self) -> Learner | None:
-        """Every release and what it taught: all of it is public. None before the first offer."""
-        return self._state.learner
-
-    @property
-    def batches(self) -> tuple[Batch, ...]:
-        """What is public of the batches that are not released, oldest first: how large, how full, when due."""
-        return tuple(slots.batch for slots in self._state.slots)
-
-    # Keeping it
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically, with the person key in another beside it. The shelf may go on.
-
-        The files are readable by their owner alone: until a batch is released, they hold its visitors' raw features and
-        the exact sums of their answers. Treat them, and every backup of them, as you treat those data.
-        """
-        with self._lock:
-            try:
-                self._token = saved.write(Path(path), self._state, own=self._still_own)
-            except OwnerChanged:  # what was written held batches that are another's
-                self._token = saved.write(Path(path), self._state, own=self._still_own)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a shelf cannot be copied: two copies would release the same visitors twice; save and load it")
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Shelf:
-        """A shelf from a file. Its open batches are resumed by whoever loads it first, once.
-
-        A second load, a copy, a moved file, or a save that the shelf has gone on from drops them with a warning
-        (`OpenBatchDropped`): the same visitors could otherwise be released twice. Dropping costs no privacy. Such a
-        shelf does not know what was released and who was counted after the save, and its promise says so: it is to
-        each visit from then on. A snapshot of the whole disk cannot be told from the original: never load from one
-        while, or after, the original goes on.
-        """
-        shelf = cls._loaded(path)
-        shelf._state.stock = shelf._state.stock.on(device)
-        return shelf
-
-    def __repr__(self) -> str:
-        settings, count = self._state.settings, len(self._state.stock)
-        return f"<Shelf: {settings.capacity} of {count} items, rho = {self._cost()}, {self.arrivals} visitors so far>"
-
-    def _repr_html_(self) -> str:
-        settings, learner, count = self._state.settings, self._state.learner, len(self._state.stock)
-        rows = [
-            ("items", f"{count:,}"),
-            ("shown at most", f"{settings.capacity}"),
-            ("rho, for its lifetime", self._cost()),
-            ("visitors so far", f"{self.arrivals:,}"),
-            ("releases so far", f"{len(learner.records) if learner else 0}"),
-        ]
-        return html_table("Shelf", ("", ""), rows)
-
-    def _cost(self) -> str:
-        """The most that somebody is promised, in the log behind the prior or not, rounded upwards."""
-        rho, log = self._state.settings.rho, self._state.public.log
-        if log is None:
-            return shown(rho)
-        return f"{shown(added_up([rho, log.rho]))} ({shown(rho)} of the shelf and {shown(log.rho)} of the log)"
-
-    @classmethod
-    def _loaded(cls, path: str | os.PathLike[str], source: NoiseSource | None = None) -> Shelf:
-        state, resumed, left_out = saved.read(Path(path))
-        shelf = cls.__new__(cls)
-        shelf._start(state, source)
-        if not resumed:
-            state.history_incomplete = True
-            shelf._drop("this file is a copy, was loaded before, or the shelf went on after saving it", left_out)
-        elif left_out:
-            shelf._drop("this version bounds or rounds what a visitor contributes in another way", left_out)
-        return shelf
-
     def _index(self, item: Id) -> int:
         """Of an item that was chosen; one that is not there was not shown."""
         stock = self._state.stock
         return whole("item", item, low=0) if stock.ids is None else stock.index(item)  # type: ignore[arg-type]  # or refused
-
-    def _still_own(self) -> None:
-        if not self._own():
-            raise OwnerChanged
-
-    def _own(self) -> bool:
-        """Before anything public changes: make sure that nobody else has, or may resume, the batches not yet released.
-
-        False if somebody may, and they were dropped.
-        """
-        before = self._state.history_incomplete
-        if self._process != os.getpid():  # a forked copy: the parent goes on with the same visitors
-            self._process, self._token, self._state.history_incomplete = os.getpid(), None, True
-            self._drop("they belong to the process that this one was forked from")
-        if self._token is not None and not self._token.take():
-            self._state.history_incomplete = True
-            self._drop("they were resumed from the last save")
-        self._token = None
-        return self._state.history_incomplete == before
-
-    def _drop(self, why: str, before: int = 0) -> None:
-        dropped = before + self._state.drop()
-        if dropped:
-            warnings.warn(
-                f"{dropped} visitors who were not released yet are left out: {why}", OpenBatchDropped, stacklevel=4
-            )

@@ -18,7 +18,7 @@ from quietshelf.curation.answers import Slot, Verdict, answer
 from quietshelf.curation.arms import kept, policies, present, share_of
 from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, due, open_batch
 from quietshelf.curation.coins import Coins
-from quietshelf.curation.contributions import at_once, contributions, summed, total, width
+from quietshelf.curation.contributions import at_once, sum_of, total, width
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.ledgers import addressed
 from quietshelf.curation.outlook import outlook_of, start
@@ -84,13 +84,7 @@ class Slots:
         if not rows:
             return self.sum
         chosen = [places[offer] for offer in rows]
-        found, frozen = self.sum, self.batch.frozen
-        step = at_once(self.dim, max(map(len, rows.values())))
-        for begin in range(0, len(rows), step):
-            part = slice(begin, begin + step)
-            parts = contributions(list(rows.values())[part], chosen[part], frozen, self.batch.grid)
-            found = found + summed(parts, self.dim, compares=frozen.compares)
-        return found
+        return self.sum + sum_of(list(rows.values()), chosen, self.batch.frozen, self.batch.grid)
 
     def finished(self, on_no_answer: str) -> Total:
         """The sum over all slots, those without an answer by rule."""

@@ -1,0 +1,221 @@
+"""Offers and contributions on the visitor's own device: what it is told, and what it does with that.
+
+Everything a device is told is public, or is its own slot's coins. What it computes is what the service would have
+computed for it (R3, R6), by the same functions; features, wishes, items shown and the choice stay where they are. What
+it sends back is believed as far as `contributed` says and no further, and the theorem needs no more (docs/proofs.md,
+section 6).
+
+The three documents are plain data, signed and sent by the service; ``clients/typescript`` reads the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quietshelf.curation.batches import Batch
+from quietshelf.curation.coins import SlotCoins
+from quietshelf.curation.contributions import contributions
+from quietshelf.curation.decisions import Decision, decide
+from quietshelf.curation.requests import visitor_context
+from quietshelf.curation.settings import Settings
+from quietshelf.curation.stock import Stock
+from quietshelf.policies.chance import DOUBT, JITTER, LARGEST
+from quietshelf.policies.shortlist import MANY
+from quietshelf.release import batch_pair
+from quietshelf.release.quiet import OpenBatch
+from quietshelf.statistics import SCORE_BOUND, Factors, broken_rule
+from quietshelf.statistics.factors import MARGIN, MOST_MOVED
+from quietshelf.statistics.pair import STEPS
+from quietshelf.types import FloatArray, Release, require
+
+Document = Mapping[str, Any]
+MOST_ITEMS = MANY
+"""Items of a catalogue that a device chooses from: more are chosen from a shortlist, which needs a server."""
+MOST_SHOWN = 100
+MOST_ROWS = MOST_SHOWN + 1
+"""Of a contribution: one per item shown, and one for none."""
+DEVICE = "device"
+"""Where contributions are computed, if not on the server."""
+POLICY = "quiet"
+
+
+def model_document(shelf: str, settings: Settings, stock: Stock, release: Release) -> dict[str, Any]:
+    """All that a device needs to know of a release to choose what to show."""
+    if settings.map is None or stock.catalogue is None:
+        raise ValueError("a device needs a catalogue to choose from, got none")
+    drawn = bool(release.draws.any())
+    return {
+        "kind": "model",
+        "shelf": shelf,
+        "release": int(release.count),
+        "map": {
+            "name": settings.feature_map,
+            "intercept": settings.intercept,
+            "effects": settings.item_effects,
+            "visitor_dim": settings.visitor_dim,
+            "item_dim": int(stock.catalogue.shape[1]),
+        },
+        "theta": release.theta.tolist(),
+        "covariance": release.covariance.tolist(),
+        "radius": float(release.radius),
+        "draws": float(release.draws),
+        "root": release.root.tolist() if drawn else None,
+        "jitter": JITTER,
+        "doubt": DOUBT,
+        "largest": LARGEST,
+    }
+
+
+def catalogue_document(shelf: str, version: int, ids: Sequence[str], stock: Stock) -> dict[str, Any]:
+    """The items, by number; its version is text, for it may be larger than JavaScript's integers."""
+    return {
+        "kind": "catalogue",
+        "shelf": shelf,
+        "version": str(version),
+        "ids": list(ids),
+        "features": np.asarray(stock.catalogue).tolist(),
+        "revenue": stock.revenue.tolist(),
+        "offerable": stock.offerable.tolist(),
+    }
+
+
+def batch_document(shelf: str, batch: Batch) -> dict[str, Any]:
+    """What a batch froze, as far as contributions are computed with it."""
+    frozen = batch.frozen
+    grids = batch_pair.grids(frozen.scales, frozen.size, batch.grid)
+    return {
+        "kind": "batch",
+        "shelf": shelf,
+        "batch": frozen.number,
+        "size": frozen.size,
+        "theta": frozen.theta.tolist(),
+        "coordinates": frozen.coordinates.tolist(),
+        "bound": float(frozen.scales.bound),
+        "information_scale": float(frozen.scales.information),
+        "score_grid": float(grids.score),
+        "row_grid": float(grids.rows),
+        "score_bound": SCORE_BOUND,
+        "steps": STEPS,
+        "margin": MARGIN,
+        "most_moved": MOST_MOVED,
+    }
+
+
+class Wishes(NamedTuple):
+    """What one visitor brings; it stays on the device.
+
+    Attributes:
+        features: The visitor's, as long as the model says.
+        candidates: Ids of items that may be shown; None for all.
+        exclude: Ids of items that must not be.
+        capacity: The most items shown, at most the slot's; None for that.
+    """
+
+    features: Sequence[float] = ()
+    candidates: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    capacity: int | None = None
+
+
+def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes) -> Decision:
+    """R3: what to show, to the last bit what the service would show: items by number, and their features x."""
+    ids, named = catalogue["ids"], model["map"]
+    features = np.reshape(np.asarray(catalogue["features"], dtype=np.float64), (len(ids), named["item_dim"]))
+    stock = Stock.of(len(ids), features, None, None)._with(
+        revenue=np.asarray(catalogue["revenue"], dtype=np.float64),
+        available=np.asarray(catalogue["offerable"], dtype=bool),
+        ids=tuple(ids),
+    )
+    most = min(slot["capacity"], len(ids))
+    settings = Settings(
+        rho=1.0,  # says nothing here: what is released was noisy before it came
+        capacity=most,
+        fill=slot["fill"],
+        feature_map=named["name"],
+        intercept=named["intercept"],
+        item_effects=named["effects"],
+        visitor_dim=named["visitor_dim"],
+    )
+    context = visitor_context(
+        settings,
+        stock,
+        features=list(wishes.features),
+        candidates=wishes.candidates,
+        exclude=list(wishes.exclude) or None,
+        capacity=most if wishes.capacity is None else wishes.capacity,
+    )
+    return decide([POLICY], [context], _release(model), SlotCoins.seeded([slot["coins"]]))[0]
+
+
+def contribute(batch: Document, rows: FloatArray, place: int) -> dict[str, Any]:
+    """R6: what a visitor who saw items with these features, (k, d), and chose that place, -1 for none, contributes."""
+    dim = len(batch["theta"])
+    [part] = contributions([np.reshape(rows, (-1, dim))], [place], _frozen(batch), batch["score_grid"])
+    return {"score": part[:dim].tolist(), "rows": part[dim:].reshape(-1, dim).tolist()}
+
+
+def contributed(score: Sequence[float], rows: Sequence[Sequence[float]], batch: Batch) -> FloatArray:
+    """R6: a contribution as it was received, flat; a `ValueError` says why it is refused.
+
+    What passes satisfies all that the theorem asks of a visitor's contribution, whoever computed it: a device that lies
+    does no more than some visitor could. It depends on this contribution and on what its batch froze.
+    """
+    frozen = batch.frozen
+    dim = frozen.theta.shape[-1]
+    require(len(score) == dim, f"score must have {dim} numbers", length=len(score))
+    require(len(rows) <= MOST_ROWS, f"rows must be at most {MOST_ROWS}", rows=len(rows))
+    require(all(len(row) == dim for row in rows), f"each of rows must have {dim} numbers")
+    given = Factors(np.array(score, dtype=np.float64), np.array(rows, dtype=np.float64).reshape(-1, dim))
+    grids = batch_pair.grids(frozen.scales, frozen.size, batch.grid)
+    rule = broken_rule(given, float(frozen.scales.bound), grids)
+    if rule is not None:
+        raise ValueError(rule)
+    return np.concatenate([given.score, given.rows.ravel()]) + 0.0  # no negative zeros
+
+
+def check_device(settings: Settings, *, groups: bool, attributes: bool) -> None:
+    """Refuse settings that a device cannot serve, or that would need its visitor's data."""
+    require(settings.feature_map is not None, "contributions on the device need a catalogue")
+    rule = "with contributions='device'"
+    most, silent = settings.capacity, settings.on_no_answer
+    require(most <= MOST_SHOWN, f"capacity must be at most {MOST_SHOWN} {rule}", capacity=most)
+    require(silent == "zero", f"on_no_answer must be 'zero' {rule}: nobody else can compute it", on_no_answer=silent)
+    require(settings.policy == POLICY, f"policy must be {POLICY!r} {rule}", policy=settings.policy)
+    require(not groups, f"limits on groups must be left out {rule}")
+    require(not attributes, f"visitors must have features, and no attributes in the schema, {rule}")
+    arms = settings.comparison == 0 and settings.learned_share == 1
+    require(arms, f"comparison must be 0 and learned_share 1 {rule}", comparison=settings.comparison)
+
+
+def _release(model: Document) -> Release:
+    """The release in a document; what it was computed from did not come along."""
+    theta = np.asarray(model["theta"], dtype=np.float64)
+    release = Release(
+        theta=theta,
+        precision=np.eye(theta.size),
+        radius=np.asarray(model["radius"]),
+        explore=np.asarray(False),
+        count=np.asarray(model["release"]),
+        draws=np.asarray(model["draws"]),
+    )
+    known = {"covariance": model["covariance"], "root": model["root"] or np.eye(theta.size)}
+    release.__dict__.update({name: np.asarray(value, dtype=np.float64) for name, value in known.items()})
+    return release
+
+
+def _frozen(batch: Document) -> OpenBatch:
+    """What the batch in a document froze."""
+    theta = np.asarray(batch["theta"], dtype=np.float64)
+    none = np.zeros((1, theta.size, theta.size))
+    return OpenBatch(
+        number=batch["batch"],
+        size=batch["size"],
+        theta=theta,
+        coordinates=np.asarray(batch["coordinates"], dtype=np.float64),
+        scales=batch_pair.Scales(0.0, batch["information_scale"], batch["bound"]),
+        expected=none,
+        spread=np.asarray(1.0),
+    )
