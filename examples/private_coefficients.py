@@ -2,7 +2,7 @@
 
 The log is a table in long format: one row a visit and item. Every person counts once, and the promise is to persons.
 The same as ``quietshelf fit log.csv --rho 1 --map item --scales ... --prior prior.json``, and a shelf that starts from
-it; needs ``pip install 'quietshelf[data]'``.
+it; needs ``pip install '.[data]'``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A shop in FastAPI with a shelf inside: offers, purchases, the promise, and nothing lost at a restart.
 
 Run it as it stands: made-up visitors come through the very routes that a browser would use, the shop is closed, opened
-again, and goes on. To serve real ones: ``pip install 'quietshelf[service]'`` and ``uvicorn web_shop:app``, which keeps
+again, and goes on. To serve real ones: ``pip install '.[service]'`` and ``uvicorn web_shop:app``, which keeps
 the shelf in ``books.shelf``. In Flask the three routes look the same; a shelf may be called from several threads, but
 belongs to one process. After a crash it goes on from the last save, and the promise says what that costs.
 """
@@ -14,11 +14,10 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import httpx
 import numpy as np
-from fastapi import Cookie, FastAPI, HTTPException, Response
+from fastapi import FastAPI, HTTPException
 
 from quietshelf import Shelf
 from quietshelf.shelf import ShelfError
@@ -33,7 +32,7 @@ PLACES, RHO = 3, 1.0
 async def open_hours(app: FastAPI) -> AsyncIterator[None]:
     """Go on from the last save; save at closing time. A new shelf is saved before its first visitor.
 
-    Without a file a crash would look like a first start, and a new shelf promises anew: its rho would add up.
+    Without a file a crash would look like a first start: a new shelf starts a new budget, and budgets add up.
     """
     saved: Path = app.state.saved
     if not saved.exists():
@@ -47,12 +46,14 @@ app = FastAPI(lifespan=open_hours)
 app.state.saved = Path("books.shelf")
 
 
-@app.get("/offer")
-def offer(response: Response, reader: str | None = Cookie(default=None)) -> dict[str, object]:
-    """Three books for a reader; whoever comes again is known by a cookie, and counts once."""
-    reader = reader or uuid4().hex
-    response.set_cookie("reader", reader)
-    made = app.state.shelf.offer(person=reader)
+@app.post("/offer")
+def offer() -> dict[str, object]:
+    """Three books for a reader. A POST, sent by the page once it is seen: prefetched pages and crawlers do not count.
+
+    This shop has no accounts, so the promise is to each visit. A cookie is no person: anybody may clear or copy it. In
+    a shop with accounts pass ``person=``, the id of an account that is signed in, and with every offer.
+    """
+    made = app.state.shelf.offer()
     return {"offer": made.id, "books": made.items}
 
 
@@ -67,14 +68,13 @@ def answer(offer_id: str, book: str | None = None) -> None:
 
 @app.get("/privacy")
 def privacy() -> dict[str, object]:
-    """What is promised to each reader, in words."""
+    """What is promised to each visit, in words."""
     return {"promise": app.state.shelf.privacy(delta=1e-6).words}
 
 
 async def visit(client: httpx.AsyncClient, rng: np.random.Generator) -> bool:
     """A made-up reader, who loves the future and fears length; whether something was bought."""
-    client.cookies.clear()
-    shown = (await client.get("/offer")).json()
+    shown = (await client.post("/offer")).json()
     books = shown["books"]
     features = CATALOGUE[[BOOKS.index(book) for book in books]]
     utility = np.append(features @ [0.0, -1.0, 1.5, -2.0] - 1.0, 0.0) + rng.gumbel(size=len(books) + 1)

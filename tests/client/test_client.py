@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from tests.service.harness import ITEMS, SHELF, free_port, inline
 
 from quietshelf.client import AsyncClient, Client, Offer, Refused, Retry, ServiceDown
+from quietshelf.client.words import key_call
 from quietshelf.tables import Schema, number, service_items
 
 QUICK = Retry(retries=2, pause=0.01)
@@ -55,6 +57,27 @@ def test_sync_and_async_clients_do_the_same(service: httpx.Client) -> None:
     found = asyncio.run(visit())
     assert len(found.items) == 2
     assert not found.fallback
+
+
+def test_both_clients_manage_keys_and_read_what_admins_did(service: httpx.Client) -> None:
+    """A key is made once, listed without its secret, revoked, and all of it is told."""
+    url, admin = reached(service)
+
+    async def asynchronous() -> list[Any]:
+        async with AsyncClient(url, admin) as client:
+            made = await client.create_key(["read"], name="b", expires="2999-01-31")
+            await client.revoke_key(made.split("_")[1])
+            states = {key["name"]: (key["state"], key["expires"]) for key in await client.list_keys()}
+            return [states["b"], *[entry["what"] async for entry in client.admin_log()][:2]]
+
+    with Client(url, admin) as client:
+        made = client.create_key(["read"], name="a", expires="2999-01-31")
+        client.revoke_key(made.split("_")[1])
+        states = {key["name"]: (key["state"], key["expires"]) for key in client.list_keys()}
+        found = [states["a"], *[entry["what"] for entry in client.admin_log()][:2]]
+    assert found == asyncio.run(asynchronous())
+    assert found == [("revoked", "2999-01-31T00:00:00.000Z"), "key revoked", "key created"]
+    assert not key_call("POST").repeated
 
 
 def test_a_table_is_put_and_visitors_come_with_attributes(service: httpx.Client) -> None:

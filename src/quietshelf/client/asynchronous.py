@@ -21,6 +21,7 @@ from quietshelf.client.words import (
     choice_call,
     down,
     each,
+    key_call,
     lines,
     offer_call,
     offer_of,
@@ -147,6 +148,31 @@ class AsyncClient:
         found: Sequence[Mapping[str, Any]] = (await self._call(shelf_call("GET", shelf, "/releases")))["releases"]
         return found
 
+    async def create_key(
+        self, scopes: Sequence[str], *, name: str = "", shelf: str | None = None, expires: str | None = None
+    ) -> str:
+        """A new key, shown this once; not tried again. ``expires`` is a day or a time, such as 2027-01-31."""
+        body = {"scopes": list(scopes), "name": name, "shelf": shelf, "expires": expires}
+        return str((await self._call(key_call("POST", body=body)))["key"])
+
+    async def list_keys(self) -> Sequence[Mapping[str, Any]]:
+        """All keys there ever were, without their secrets."""
+        found: Sequence[Mapping[str, Any]] = (await self._call(key_call("GET")))["keys"]
+        return found
+
+    async def revoke_key(self, key: str) -> None:
+        """Make a key worthless, by its id."""
+        await self._call(key_call("DELETE", key))
+
+    async def admin_log(self) -> AsyncIterator[Mapping[str, Any]]:
+        """What admins did, the latest first, read a page at a time."""
+        part: str | None = ""
+        while part is not None:
+            page = await self._call(Call("GET", f"/v1/admin-log{part}"))
+            for entry in page["entries"]:
+                yield entry
+            part = None if page["next"] is None else f"?before={page['next']}"
+
     async def aclose(self) -> None:
         """Give the connections back."""
         await self._http.aclose()
@@ -162,7 +188,8 @@ class AsyncClient:
     async def _call(self, call: Call) -> Any:
         """The reply; attempts that failed to reach the service, or to write, are repeated."""
         reason: object = None
-        for attempt in range(self._retry.retries + 1):
+        attempts = 1 + self._retry.retries * call.repeated
+        for attempt in range(attempts):
             if attempt:
                 await asyncio.sleep(self._retry.wait(attempt))
             try:
@@ -173,4 +200,4 @@ class AsyncClient:
             if response.status_code not in RETRIED:
                 return read(response)
             reason = f"status {response.status_code}"
-        raise down(str(self._http.base_url), self._retry.retries + 1, reason)
+        raise down(str(self._http.base_url), attempts, reason)

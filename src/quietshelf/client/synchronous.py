@@ -20,6 +20,7 @@ from quietshelf.client.words import (
     address,
     choice_call,
     down,
+    key_call,
     lines,
     offer_call,
     offer_of,
@@ -145,6 +146,30 @@ class Client:
         found: Sequence[Mapping[str, Any]] = self._call(shelf_call("GET", shelf, "/releases"))["releases"]
         return found
 
+    def create_key(
+        self, scopes: Sequence[str], *, name: str = "", shelf: str | None = None, expires: str | None = None
+    ) -> str:
+        """A new key, shown this once; not tried again. ``expires`` is a day or a time, such as 2027-01-31."""
+        body = {"scopes": list(scopes), "name": name, "shelf": shelf, "expires": expires}
+        return str(self._call(key_call("POST", body=body))["key"])
+
+    def list_keys(self) -> Sequence[Mapping[str, Any]]:
+        """All keys there ever were, without their secrets."""
+        found: Sequence[Mapping[str, Any]] = self._call(key_call("GET"))["keys"]
+        return found
+
+    def revoke_key(self, key: str) -> None:
+        """Make a key worthless, by its id."""
+        self._call(key_call("DELETE", key))
+
+    def admin_log(self) -> Iterator[Mapping[str, Any]]:
+        """What admins did, the latest first, read a page at a time."""
+        part: str | None = ""
+        while part is not None:
+            page = self._call(Call("GET", f"/v1/admin-log{part}"))
+            yield from page["entries"]
+            part = None if page["next"] is None else f"?before={page['next']}"
+
     def close(self) -> None:
         """Give the connections back."""
         self._http.close()
@@ -160,7 +185,8 @@ class Client:
     def _call(self, call: Call) -> Any:
         """The reply; attempts that failed to reach the service, or to write, are repeated."""
         reason: object = None
-        for attempt in range(self._retry.retries + 1):
+        attempts = 1 + self._retry.retries * call.repeated
+        for attempt in range(attempts):
             if attempt:
                 time.sleep(self._retry.wait(attempt))
             try:
@@ -171,4 +197,4 @@ class Client:
             if response.status_code not in RETRIED:
                 return read(response)
             reason = f"status {response.status_code}"
-        raise down(str(self._http.base_url), self._retry.retries + 1, reason)
+        raise down(str(self._http.base_url), attempts, reason)

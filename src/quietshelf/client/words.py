@@ -7,7 +7,7 @@ import math
 import random
 import secrets
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -65,6 +65,8 @@ class Call:
     path: str
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] | None = None
+    repeated: bool = field(default=True, kw_only=True)
+    """Whether the same request again does no harm, so that it is sent again where the reply was lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,11 @@ def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:
 def shelf_call(method: str, shelf: str, part: str = "", *sent: Mapping[str, Any]) -> Call:
     """Ask for a shelf, or for a part of it such as ``/items``; body and headers are sent where there are any."""
     return Call(method, f"/v1/shelves/{_segment(shelf)}{part}", *sent)
+
+
+def key_call(method: str, key: str = "", body: Mapping[str, Any] | None = None) -> Call:
+    """Ask for keys; one that is made twice would be two keys."""
+    return Call(method, f"/v1/keys/{_segment(key)}" if key else "/v1/keys", body, repeated=method != "POST")
 
 
 def lines(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:

@@ -1,0 +1,146 @@
+/** Offers on the visitor's device: features and choices stay here, the service gets a bounded contribution. */
+
+import { segment, shelfCall, type Call } from "../calls.js";
+import { Connection, read } from "../http.js";
+import { Retry, type RetryOptions } from "../retry.js";
+import { ServiceDown, type Offer } from "../words.js";
+import { choose, rowsOf, type Slot, type Wishes } from "./choose.js";
+import { opened, Untrusted, type Batch, type Catalogue, type Model, type Published } from "./envelope.js";
+import { contribution } from "./factors.js";
+
+const MOST_KEPT_ALIVE = 60_000; // bytes that browsers send while a page goes
+
+export interface DeviceOptions {
+  /** A ticket for one visit, which the shop's back end signs (`signTicket`). */
+  readonly ticket: () => Promise<string> | string;
+  /** The service's public key, as `quietshelf keys signing` prints it; null trusts whoever the address leads to. */
+  readonly signingKey: string | null;
+  /** Seconds for one attempt; 5 by default. */
+  readonly timeout?: number;
+  readonly retry?: RetryOptions;
+}
+
+interface TakenSlot extends Slot {
+  readonly offer: string;
+  readonly release: number;
+  readonly batch: number;
+  readonly catalogue: string;
+  /** Numbers come again where a shelf was made anew, or restored; this does not. */
+  readonly edition: string;
+  readonly expires: string;
+}
+
+/** One shelf of a service, as a visitor's device sees it. */
+export class DeviceShelf {
+  private readonly retry: Retry;
+  private readonly kept = new Map<string, Promise<Published>>();
+
+  constructor(
+    private readonly url: string,
+    private readonly shelf: string,
+    private readonly options: DeviceOptions,
+  ) {
+    this.retry = new Retry(options.retry);
+  }
+
+  /** What to show to this visitor. Leaving the page without a choice is sent as such. */
+  async offer(features: readonly number[] = [], wishes: Wishes = {}): Promise<DeviceOffer> {
+    const { options, shelf } = this;
+    if (!features.every(Number.isFinite)) throw new RangeError(`features must be finite, got features=[${features}]`);
+    const http = new Connection(this.url, `Ticket ${await options.ticket()}`, options.timeout ?? 5, this.retry);
+    try {
+      const slot = (await http.call(shelfCall("POST", shelf, "/slots", {}))) as TakenSlot;
+      const [model, catalogue, batch] = await this.published(http, slot);
+      const places = choose(model, catalogue, features, slot, wishes);
+      const rows = rowsOf(model, catalogue, features, places);
+      const items = places.map((place) => catalogue.ids[place]!);
+      const answer = (chosen: number): unknown => contribution(rows, chosen, batch);
+      return new DeviceOffer({ ...slot, id: slot.offer, items, fallback: false }, http, answer);
+    } catch (error) {
+      const asked = { method: "POST", path: "", body: wishes } as const;
+      const chance = error instanceof ServiceDown ? this.retry.byChance(asked) : undefined;
+      if (chance === undefined) throw error;
+      return new DeviceOffer(chance, http, () => undefined);
+    }
+  }
+
+  /** The model, the catalogue and the batch that a slot speaks of: fetched once, then kept. */
+  private async published(http: Connection, slot: TakenSlot): Promise<[Model, Catalogue, Batch]> {
+    const edition = `?edition=${encodeURIComponent(slot.edition)}`;
+    const [model, catalogue, batch] = await Promise.all([
+      this.once(http, "model", `/models/${slot.release}${edition}`),
+      this.once(http, "catalogue", `/catalogues/${slot.catalogue}${edition}`),
+      this.once(http, "batch", `/batches/${slot.batch}${edition}`),
+    ]);
+    const alike = [model, catalogue, batch].every((each) => each.edition === slot.edition);
+    const newer = BigInt(catalogue.version) >= BigInt(slot.catalogue);
+    if (!alike || model.release !== slot.release || batch.batch !== slot.batch || !newer) {
+      throw new Untrusted("the service must send what the slot speaks of, got another version");
+    }
+    return [model, catalogue, batch];
+  }
+
+  private async once<Kind extends Published["kind"]>(
+    http: Connection,
+    kind: Kind,
+    part: string,
+  ): Promise<Extract<Published, { kind: Kind }>> {
+    const { shelf, kept, options } = this;
+    const fetched = async (): Promise<Published> => {
+      const reply = await http.send(shelfCall("GET", shelf, part), { cache: "default" });
+      return opened(read(reply), kind, shelf, options.signingKey);
+    };
+    const found = kept.get(part) ?? fetched();
+    for (const other of kept.keys()) if (other.split("/")[1] === part.split("/")[1]) kept.delete(other);
+    kept.set(part, found);
+    found.catch(() => kept.delete(part)); // what failed is asked for again
+    return (await found) as Extract<Published, { kind: Kind }>;
+  }
+}
+
+/** What to show, and the one answer to it. */
+export class DeviceOffer implements Offer {
+  readonly id: string | null;
+  readonly items: readonly string[];
+  readonly release: number;
+  readonly expires: string | null;
+  readonly fallback: boolean;
+  private given: number | undefined; // the first answer
+  private sent: Promise<void> | undefined;
+  private readonly leave = (): void => void this.answer(-1).catch(() => undefined); // nobody is there to be told
+
+  constructor(
+    made: Offer,
+    private readonly http: Connection,
+    private readonly contributed: (chosen: number) => unknown,
+  ) {
+    ({ id: this.id, items: this.items, release: this.release, expires: this.expires, fallback: this.fallback } = made);
+    if (this.id !== null) globalThis.addEventListener?.("pagehide", this.leave);
+  }
+
+  /** Answers: the item chosen, or null. The first answer stands, leaving the page is one; what got lost is sent again. */
+  async choose(item: string | null): Promise<void> {
+    const place = item === null ? -1 : this.items.indexOf(item);
+    if (item !== null && place < 0) throw new RangeError(`item must be one of those shown, got ${JSON.stringify(item)}`);
+    await this.answer(place);
+  }
+
+  private async answer(place: number): Promise<void> {
+    if (this.id === null) return;
+    this.given ??= place;
+    this.sent ??= this.send(this.id, this.contributed(this.given));
+    try {
+      await this.sent;
+    } catch (error) {
+      if (error instanceof ServiceDown) this.sent = undefined; // nobody refused it: the same answer may go once more
+      throw error;
+    }
+  }
+
+  private async send(id: string, body: unknown): Promise<void> {
+    const call: Call = { method: "POST", path: `/v1/offers/${segment(id)}/contribution`, body };
+    const keepalive = JSON.stringify(body).length < MOST_KEPT_ALIVE; // a choice, too, often leads to another page
+    read(await this.http.send(call, { keepalive }));
+    globalThis.removeEventListener?.("pagehide", this.leave);
+  }
+}

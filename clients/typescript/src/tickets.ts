@@ -1,0 +1,51 @@
+/**
+ * Visitor tickets, signed by the shop's back end: what a browser gets in place of a key.
+ *
+ * A ticket lets its holder read one shelf's public model, take one place in a batch and answer it. Nothing else.
+ */
+
+import { encoded } from "./base64.js";
+import { newKey } from "./calls.js";
+
+const LONGEST = 3600;
+
+export interface TicketOptions {
+  readonly shelf: string;
+  /** The shop's own pseudonym of the visitor, by which visits of one person are counted. */
+  readonly person?: string;
+  /** For how long it may be used, at most 3600 seconds; 600 by default. */
+  readonly seconds?: number;
+}
+
+/** A ticket signed with an `offer` key of the shelf, `qs_ID_SECRET`. For back ends: the key must never leave them. */
+export async function signTicket(key: string, options: TicketOptions): Promise<string> {
+  const { shelf, person, seconds = 600 } = options;
+  if (!(seconds > 0 && seconds <= LONGEST)) {
+    throw new RangeError(`seconds must be above 0 and at most ${LONGEST}, got seconds=${seconds}`);
+  }
+  return signed(key, { shelf, person, expires: Math.floor(Date.now() / 1000 + seconds), nonce: newKey() });
+}
+
+/** What a ticket says. */
+export interface TicketFields {
+  readonly shelf: string;
+  readonly person?: string | undefined;
+  readonly expires: number;
+  readonly nonce: string;
+}
+
+/** The text of a ticket that says this. */
+export async function signed(key: string, fields: TicketFields): Promise<string> {
+  const [, id, secret] = /^qs_([^_]+)_(.+)$/.exec(key) ?? [];
+  if (id === undefined || secret === undefined) throw new RangeError("key must be an API key, qs_ID_SECRET");
+  const { shelf, person, expires, nonce } = fields;
+  const payload = encoded(utf8(JSON.stringify({ shelf, key: id, person, expires, nonce })));
+  const derived = await crypto.subtle.digest("SHA-256", utf8(`quietshelf key ${secret}`));
+  const mac = await crypto.subtle.importKey("raw", derived, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const made = await crypto.subtle.sign("HMAC", mac, utf8(`quietshelf ticket ${payload}`));
+  return `${payload}.${encoded(new Uint8Array(made))}`;
+}
+
+function utf8(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}

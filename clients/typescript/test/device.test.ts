@@ -1,0 +1,132 @@
+/** Offers on the device, from the real service: `SERVICE_URL`, `SERVICE_KEY`, a shelf `teas` and its `SIGNING_KEY`. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DeviceShelf, Refused, ServiceDown, Untrusted } from "@quietshelf/client/device";
+import { signTicket } from "@quietshelf/client/tickets";
+
+const url = process.env["SERVICE_URL"] ?? "";
+const key = process.env["SERVICE_KEY"] ?? "";
+const signingKey = process.env["SIGNING_KEY"] ?? "";
+const ticket = () => signTicket(key, { shelf: "teas" });
+
+/** Everything that is fetched while something is done. */
+async function traffic(work: () => Promise<void>): Promise<{ url: string; init: RequestInit }[]> {
+  const seen: { url: string; init: RequestInit }[] = [];
+  const real = globalThis.fetch;
+  globalThis.fetch = (input, init) => {
+    seen.push({ url: String(input), init: init ?? {} });
+    return real(input, init);
+  };
+  try {
+    await work();
+  } finally {
+    globalThis.fetch = real;
+  }
+  return seen;
+}
+
+test("an offer is made here, answered once, and its documents are fetched once", async () => {
+  const shelf = new DeviceShelf(url, "teas", { ticket, signingKey });
+  const features = [12345.678, -8765.4321];
+  const seen = await traffic(async () => {
+    const offer = await shelf.offer(features);
+    assert.equal(offer.items.length, 3);
+    await offer.choose(offer.items[1]!);
+    await offer.choose(null); // the first answer stands, and nothing more is sent
+    const other = await shelf.offer(features, { exclude: ["item 1"], capacity: 2 });
+    assert.equal(other.items.length, 2);
+    assert.ok(!other.items.includes("item 1"));
+    await assert.rejects(other.choose("item 1"), /must be one of those shown/);
+    await other.choose(null);
+  });
+  const kinds = seen.map((each) => each.url.split("/").slice(-2)[0]);
+  assert.deepEqual(kinds.filter((kind) => kind === "models" || kind === "catalogues" || kind === "batches").sort(), [
+    "batches",
+    "catalogues",
+    "models",
+  ]);
+  assert.equal(seen.length, 7);
+  const sent = JSON.stringify(seen.map((each) => [each.url, each.init.body, [...(each.init.headers as Headers)]]));
+  for (const secret of ["12345", "8765", "item"]) assert.ok(!sent.includes(secret), secret);
+});
+
+test("a ticket used twice is one visit", async () => {
+  const same = await ticket();
+  const shelf = new DeviceShelf(url, "teas", { ticket: () => same, signingKey });
+  const [one, two] = [await shelf.offer([1, 2]), await shelf.offer([1, 2])];
+  assert.deepEqual([one.id, one.items], [two.id, two.items]);
+  await one.choose(one.items[0]!);
+  await assert.rejects(two.choose(null), (error) => error instanceof Refused && error.kind === "answer-conflict");
+});
+
+test("documents that somebody else signed are refused", async () => {
+  const wrong = signingKey.replace(/^./, (letter) => (letter === "A" ? "B" : "A"));
+  const shelf = new DeviceShelf(url, "teas", { ticket, signingKey: wrong });
+  await assert.rejects(shelf.offer([1, 2]), Untrusted);
+});
+
+test("whoever leaves has chosen nothing, and says so", async () => {
+  const page = new EventTarget();
+  const window = globalThis as unknown as { addEventListener?: unknown; removeEventListener?: unknown };
+  window.addEventListener = page.addEventListener.bind(page);
+  window.removeEventListener = page.removeEventListener.bind(page);
+  try {
+    const shelf = new DeviceShelf(url, "teas", { ticket, signingKey });
+    const offer = await shelf.offer([1, 2]);
+    const seen = await traffic(async () => {
+      page.dispatchEvent(new Event("pagehide"));
+      page.dispatchEvent(new Event("pagehide"));
+      await offer.choose(offer.items[0]!);
+    });
+    assert.deepEqual(seen.map((each) => [each.url, each.init.keepalive]), [[`${url}/v1/offers/${offer.id}/contribution`, true]]);
+  } finally {
+    delete window.addEventListener;
+    delete window.removeEventListener;
+  }
+});
+
+test("an answer that got lost is sent again, and no other in its place", async () => {
+  const shelf = new DeviceShelf(url, "teas", { ticket, signingKey, retry: { retries: 0 } });
+  const offer = await shelf.offer([1, 2]);
+  const real = globalThis.fetch;
+  const lost: unknown[] = [];
+  globalThis.fetch = (_, init) => {
+    lost.push(init?.body);
+    return Promise.reject(new TypeError("no network"));
+  };
+  try {
+    await assert.rejects(offer.choose(offer.items[0]!), ServiceDown);
+  } finally {
+    globalThis.fetch = real;
+  }
+  const seen = await traffic(async () => {
+    await offer.choose(null);
+    await offer.choose(null);
+  });
+  assert.deepEqual(seen.map((each) => each.init.body), lost);
+});
+
+test("documents of another edition are refused", async () => {
+  const shelf = new DeviceShelf(url, "teas", { ticket, signingKey });
+  const real = globalThis.fetch;
+  globalThis.fetch = async (input, init) => {
+    const reply = await real(input, init);
+    if (!String(input).endsWith("/slots")) return reply;
+    return Response.json({ ...((await reply.json()) as object), edition: "before" });
+  };
+  try {
+    await assert.rejects(shelf.offer([1, 2]), /got another version/);
+  } finally {
+    globalThis.fetch = real;
+  }
+});
+
+test("without a service chance chooses, and nothing is sent", async () => {
+  const retry = { retries: 0, fallback: ["a", "b", "c"], fallbackCapacity: 2 };
+  const shelf = new DeviceShelf("http://127.0.0.1:1", "teas", { ticket, signingKey, retry });
+  const offer = await shelf.offer([1, 2], { exclude: ["c"] });
+  assert.deepEqual([offer.fallback, [...offer.items].sort()], [true, ["a", "b"]]);
+  assert.deepEqual(await traffic(() => offer.choose("a")), []);
+  await assert.rejects(shelf.offer([NaN]), /features must be finite/);
+});

@@ -1,0 +1,48 @@
+/** Offers made on this device: taste and choice are used here and sent nowhere. */
+
+import { DeviceShelf } from "./client/device/index.js";
+
+const by = (id) => document.getElementById(id);
+const text = async (path) => (await fetch(path)).text();
+
+const { url, shelf, signingKey } = JSON.parse(await text("/settings"));
+const teas = new DeviceShelf(url, shelf, { ticket: () => text("/ticket"), signingKey });
+
+/** A button that answers the offer. */
+function answers(button, offer, item, words) {
+  button.onclick = async () => {
+    await offer.choose(item);
+    by("teas").replaceChildren();
+    by("none").hidden = true;
+    by("said").textContent = words;
+  };
+  return button;
+}
+
+document.forms[0].addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const { strong, flowery } = event.target.elements;
+  const offer = await teas.offer([Number(strong.value), Number(flowery.value)]);
+  by("said").textContent = "";
+  by("none").hidden = false;
+  answers(by("none"), offer, null, "Another time, then.");
+  by("teas").replaceChildren(
+    ...offer.items.map((item) => {
+      const [card, button] = [document.createElement("li"), document.createElement("button")];
+      button.textContent = "Buy";
+      button.setAttribute("aria-label", `Buy ${item}`);
+      card.append(item, answers(button, offer, item, `Enjoy your ${item}.`));
+      return card;
+    }),
+  );
+});
+
+/** Every request of this page, as the browser itself counts them. */
+new PerformanceObserver((list) => {
+  for (const { name } of list.getEntries()) {
+    if (!name.startsWith(url) && !name.endsWith("/ticket")) continue;
+    const line = document.createElement("li");
+    line.textContent = name;
+    by("sent").append(line);
+  }
+}).observe({ type: "resource", buffered: true });
