@@ -20,6 +20,7 @@ TRIALS = {
     "client": "python -c 'from quietshelf.client import Client; print(Client)'",
     "service": "python -c 'import quietshelf.service.app; print(quietshelf.service.app)'",
     "data": "quietshelf expedia sample made-up.csv",
+    "otel": "python -c 'from quietshelf.service.tracing import tracer; print(tracer())'",
     "report": "quietshelf simulate --policy quiet --horizon 60 --replicates 2 --workers 1 --curve curve.svg",
     "experiments": "quietshelf reproduce privacy-level --replicates 1 --horizon 60 --workers 1 --json",
     "scale": "python -c 'import distributed; from quietshelf.experiments.engine import Cluster; print(Cluster)'",
