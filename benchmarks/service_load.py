@@ -1,12 +1,13 @@
 """Offers and answers per second over loopback, server and client on the same machine: SQLite and PostgreSQL.
 
-N = 1,000 items, d = 16 (3 visitor and 3 item features through the map ``full``), K = 10. Every reply is durable before
-it is sent. Batches fill and are released meanwhile. As our own client sends them, offers have a person id and an
-Idempotency-Key. Several processes are so many machines in small: on PostgreSQL each has a secrets folder of its own.
+d = 16 (3 visitor and 3 item features through the map ``full``), K = 10. As our own client sends them, offers have a
+person id and an Idempotency-Key. Every reply is durable before it is sent, and batches fill and are released meanwhile.
+Several processes are so many machines in small: on PostgreSQL each has a secrets folder of its own.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -15,10 +16,11 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
@@ -26,25 +28,42 @@ import numpy as np
 from benchmarks import table
 from benchmarks.service_load_client import Times, load
 
-ITEMS, CAPACITY, CONNECTIONS, SECONDS = 1000, 10, 16, 15.0
-RUNS = ((CONNECTIONS, 1, True), (CONNECTIONS, 1, False), (1, 1, True), (64, 1, True), (CONNECTIONS, 100, True))
-"""Connections, shelves, and whether offers have a person id and a key; several processes take the first two."""
-PROCESSES = (1, 2, 4)
-STAGES_SECONDS = 5.0
+CAPACITY, CONNECTIONS, SECONDS = 10, 16, 5.0
+FEW, MANY, SHELVES = 1000, 100_000, 100
+
+
+class Run(NamedTuple):
+    """Visitors on so many connections, at so many shelves with so many items each."""
+
+    connections: int = CONNECTIONS
+    shelves: int = 1
+    items: int = FEW
+
+    @property
+    def prefix(self) -> str:
+        """How the names of its shelves begin."""
+        return f"load-{self.items}"
+
+
+ALONE = (Run(1), Run(), Run(64), Run(shelves=SHELVES), Run(items=MANY))
+TOGETHER = (Run(), Run(64))
+RUNS: dict[str, dict[int, tuple[Run, ...]]] = {"SQLite": {1: ALONE}, "PostgreSQL": {1: ALONE, 2: TOGETHER, 4: TOGETHER}}
+"""By database and number of processes; SQLite has one writer, and gains nothing by more."""
+COLUMNS = ("processes", "connections", "shelves", "items", "pairs/s", "offer p50, p99, worst", "answer p99",
+           "CPU per pair: service", "database", "load")  # fmt: skip
 
 
 def main(seconds: float = SECONDS) -> None:
     """Print pairs per second and latencies on each database, and where the time goes."""
-    print(f"N={ITEMS}, d=16, K={CAPACITY}, {CONNECTIONS} connections, load average {os.getloadavg()[0]:.1f} before")
-    print(f"fsync of 4 KiB: {fsync_ms():.2f} ms")
-    for processes in PROCESSES:
-        with tempfile.TemporaryDirectory() as folder:
-            _speed("SQLite, synchronous=FULL", f"sqlite:///{folder}/shop.db", Path(folder), seconds, processes)
-    for processes in PROCESSES:
-        with tempfile.TemporaryDirectory() as folder, postgres(folder) as url:
-            _speed("PostgreSQL", url, Path(folder), seconds, processes)
+    began = time.perf_counter()
+    print(f"d=16, K={CAPACITY}, {os.cpu_count()} cores, load average before: {os.getloadavg()[0]:.1f}")
+    print(f"fsync of 4 KiB: {fsync_ms():.2f} ms (median)")
+    for name, runs in RUNS.items():
+        rows = [row for processes, each in runs.items() for row in _rows(name, processes, each, seconds)]
+        table(f"{name}, times in ms", list(COLUMNS), rows)
     with tempfile.TemporaryDirectory() as folder:
-        _stages(f"sqlite:///{folder}/shop.db", Path(folder))
+        _stages(f"sqlite:///{folder}/shop.db", Path(folder), seconds)
+    print(f"took {time.perf_counter() - began:.0f} s; fsync of 4 KiB after: {fsync_ms():.2f} ms")
 
 
 def fsync_ms(times: int = 50) -> float:
@@ -60,27 +79,39 @@ def fsync_ms(times: int = 50) -> float:
     return float(np.median(took)) * 1e3
 
 
-def _speed(name: str, database: str, folder: Path, seconds: float, processes: int) -> None:
+def _rows(name: str, processes: int, runs: tuple[Run, ...], seconds: float) -> Iterator[list[str]]:
     with ExitStack() as running:
-        ports, key, pids = _machines(running, database, folder, processes)
-        runs = RUNS if processes == 1 else RUNS[:2]
-        for shelf in range(max(shelves for _, shelves, _ in runs)):
-            stock(ports[0], key, f"load-{shelf}")
+        folder = running.enter_context(tempfile.TemporaryDirectory())
+        sqlite = name == "SQLite"
+        database = f"sqlite:///{folder}/shop.db" if sqlite else running.enter_context(postgres(folder))
+        ports, key, pids = _machines(running, database, Path(folder), processes)
+        for items in {run.items for run in runs}:
+            for shelf in range(max(run.shelves for run in runs if run.items == items)):
+                stock(ports[0], key, f"load-{items}-{shelf}", items)
         for pid in pids:
             settle(pid)
-        for connections, shelves, named in runs:
-            visit = partial(load, ports, key, connections=connections, shelves=shelves, named=named)
-            visit(seconds=2.0 + 0.2 * shelves)  # the first visitor of each shelf waits for its start
-            before, mine = sum(map(cpu, pids)), time.process_time()
-            times = visit(seconds=seconds)
-            busy, own = sum(map(cpu, pids)) - before, time.process_time() - mine
-            pairs = len(times.answers)
-            sent = "with person id and Idempotency-Key" if named else "without either"
-            of = f"processes: {processes}, connections: {connections}, shelves: {shelves}"
-            print(f"{name}, {of}, {sent}: {pairs / times.wall:,.0f} pairs per second")
-            print(f"  processor time per pair: {busy / pairs * 1e3:.2f} ms, of the client {own / pairs * 1e3:.2f} ms")
-            _latencies(times)
-        print(f"  memory: {sum(map(memory, pids)):.0f} MiB")
+        others = [] if sqlite else [int(Path(folder, "postgres", "postmaster.pid").read_text().split()[0])]
+        for run in runs:
+            yield _measured(run, ports, key, pids, others, seconds)
+
+
+def _measured(run: Run, ports: list[int], key: str, pids: list[int], database: list[int], seconds: float) -> list[str]:
+    """One line of the table."""
+    visit = partial(load, ports, key, connections=run.connections, shelves=run.shelves, prefix=run.prefix)
+    visit(seconds=2.0 + 0.04 * run.shelves)  # the first visitor of each shelf waits for its start
+    spent: list[Callable[[], float]] = [partial(_cpu_of, pids), partial(_cpu_of, database), time.process_time]
+    before = [each() for each in spent]
+    times = visit(seconds=seconds)
+    pairs = len(times.answers)
+    per_pair = [(now() - then) / pairs * 1e3 for now, then in zip(spent, before, strict=True)]
+    offers, answers = (np.percentile(np.array(each) * 1e3, [50, 99, 100]) for each in (times.offers, times.answers))
+    return [
+        *map(str, (len(ports), run.connections, run.shelves, f"{run.items:,}")),
+        f"{pairs / times.wall:,.0f}",
+        "{:.1f}, {:.1f}, {:.0f}".format(*offers),
+        f"{answers[1]:.1f}",
+        *(f"{each:.2f}" for each in per_pair),
+    ]
 
 
 def _machines(running: ExitStack, database: str, folder: Path, processes: int) -> tuple[list[int], str, list[int]]:
@@ -99,22 +130,16 @@ def _machines(running: ExitStack, database: str, folder: Path, processes: int) -
     return ports, key, pids
 
 
-def _latencies(times: Times) -> None:
-    for kind, each in (("offers", times.offers), ("answers", times.answers)):
-        p50, p99, worst = np.percentile(np.array(each) * 1e3, [50, 99, 100])
-        print(f"  {kind:8s} p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.0f} ms")
-
-
-def _stages(database: str, folder: Path) -> None:
+def _stages(database: str, folder: Path, seconds: float) -> None:
     """The same once more, with stopwatches, which take some time themselves."""
     from benchmarks.service_load_stages import STAGES
 
     with server(database, folder / "secrets", program="benchmarks.service_load_stages") as (port, key, pid):
-        stock(port, key)
+        stock(port, key, f"{Run().prefix}-0", FEW)
         settle(pid)
         url = f"http://127.0.0.1:{port}/stages"
         before = httpx.get(url).json()
-        times = load([port], key, seconds=STAGES_SECONDS, connections=CONNECTIONS, named=True)
+        times: Times = load([port], key, seconds=seconds, connections=CONNECTIONS, prefix=Run().prefix)
         after = httpx.get(url).json()
     pairs = len(times.answers)
     spent = {
@@ -133,15 +158,18 @@ def _stages(database: str, folder: Path) -> None:
     )
 
 
-def stock(port: int, key: str, name: str = "load-0") -> None:
-    """A shelf with a thousand items."""
-    rng = np.random.default_rng(0)
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}) as client:
-        shelf = {"rho": 1.0, "capacity": CAPACITY, "feature_map": "full", "visitor_dim": 3, "window": 20.0}
+def stock(port: int, key: str, name: str = "load-0", count: int = FEW, **changes: float) -> None:
+    """A shelf with so many items, and settings of one's own."""
+    rows = np.random.default_rng(0).normal(size=(count, 3)).round(6).tolist()
+    items = [{"id": f"item-{n}", "features": row} for n, row in enumerate(rows)]
+    head = {"Authorization": f"Bearer {key}"}
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=head, timeout=300) as client:
+        shelf = {"rho": 1.0, "capacity": CAPACITY, "feature_map": "full", "visitor_dim": 3, "window": 20.0, **changes}
         assert client.put(f"/v1/shelves/{name}", json=shelf).status_code == 201
-        rows = rng.normal(size=(ITEMS, 3)).tolist()
-        items = [{"id": f"item-{n}", "features": row} for n, row in enumerate(rows)]
-        assert client.put(f"/v1/shelves/{name}/items", json={"items": items}).status_code == 200
+        lines = "\n".join(map(json.dumps, items))
+        streamed = {"content": lines, "headers": {"Content-Type": "application/x-ndjson"}}
+        sent: Any = {"json": {"items": items}} if count <= FEW else streamed
+        assert client.put(f"/v1/shelves/{name}/items", **sent).status_code == 200
 
 
 @contextmanager
@@ -198,15 +226,23 @@ def settle(pid: int) -> None:
             return
 
 
+def _cpu_of(pids: list[int]) -> float:
+    """Seconds of processor time that processes and those they started have used so far."""
+    children = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat") if _parent(path) in pids]
+    return sum(map(cpu, [*pids, *children]))
+
+
 def cpu(pid: int) -> float:
     """Seconds of processor time used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def memory(pid: int) -> float:
-    """MiB in memory now."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+def _parent(stat: Path) -> int:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it has ended
+        return 0
 
 
 if __name__ == "__main__":

@@ -40,11 +40,11 @@ class Connection(asyncio.Protocol):
         times: Times,
         ended: asyncio.Future[None],
         *,
-        named: bool,
+        prefix: str,
         shelves: int,
     ) -> None:
         self._head = f"Host: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: "
-        self._named, self._shelves, self._run, self._visits = named, shelves, os.urandom(6).hex(), number
+        self._prefix, self._shelves, self._run, self._visits = prefix, shelves, os.urandom(6).hex(), number
         self._until, self._times, self._ended = until, times, ended
         self._rng = np.random.default_rng(number)
         self._requests = self._offers()
@@ -96,9 +96,6 @@ class Connection(asyncio.Protocol):
 
     def _offers(self) -> Iterator[bytes]:
         rows = [str(row) for row in self._rng.normal(size=(READY, 3)).round(4).tolist()]
-        if not self._named:
-            plain = [self._post(self._offers_of(n), f'{{"features":{row}}}') for n, row in enumerate(rows)]
-            return itertools.cycle(plain)
         return map(self._with_name, itertools.cycle(rows))
 
     def _with_name(self, row: str) -> bytes:
@@ -107,32 +104,31 @@ class Connection(asyncio.Protocol):
         who = f"{self._run}-{self._visits}"
         body = f'{{"features":{row},"person":"{who}"}}'
         head = f"Idempotency-Key: {who}\r\n{self._head}"
-        return f"POST {self._offers_of(self._visits)} HTTP/1.1\r\n{head}{len(body)}\r\n\r\n{body}".encode()
-
-    def _offers_of(self, visit: int) -> str:
-        return f"/v1/shelves/load-{visit % self._shelves}/offers"
+        shelf = f"{self._prefix}-{self._visits % self._shelves}"
+        return f"POST /v1/shelves/{shelf}/offers HTTP/1.1\r\n{head}{len(body)}\r\n\r\n{body}".encode()
 
     def _post(self, path: str, body: str) -> bytes:
         return f"POST {path} HTTP/1.1\r\n{self._head}{len(body)}\r\n\r\n{body}".encode()
 
 
-def load(ports: Sequence[int], key: str, *, seconds: float, connections: int, named: bool, shelves: int = 1) -> Times:
-    """Visitors on so many connections to processes in turn, each as fast as it is answered; ``named``: with an id."""
+def load(ports: Sequence[int], key: str, *, seconds: float, connections: int, prefix: str, shelves: int = 1) -> Times:
+    """Visitors on so many connections to processes in turn, each as fast as it is answered."""
+    visiting = _load(ports, key, seconds, connections, prefix, shelves)
     if sys.platform == "win32":
-        return asyncio.run(_load(ports, key, seconds, connections, named, shelves))
+        return asyncio.run(visiting)
     import uvloop
 
-    return uvloop.run(_load(ports, key, seconds, connections, named, shelves))
+    return uvloop.run(visiting)
 
 
-async def _load(ports: Sequence[int], key: str, seconds: float, connections: int, named: bool, shelves: int) -> Times:
+async def _load(ports: Sequence[int], key: str, seconds: float, connections: int, prefix: str, shelves: int) -> Times:
     loop, times = asyncio.get_running_loop(), Times()
     began = time.perf_counter()
     ended = [loop.create_future() for _ in range(connections)]
     for number, end in enumerate(ended):
 
         def make(number: int = number, end: asyncio.Future[None] = end) -> Connection:
-            return Connection(key, number, began + seconds, times, end, named=named, shelves=shelves)
+            return Connection(key, number, began + seconds, times, end, prefix=prefix, shelves=shelves)
 
         await loop.create_connection(make, "127.0.0.1", ports[number % len(ports)])
     async with asyncio.timeout(seconds + 30):

@@ -79,8 +79,8 @@ class Shop:
         self.app.state.room.pulse.look()
 
     def release(self, name: str, number: int) -> None:
-        """Let the window pass until so many releases are made."""
-        self.pass_time(WINDOW)
+        """Let the window pass, and the second or so that a release is given, until it has that number of releases."""
+        self.pass_time(WINDOW + 1.0)
         for _ in range(200):
             if self.client.get(f"/v1/shelves/{name}").json()["releases"] >= number:
                 return
@@ -114,13 +114,12 @@ class Shop:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Shop]:
+def opened(folder: Path, **options: Any) -> Iterator[Shop]:
     """A service without shelves. Its noise is simulated: so are its visitors."""
     folder.mkdir(parents=True, exist_ok=True)
     clock, port = FakeClock(), free_port()
-    settings = Settings(
-        database=f"sqlite:///{folder}/shop.db", secrets=str(folder / "secrets"), poll_seconds=0.2, log_level="error"
-    )
+    place: dict[str, Any] = {"database": f"sqlite:///{folder}/shop.db", "secrets": str(folder / "secrets")}
+    settings = Settings(**place, **{"poll_seconds": 0.2, "log_level": "error", "release_seconds": 0.0, **options})
     source = Simulated(np.random.default_rng(1))
     service = Service(settings, clock=clock, source=source, coins=lambda shelf: Coins(b"%032d" % shelf))
     service.store.migrate()

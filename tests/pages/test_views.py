@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.pages.states import HTML, LONG, PAGES, WINDOW, Shop, opened, spend, stall
 
+from quietshelf.accounting import LOG, Assumption, Ledger, gaussian
+from quietshelf.auditing.bounds import power_under_gaussian
+from quietshelf.service.models import LARGEST_DIM
 from quietshelf.service.pages.counts import WARNING
 from quietshelf.service.pages.operations import requests
-from quietshelf.service.pages.promised import found_at_most
+from quietshelf.service.pages.promised import DISCRETE, found_at_most, one_release
 from quietshelf.service.pages.pulse import Pulse
 
 
@@ -144,8 +149,6 @@ def test_what_is_shown_most_is_simulated_from_the_release(shop: Shop) -> None:
 
 def test_estimates_and_health_are_those_of_the_releases(shop: Shop) -> None:
     """The page's figures are the API's: theta of the last release, and the inverse of its precision."""
-    import numpy as np
-
     view = shop.client.get("/shelves/teas?format=json").json()
     last = shop.client.get("/v1/shelves/teas/releases").json()["releases"][-1]
     assert [each["estimate"] for each in view["tastes"]] == last["theta"]
@@ -164,9 +167,27 @@ def test_the_promise_is_never_understated(shop: Shop) -> None:
     for each in view["epsilon"]:
         (shown,) = re.findall(rf'value="{each["epsilon"]}">([\d.]+)<', page)
         assert float(shown) >= each["epsilon"]
-    assert 0.261 < found_at_most(1.0) < 0.262
-    assert "26.2" in page
-    assert found_at_most(float("inf")) == 1.0
+    assert "18.1" in page
+    assert "26.2" not in page
+
+
+def test_an_attackers_success_is_that_of_the_guarantee() -> None:
+    """The table of docs/guarantee.md: one Gaussian release, or rho alone; never below the Gaussian curve itself."""
+    table = {0.1: (3.1, 3.6), 0.5: (9.3, 12.5), 1.0: (18.1, 26.2), 2.0: (37.3, 54.9), 5.0: (79.9, 99.4)}
+    for rho, both in table.items():
+        assert [-(-1000 * found_at_most(rho, gaussian=each) // 1) / 10 for each in (True, False)] == list(both)
+        assert found_at_most(rho, gaussian=True) > power_under_gaussian(np.array(0.01), rho)
+    assert found_at_most(float("inf"), gaussian=True) == found_at_most(float("inf"), gaussian=False) == 1.0
+    coordinates = LARGEST_DIM + LARGEST_DIM * (LARGEST_DIM + 1) / 2 + 4
+    assert coordinates * 0.025 / 2.0**40 < DISCRETE
+
+
+def test_only_one_release_and_nothing_else_counts_as_one_gaussian() -> None:
+    """Two visits of a person, or a log behind the prior, are bounded by rho alone."""
+    release = gaussian("pair", sensitivity=1.0, noise=1.0, batch=0, assumption=Assumption.EXACT_GRID)
+    assert one_release(Ledger(budget=1.0).spend(release))
+    assert not one_release(Ledger(budget=1.0, visits=2, unit="person").spend(release))
+    assert not one_release(Ledger(budget=1.0).spend(replace(release, batch=LOG)))
 
 
 def test_operations_leave_answers_out(shop: Shop) -> None:

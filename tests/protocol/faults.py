@@ -22,7 +22,8 @@ from quietshelf.curation.batches import announce, close, due
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.persons import Persons
 from quietshelf.policies import chance
-from quietshelf.service import answers, epochs, learning, releaser, releasing
+from quietshelf.service import answers, epochs, learning
+from quietshelf.service.releasing import Releasing
 from quietshelf.service.service import Service
 from quietshelf.service.vault import Vault
 from quietshelf.shelf import state
@@ -224,18 +225,18 @@ def _last_stands() -> list[Any]:
 
 @fault("R5", "a release is published with the time of the work", "service-sqlite")
 def _time_of_work() -> list[Any]:
-    real_row, real_one, now = learning.release_row, releaser.release_one, [0.0]
+    real_row, real_enter, now = learning.release_row, Releasing._enter, [0.0]
 
-    def release_one(store: Any, source: Any, **more: Any) -> Any:
-        now[0] = more["upto"]
-        return real_one(store, source, **more)
+    def enter(self: Releasing, drawn: Any) -> Any:
+        now[0] = self._inbox.time()
+        return real_enter(self, drawn)
 
     def release_row(learner: Any, batch: Any) -> Any:
         return {**real_row(learner, batch), "released_at": now[0]}
 
     return [
         mock.patch.object(learning, "release_row", release_row),
-        mock.patch.object(releasing, "release_one", release_one),
+        mock.patch.object(Releasing, "_enter", enter),
     ]
 
 

@@ -19,8 +19,8 @@ from quietshelf.service.slots import Held, Slots
 def _lease_ended_by_an_answer() -> list[Any]:
     real = answers._enter
 
-    def enter(connection: Any, place: Any, batch: Any, rows: Any) -> None:
-        real(connection, place, batch, rows)
+    def enter(connection: Any, entries: Any) -> None:
+        real(connection, entries)
         connection.execute(sa.update(schema.leases).values(until=0.0))
 
     return [mock.patch.object(answers, "_enter", enter)]

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.protocol.steps import Schedule
 from tests.protocol.tape import Tape
+
+from quietshelf.curation.batches import lag
+from quietshelf.service.timestamps import timestamp
 
 EXPIRED = b"urn:quietshelf:problem:offer-expired"
 
@@ -53,7 +57,7 @@ def _late(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
 
 
 def _published(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
-    """R5: a release is published with the time at which the last offer of its batch expires.
+    """R5: a release is published a known time after the last offer of its batch expires.
 
     Where slots are leased, the end of a lease may be later than that; it is never before.
     """
@@ -64,10 +68,17 @@ def _published(schedule: Schedule, seen: list[Any]) -> Iterator[str]:
     for each in seen:
         for release in json.loads(each.content) if each.what == "releases" else []:
             mine = [when for offer, when in expires.items() if offer.startswith(f"1.{release['batch']}.")]
-            last, complete = max(mine, default=None), len(mine) == release["visitors"]
-            late = last is not None and last > release["released"]
-            if late or (complete and not schedule.shop.block and last != release["released"]):
+            late = lag(schedule.shop.release_seconds, release["visitors"], len(release["theta"]))
+            last = max((_later(when, late) for when in mine), default=None)
+            complete = len(mine) == release["visitors"]
+            early = last is not None and last > release["released"]
+            if early or (complete and not schedule.shop.block and last != release["released"]):
                 yield f"R5: release {release['release']} was due at {last}, and says {release['released']}"
+
+
+def _later(when: str, seconds: float) -> str:
+    moment = datetime.fromisoformat(when) + timedelta(seconds=seconds)
+    return timestamp(moment.timestamp())
 
 
 def _bytes(body: bytes | str) -> bytes:

@@ -42,10 +42,16 @@ class Place:
         made.close()
         self._engines: tuple[Engine, Engine] | None = None
 
-    def service(self, *, poll_seconds: float, group_limit: int, **injected: Any) -> Service:
+    def service(
+        self, *, poll_seconds: float, group_limit: int, release_seconds: float = 0.0, **injected: Any
+    ) -> Service:
         """A process that does nothing by itself; its tables are there already."""
         settings = Settings(
-            database=self.url, secrets=str(self._secrets), poll_seconds=poll_seconds, group_limit=group_limit
+            database=self.url,
+            secrets=str(self._secrets),
+            poll_seconds=poll_seconds,
+            group_limit=group_limit,
+            release_seconds=release_seconds,
         )
         service = Service(settings, **injected)
         service.store.migrate = lambda: None  # type: ignore[method-assign]

@@ -36,6 +36,8 @@ PERSONS = ("ann", "bob", "cy", "dee")
 CONVERSION = {50.0: 0.5, 200.0: 0.7, 1000.0: 0.9}
 """Shares of visitors who choose something, as declared, by rho: batches of a few visitors."""
 CUTS = ("before", "after")
+ON_DEVICE: dict[str, Any] = {"policy": "quiet", "on_no_answer": "zero", "groups": None, "limits": None}
+"""What shops have in common whose offers are made on devices."""
 INVALID = ("too long", "unknown item", "too many", "required and excluded", "forged id", "no person")
 
 
@@ -44,7 +46,7 @@ class Kind:
     """What a user of the protocol can be asked.
 
     ``even`` schedules have one arrival per tick, for comparing users; ``always_lost`` ones lose a commit for certain;
-    ``leases`` is the share of shops whose processes lease slots.
+    ``leases`` is the share of shops whose processes lease slots; with ``device`` offers are made on devices.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Kind:
     always_lost: bool = False
     arms: bool = True
     leases: float = 0.0
+    device: bool = False
 
 
 SIMULATION = Kind("simulation", dense=True, revenue=True, answers=False, arms=False)
@@ -74,13 +77,19 @@ SERVICE = Kind(
 TWO_WORKERS = replace(SERVICE, name="two workers", workers=2)
 LEASES = replace(TWO_WORKERS, name="leases", crashes=("now",), losses=False, leases=1.0)
 LOSSES = replace(SERVICE, name="losses", crashes=(), always_lost=True)
+DEVICE = replace(SERVICE, name="device", arms=False, device=True)
 HTTP = Kind("http", erasures=True, oversized=True)
 EVEN = Kind("even", even=True)
 
 
 def schedule(seed: int, kind: Kind) -> Schedule:
-    """The schedule of that seed."""
-    return _Writer(random.Random(f"{kind.name} {seed}"), kind).schedule(seed)  # noqa: S311 - a test's own dice
+    """The schedule of that seed.
+
+    Where a machine stops at a step of a release, when it does is up to what that release waits for: those who come
+    between its due time and its own must then wait as well, or some are served before the stop in one world alone.
+    """
+    found = _Writer(random.Random(f"{kind.name} {seed}"), kind).schedule(seed)  # noqa: S311 - a test's own dice
+    return found if found.calm and found.workers == 1 else replace(found, shop=replace(found.shop, release_seconds=0.0))
 
 
 def shrunk(found: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
@@ -103,7 +112,7 @@ class _Writer:
 
     def __init__(self, dice: random.Random, kind: Kind) -> None:
         self.dice, self.kind = dice, kind
-        self.shop = self._shop()
+        self.shop = replace(self._shop(), **ON_DEVICE) if kind.device else self._shop()
         self.visits: list[Visit] = []
         self.steps: list[Step] = []
 
@@ -153,7 +162,12 @@ class _Writer:
             group_limit=dice.choice((2, 3, 256)),
             **self._arms(tuple(rows)),
             block=self._block(tuple(rows)),
+            release_seconds=0.0 if self.kind.even else self._lag(tuple(rows)),
         )
+
+    def _lag(self, rows: tuple[tuple[float, ...], ...]) -> float:
+        """What releases are published later by, in one shop of three, by dice of their own, as below."""
+        return random.Random(f"lag {rows!r}").choice((0.0, 0.0, 1.0))  # noqa: S311 - a test's own dice
 
     def _block(self, rows: tuple[tuple[float, ...], ...]) -> int:
         """Slots that are leased at a time, by dice of their own, as below."""

@@ -40,7 +40,7 @@ from tests.service.harness import FakeClock
 
 from quietshelf.service import items, logs, schema, shelves
 from quietshelf.service.keys import Key
-from quietshelf.service.models import OfferBody
+from quietshelf.service.models import OfferBody, ShelfBody
 from quietshelf.service.pages import views
 from quietshelf.service.problems import Problem
 from quietshelf.service.service import Service
@@ -79,7 +79,7 @@ class ServiceUser:
         self._rooms = [views.Room.of(each) for each in self.workers]
         self._waiting = [[] for _ in self.workers]
         with self.workers[0].store.write() as connection:
-            shelves.put(connection, SHELF, shelf_body(self._shop), START)
+            shelves.put(connection, SHELF, self._settings(), START)
             items.put_items(connection, SHELF, bodies(self._shop))
 
     def _started(self) -> Service:
@@ -89,6 +89,7 @@ class ServiceUser:
             clock=self.clock,
             poll_seconds=1e-9 if self._shop.poll else 1e6,
             group_limit=self._shop.group_limit,
+            release_seconds=self._shop.release_seconds,
         )
         service.leasing.block = lambda _, free: min(self._shop.block, free)
         service.prepare()
@@ -125,11 +126,12 @@ class ServiceUser:
                 self.clock.time += seconds
             case Arrive(visit=visit):
                 retry = f"key of {visit}" if step.retry else None
-                self._ask(step.worker, visit, "offer", worker.offer(SHELF, self._body(visit), retry))
+                self._ask(step.worker, visit, "offer", self._arrival(worker, visit, retry))
             case Answer(visit=visit) if visit in self._offers:
-                offer, item, key = self._offers[visit], self._item(step), FOREIGN if step.foreign else ADMIN
+                item, asked = self._answer(worker, step)
+                offer = self._offers[visit]
                 facts = {"offer": offer["offer"].rpartition(".")[0], "expires": offer["expires"], "item": item}
-                self._ask(step.worker, visit, "answer", worker.choose(offer["offer"], item, key), **facts)
+                self._ask(step.worker, visit, "answer", asked, **facts)
             case Erase(person=person):
                 self._ask(step.worker, person, "erasure", worker.erase(SHELF, person))
             case Change():
@@ -151,6 +153,17 @@ class ServiceUser:
         return []
 
     # What visitors do
+
+    def _settings(self) -> ShelfBody:
+        return shelf_body(self._shop)
+
+    def _arrival(self, worker: Service, visit: int, retry: str | None) -> Coroutine[Any, Any, Any]:
+        return worker.offer(SHELF, self._body(visit), retry)
+
+    def _answer(self, worker: Service, step: Answer) -> tuple[Any, Coroutine[Any, Any, Any]]:
+        """What tells one answer from another, and the request."""
+        item, key = self._item(step), FOREIGN if step.foreign else ADMIN
+        return item, worker.choose(self._offers[step.visit]["offer"], item, key)
 
     def _body(self, number: int) -> OfferBody:
         visit = self._world.visit(number)

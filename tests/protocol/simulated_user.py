@@ -164,11 +164,10 @@ class SimulatedUser:
         batch, learner = self.curator.batch, self.curator.learner
         if batch.taken == 0:
             frozen = learner.open(batch.frozen.number, batch.frozen.size, self)
-            self.curator._batches = (batch._replace(frozen=frozen),)
-            self.curator._publish()
+            self.curator._batch = batch._replace(frozen=frozen)
 
     def _look(self) -> list[Seen]:
-        return [Seen(None, "ledger", [each.to_dict() for each in self.curator.ledgers]), *_told(self.curator.release)]
+        return [Seen(None, "ledger", [self.curator.ledger.to_dict()]), *_told(self.curator.release)]
 
 
 def _replicated(learner: Learner, count: int) -> Learner:

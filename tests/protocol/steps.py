@@ -20,7 +20,7 @@ class Shop:
     """What is told once; ``items`` are rows of item features. Without a feature map a visit brings x for every item.
 
     Where arms are compared, the present ranking has the items in their order. ``block``: how many slots a process
-    leases for arrivals to come, whenever it can.
+    leases for arrivals to come, whenever it can. ``release_seconds``: what a service publishes a release later by.
     """
 
     items: tuple[tuple[float, ...], ...]
@@ -42,6 +42,7 @@ class Shop:
     present: str = "ranking"
     learned_share: float = 1.0
     block: int = 0
+    release_seconds: float = 0.0
 
     @property
     def feature_count(self) -> int:

@@ -17,7 +17,9 @@ import numpy as np
 from quietshelf.release import batch_pair
 from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
+from quietshelf.release.quiet import Learner
 from quietshelf.service import releaser
+from quietshelf.service.releaser import Charged
 from quietshelf.shelf.state import Slots
 from quietshelf.statistics import OUTCOME_SENSITIVITY, SENSITIVITY, Total, svec_weights
 from quietshelf.types import FloatArray
@@ -100,7 +102,7 @@ class Tape(DiscreteGaussian):
 @contextmanager
 def taping() -> Iterator[None]:
     """Let tapes hear the sums that are released, and whose they are."""
-    release, spend, finished = batch_pair.release, releaser._spend, Slots.finished
+    release, draw, finished = batch_pair.release, releaser.draw, Slots.finished
     drawn, whose = batch_pair._information_noise, list[Any]()
 
     def heard(total: Total, *, scales: Scales, size: int, source: NoiseSource) -> Noisy:
@@ -114,9 +116,9 @@ def taping() -> Iterator[None]:
             return source.information(scales, size, shape)
         return drawn(scales, size, shape, source)
 
-    def of_service(connection: Any, shelf: Any, row: Any, *more: Any) -> bool:
-        whose[:] = [row["batch"]]
-        return spend(connection, shelf, row, *more)
+    def of_service(charged: Charged, source: NoiseSource) -> Learner:
+        whose[:] = [charged.place[1]]
+        return draw(charged, source)
 
     def of_shelf(slots: Slots, on_no_answer: str) -> Total:
         whose[:] = slots.kept
@@ -125,7 +127,7 @@ def taping() -> Iterator[None]:
     with (
         mock.patch.object(batch_pair, "release", heard),
         mock.patch.object(batch_pair, "_information_noise", stretched),
-        mock.patch.object(releaser, "_spend", of_service),
+        mock.patch.object(releaser, "draw", of_service),
         mock.patch.object(Slots, "finished", of_shelf),
     ):
         yield

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
-from tests.protocol import lease_faults
+from tests.protocol import device_faults, lease_faults
 from tests.protocol.faults import FAULTS, Fault
 from tests.protocol.places import Place
 from tests.protocol.schedules import schedule
 from tests.protocol.users import maker
 from tests.protocol.worlds import Make, User, World, differs
 
-assert lease_faults.__name__  # importing it enters its faults in the table
+assert device_faults.__name__ != lease_faults.__name__  # importing them enters their faults in the table
 SCHEDULES = 300
 """Most need a handful."""
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from tests.protocol.device_user import DeviceUser
 from tests.protocol.places import Place
-from tests.protocol.schedules import LEASES, SERVICE, SHELF, SIMULATION, TWO_WORKERS, Kind
+from tests.protocol.schedules import DEVICE, LEASES, SERVICE, SHELF, SIMULATION, TWO_WORKERS, Kind
 from tests.protocol.service_user import ServiceUser
 from tests.protocol.shelf_user import ShelfUser
 from tests.protocol.simulated_user import SimulatedUser
@@ -32,6 +33,8 @@ USERS = {
     "service-postgresql-leases": Driven(LEASES, "postgresql", 12, 1000),
     "service-postgresql": Driven(SERVICE, "postgresql", 12, 1000),
     "service-postgresql-two-workers": Driven(TWO_WORKERS, "postgresql", 8, 500),
+    "device-sqlite": Driven(DEVICE, "sqlite", 20, 1000),
+    "device-postgresql": Driven(DEVICE, "postgresql", 4, 200),
 }
 
 
@@ -39,5 +42,5 @@ def maker(name: str, place: Callable[[str], Place]) -> Make:
     """What makes that user in a world."""
     store = USERS[name].store
     if store is not None:
-        return partial(ServiceUser, place=place(store))
+        return partial(DeviceUser if USERS[name].kind.device else ServiceUser, place=place(store))
     return SimulatedUser if name == "simulation" else ShelfUser

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
 from tests.service.harness import FIRST, WINDOW, FakeClock
 from tests.service.test_election import people
 from tests.service.test_machines import machine, shop, with_the_key_of
 
 from quietshelf.service import schema
 from quietshelf.service.election import LEASE_SECONDS, WITNESS_SECONDS, Announcement
+from quietshelf.service.releaser import Charged
+from quietshelf.service.releasing import Drawing
 from quietshelf.service.service import Service
 
 LONG = 2 * (LEASE_SECONDS + WITNESS_SECONDS)
@@ -49,13 +50,16 @@ class Cluster:
     def _watch(self, name: str, service: Service) -> None:
         real, vault, dialect = service.releasing._draw, service.vault, service.store._writer.dialect
 
-        def draw(told: Announcement | None, connection: Connection, shelf: int, batch: int) -> None:
+        def draw(told: Announcement, charged: Charged) -> Drawing:
             self.point(name, "before the draw")
-            real(told, connection, shelf, batch)
-            table = schema.offers
+            table, (shelf, batch) = schema.offers, charged.place
             seen = sa.select(table.c.nonce).where(table.c.shelf == shelf, table.c.batch == batch)
-            self.drawn.append(frozenset(bytes(nonce) for nonce in connection.execute(seen).scalars()))
+            with service.store.read() as connection:
+                visitors = frozenset(bytes(nonce) for nonce in connection.execute(seen).scalars())
+            drawn = real(told, charged)
+            self.drawn.append(visitors)
             self.point(name, "after the draw")
+            return drawn
 
         def around(what: str, step: Callable[[Any], None]) -> Callable[[Any], None]:
             def done(given: Any) -> None:

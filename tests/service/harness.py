@@ -18,20 +18,25 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from quietshelf.service import keys
+from quietshelf.service import keys, releaser
 from quietshelf.service.app import make_app
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.models import OfferBody
 from quietshelf.service.offers import OfferRequest
 from quietshelf.service.protocol import options
+from quietshelf.service.releaser import Charged, Outcome
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
+from quietshelf.service.summing import Sum
 
 WINDOW = 10.0
 SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "visitor_dim": 2, "window": WINDOW, "conversion": 0.21}
 ITEMS = [{"id": f"item {n}", "features": [float(n % 3), float(n % 5) / 2]} for n in range(8)]
 FIRST = 18
 """Visitors in the first batch of that shelf: 1.3 sqrt(d) / conversion (1 + 1/rho) with d = 5; the second has 25."""
+
+INLINE = {"poll_seconds": 0.2, "log_level": "error", "release_seconds": 0.0}
+"""Settings of services that tests run in their own process: a release is published when it is due."""
 
 
 class FakeClock:
@@ -54,9 +59,7 @@ def free_port() -> int:
 def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Client]:
     """The service in a thread of this process; the client carries an admin key, ``client.service`` is the service."""
     options = {name: injected.pop(name) for name in list(injected) if name not in ("source", "coins", "clock")}
-    settings = Settings(
-        database=database, secrets=str(folder / "secrets"), **{"poll_seconds": 0.2, "log_level": "error", **options}
-    )
+    settings = Settings(database=database, secrets=str(folder / "secrets"), **{**INLINE, **options})
     service = Service(settings, **injected)
     service.store.migrate()
     with service.store.write() as connection:
@@ -71,6 +74,8 @@ def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Clien
         httpx.Client(base_url=url, headers=headers, timeout=30) as client,
     ):
         client.service, client.stack, client.app = service, stack, app  # type: ignore[attr-defined]
+        while not service.preloading.ready:  # as whoever starts a service waits for /readyz
+            time.sleep(0.01)
         yield client
 
 
@@ -95,6 +100,7 @@ class Process:
 
     def __init__(self, database: str, folder: Path, *, program: str = "quietshelf", **environment: str) -> None:
         self.database, self.folder, self.port = database, folder, free_port()
+        self.log = folder / "log"
         self._program = program
         self.key = ""
         self._environment = environment
@@ -114,7 +120,7 @@ class Process:
         began = time.monotonic()
         arguments = ["--database", self.database, "--secrets", str(self.folder / "secrets"), "--port", str(self.port)]
         environment = {**os.environ, "QUIETSHELF_POLL_SECONDS": "0.1", "OMP_NUM_THREADS": "1", **self._environment}
-        with (self.folder / "log").open("a") as log:
+        with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", self._program, "serve", *arguments],
                 stdout=subprocess.PIPE, stderr=log, text=True, env=environment,
@@ -122,17 +128,20 @@ class Process:
         if not self.key:
             assert self._process.stdout is not None
             told = self._process.stdout.readline()
-            assert "admin key" in told, (self.folder / "log").read_text()
+            assert "admin key" in told, self._logged()
             self.key = (self.folder / "secrets" / "admin-key").read_text().strip()
-            assert self.key.startswith("qs_"), (self.folder / "log").read_text()
+            assert self.key.startswith("qs_"), self._logged()
         while time.monotonic() < began + 60:
             try:
                 if httpx.get(self.url + "/readyz", timeout=5).status_code == 200:
                     return time.monotonic() - began
             except httpx.TransportError:
-                assert self._process.poll() is None, (self.folder / "log").read_text()
+                assert self._process.poll() is None, self._logged()
             time.sleep(0.05)
         raise AssertionError("the service did not get ready")
+
+    def _logged(self) -> str:
+        return self.log.read_text() if self.log.is_file() else f"nothing is kept in {self.log}"
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=20)
@@ -189,3 +198,28 @@ def like(client: httpx.Client, authorization: str | None) -> httpx.Client:
     headers = {} if authorization is None else {"Authorization": authorization}
     stack: ExitStack = client.stack  # type: ignore[attr-defined]
     return stack.enter_context(httpx.Client(base_url=client.base_url, headers=headers, timeout=30))
+
+
+def released_by(service: Service, upto: float) -> Outcome | None:
+    """What one releaser finds to release by then: every transaction of a release, announced to nobody."""
+    store = service.store
+    with store.read() as connection:
+        due = [place for place, at in releaser.due_batches(connection).items() if at <= upto]
+    if not due:
+        return None
+    with store.write() as connection:
+        row = releaser.seal(connection, due[0])
+    if row is None:
+        return None
+    summed = Sum(store, row)
+    while summed.step():
+        pass
+    with store.write() as connection:
+        charged = releaser.charge(connection, service.source, summed)
+    if not isinstance(charged, Charged):
+        return charged
+    after = releaser.draw(charged, service.source)
+    with store.write() as connection:
+        outcome = releaser.enter(connection, charged, after)
+        releaser.publish(connection, upto)
+    return outcome

@@ -20,7 +20,7 @@ from tests.service.backups import (
 )
 from tests.service.harness import FIRST, WINDOW, FakeClock, answered, inline, offered, stocked
 
-from quietshelf.service import releaser, releasing, restore
+from quietshelf.service import restore
 from quietshelf.service.restore import BURNT, LOST
 
 
@@ -151,16 +151,18 @@ def test_a_commit_that_is_lost_before_it_is_noted_burns_the_batch(database: str,
         people(client, FIRST + 2)
         lost: list[Any] = []
 
-        def acknowledged_and_lost(*given: Any, **named: Any) -> Any:
+        enter = service.releasing._enter
+
+        def acknowledged_and_lost(drawn: Any) -> Any:
             before = snapshot(service.store)
-            outcome = releaser.release_one(*given, **named)
+            outcome = enter(drawn)
             if not lost:
                 put_back_live(service.store, before)
                 lost.append(outcome)
             return outcome
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(releasing, "release_one", acknowledged_and_lost)
+            patch.setattr(service.releasing, "_enter", acknowledged_and_lost)
             released(client, clock)
         assert released(client, clock) == 0
         assert [event["batch"] for event in promise(client)["events"]] == [0]

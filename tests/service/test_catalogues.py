@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,10 @@ import pytest
 import sqlalchemy as sa
 from tests.service.harness import SHELF, inline, offered, stocked
 
-from quietshelf.service import catalogues, schema
+from quietshelf.service import catalogues, preloading, schema
 from quietshelf.service.catalogues import ShelfItems, follow
 from quietshelf.service.service import Service
-from quietshelf.service.views import shelf_row
+from quietshelf.service.views import look, shelf_row
 
 COUNT = 60
 
@@ -125,6 +127,41 @@ def test_many_changes_are_read_beside_the_writer(client: httpx.Client, monkeypat
             break
     assert (service._views["teas"].stock.revenue == 9.0).all()
     assert service.catalogues._thread._threads  # it was not the writer
+
+
+def test_other_limits_are_read_beside_the_writer(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Visitors of a shelf with many items are served under the limits of before until groups are read again."""
+    many(client, limits={"a": 2})
+    assert offered(client).status_code == 200
+    monkeypatch.setattr(catalogues, "_MANY", catalogues._MANY.offset(3))
+    assert client.put("/v1/shelves/teas", json={**SHELF, "limits": {"a": 1}}).status_code == 200
+    service = service_of(client)
+    for _ in range(200):
+        assert offered(client).status_code == 200
+        if service._views["teas"].catalogue.limits == {"a": 1}:
+            break
+    assert service._views["teas"].catalogue.limits == {"a": 1}
+    assert service._views["teas"].catalogue.version >= 0
+
+
+def test_the_first_visitor_after_a_start_finds_the_items(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many they are: the service is not ready before all shelves are read."""
+    with inline(database, tmp_path) as client:
+        many(client)
+    monkeypatch.setattr(catalogues, "_MANY", catalogues._MANY.offset(3))
+    go_on = threading.Event()
+    monkeypatch.setattr(preloading, "look", lambda *given: go_on.wait(60) and look(*given))
+    with inline(database, tmp_path) as client:
+        reply = client.get("/readyz")
+        assert (reply.status_code, "being read" in reply.text) == (503, True)
+        go_on.set()
+        for _ in range(200):
+            if client.get("/readyz").status_code == 200:
+                break
+            time.sleep(0.05)
+        assert offered(client).status_code == 200
 
 
 def test_settings_that_leave_groups_alone_keep_the_items(client: httpx.Client) -> None:

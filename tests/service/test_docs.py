@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quietshelf.service import models, problems, settings, shelves
+from quietshelf.service import contributed, models, problems, settings, shelves
 from quietshelf.service.app import make_app
 from quietshelf.service.models import ShelfBody
 from quietshelf.service.service import Service
@@ -28,7 +28,7 @@ def test_every_refusal_and_every_shelf_setting_is_told() -> None:
     kinds = [kind("x").kind for kind in problems.Problem.__subclasses__() if kind.status < 500 or kind.status == 503]
     for name in {*kinds}:
         assert f"`{name}`" in TEXT
-    table = TEXT.partition("## What a shelf is told")[2].partition("Geometry")[0]
+    table = TEXT.partition("## Settings of a shelf")[2].partition("Geometry")[0]
     for field, about in ShelfBody.model_fields.items():
         name = about.alias or field
         (line,) = [row for row in table.splitlines() if f"`{name}`" in row.partition("|")[2].partition("|")[0]]
@@ -38,12 +38,15 @@ def test_every_refusal_and_every_shelf_setting_is_told() -> None:
 def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:
     """Later ones first, unknown ones refused, mistakes by rule and value, passwords never repeated."""
     path = tmp_path / "settings.toml"
-    path.write_text('port = 1\nworkers = 2\nhost = "0.0.0.0"\n')
-    found = settings.read(path, {"QUIETSHELF_PORT": "2", "QUIETSHELF_WORKERS": "3"}, {"port": 4, "host": None})
-    assert (found.port, found.workers, found.host) == (4, 3, "0.0.0.0")  # noqa: S104 - read back, not listened on
+    path.write_text('port = 1\ngroup_limit = 2\nhost = "0.0.0.0"\n')
+    found = settings.read(path, {"QUIETSHELF_PORT": "2", "QUIETSHELF_GROUP_LIMIT": "3"}, {"port": 4, "host": None})
+    assert (found.port, found.group_limit, found.host) == (4, 3, "0.0.0.0")  # noqa: S104 - read back, not listened on
     path.write_text("noise = 0\n")
     with pytest.raises(ValueError, match="settings must be among"):
         settings.read(path, {})
+    with pytest.raises(ValueError, match=r"workers must be 1 on SQLite.*got workers=2"):
+        settings.read(None, {}, {"workers": 2})
+    assert settings.read(None, {}, {"workers": 2, "database": "postgresql://localhost/shop"}).workers == 2
     with pytest.raises(ValueError, match="QUIETSHELF_PORT must be a number, got 'x'"):
         settings.read(None, {"QUIETSHELF_PORT": "x"})
     assert settings.read(None, {}, settings.assigned(["retry_hours=2", "releaser=false"])).retry_hours == 2.0
@@ -64,4 +67,4 @@ def test_every_example_of_the_api_is_a_valid_request(tmp_path: Path) -> None:
     shown = [(name, example) for name, schema in schemas.items() for example in schema.get("examples", [])]
     assert {"ShelfBody", "ItemsBody", "OfferBody", "ChoiceBody"} <= {name for name, _ in shown}
     for name, example in shown:
-        getattr(models, name).model_validate(example)
+        getattr(contributed if name == "ContributionBody" else models, name).model_validate(example)

@@ -32,7 +32,7 @@ def test_of_several_first_starts_one_makes_the_key(database: str, tmp_path: Path
         made = [key for key in pool.map(lambda each: keys.first(each.store), several) if key is not None]
     assert len(made) == 1
     with several[0].store.read() as connection:
-        assert len(keys.listed(connection)) == 1
+        assert len(keys.listed(connection, 0.0)) == 1
     for each in several:
         each.store.close()
 
@@ -61,7 +61,7 @@ def test_the_first_key_may_be_a_secret_of_ones_own(tmp_path: Path) -> None:
     assert not store.vault.admin_key.exists()
     with store.read() as connection:
         ring = Keyring(1.0)
-        ring.update(keys.valid(connection))
+        ring.update(keys.valid(connection, 0.0), 0.0)
     assert asyncio.run(ring.find(f"Bearer {TEXT}")).has("admin")
 
 

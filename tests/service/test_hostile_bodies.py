@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 from tests.service.harness import ITEMS, SHELF, inline, offered, stocked
 
+from quietshelf.service import offers
 from quietshelf.service.models import ItemsBody, OfferBody
 from quietshelf.service.problems import Invalid
 from quietshelf.service.requests import visitor
@@ -69,6 +71,24 @@ def test_a_body_of_nothing_but_fields_is_refused_at_once(tmp_path: Path) -> None
         reply = post(client, "/v1/shelves/teas/offers", json.dumps({str(n): 0 for n in range(MANY)}))
         assert reply.status_code == 422
         assert reply.json()["detail"] == f"a request must have at most 100 fields, got {MANY}"
+
+
+def test_requests_are_checked_before_the_writer_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for what cannot be, or for very much, takes no time of the thread that everybody waits for."""
+    where: list[str] = []
+
+    def checked(*given: Any) -> Any:
+        where.append(threading.current_thread().name)
+        return visitor(*given)
+
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
+        stocked(client)
+        assert offered(client).status_code == 200  # whatever was not read yet is
+        monkeypatch.setattr(offers, "visitor", checked)
+        assert offered(client).status_code == 200
+        assert offered(client, required=["no such item"]).status_code == 422
+    assert where
+    assert "quietshelf-writer" not in where
 
 
 class Unsearchable(list[Any]):

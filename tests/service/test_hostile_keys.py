@@ -35,7 +35,7 @@ async def looked(ring: Keyring, *found: keys.Key, times: int = 2) -> None:
     """The database is looked at, so often."""
     for _ in range(times):
         await asyncio.sleep(0)
-        ring.update({each.id: each for each in found})
+        ring.update({each.id: each for each in found}, 0.0)
         await asyncio.sleep(0.01)
 
 
@@ -44,7 +44,7 @@ def test_unknown_ids_and_wrong_secrets_take_the_same_way() -> None:
 
     async def looks(header: str) -> int:
         ring = Keyring(1.0)
-        ring.update({"abc": a_key()})
+        ring.update({"abc": a_key()}, 0.0)
         asking = asyncio.ensure_future(ring.find(header))
         count = 0
         while not asking.done():
@@ -62,7 +62,7 @@ def test_a_key_made_elsewhere_works_after_the_next_look() -> None:
 
     async def run() -> str:
         ring = Keyring(1.0)
-        ring.update({})
+        ring.update({}, 0.0)
         asking = asyncio.ensure_future(ring.find("Bearer qs_abc_right"))
         await looked(ring, times=1)
         await looked(ring, a_key(), times=1)
@@ -79,7 +79,7 @@ def test_failures_are_limited_by_address_and_valid_keys_are_not(monkeypatch: pyt
     async def run() -> None:
         clock = Time()
         ring = Keyring(1.0, clock)
-        ring.update({"abc": a_key()})
+        ring.update({"abc": a_key()}, 0.0)
         for _ in range(keyring.FAILURES):
             with pytest.raises(Unauthorised):
                 await ring.find("Bearer qs_no_no", "1.2.3.4")
@@ -89,7 +89,7 @@ def test_failures_are_limited_by_address_and_valid_keys_are_not(monkeypatch: pyt
             await ring.find("Bearer qs_no_no", "5.6.7.8")
         assert (await ring.find("Bearer qs_abc_right", "1.2.3.4")).id == "abc"
         clock.now += keyring.MINUTE
-        ring.update({"abc": a_key()})
+        ring.update({"abc": a_key()}, 0.0)
         with pytest.raises(Unauthorised):
             await ring.find("Bearer qs_no_no", "1.2.3.4")
         for n in range(200):
@@ -108,7 +108,7 @@ def test_keys_that_cannot_be_read_are_not_believed() -> None:
         ring = Keyring(1.0, clock)
         with pytest.raises(Unavailable):
             await ring.find("Bearer qs_abc_right")
-        ring.update({"abc": a_key()})
+        ring.update({"abc": a_key()}, 0.0)
         clock.now += keyring.STALE_SECONDS - 1
         assert (await ring.find("Bearer qs_abc_right")).id == "abc"
         clock.now += 2

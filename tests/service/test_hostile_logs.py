@@ -75,9 +75,11 @@ def test_a_writer_that_ends_is_told(tmp_path: Path) -> None:
     store.close()
 
 
-def test_health_sees_threads(tmp_path: Path) -> None:
-    """A process whose writer has ended is not healthy."""
+@pytest.mark.parametrize("thread", ["writer", "work"])
+def test_health_sees_threads(thread: str, tmp_path: Path) -> None:
+    """A process whose writer has ended, or what makes its releases, is not healthy."""
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
+        service = service_of(client)
         assert client.get("/healthz").status_code == 200
-        service_of(client).writer.stop()
+        (service.writer if thread == "writer" else service.releasing.work).stop()
         assert client.get("/healthz").status_code == 503

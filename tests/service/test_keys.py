@@ -130,7 +130,7 @@ def test_our_mistakes_say_nothing(
         stocked(client)
         monkeypatch.setattr("quietshelf.service.queries.summary", broken)
         reply = client.get("/v1/shelves/teas")
-        monkeypatch.setattr("quietshelf.service.service.OfferTransaction.take", broken)
+        monkeypatch.setattr("quietshelf.service.offers.OfferTransaction.take", broken)
         second = offered(client)
     for each in (reply, second):
         assert each.status_code == 500
@@ -179,7 +179,7 @@ def test_the_keys_command_makes_lists_and_revokes(tmp_path: Path) -> None:
     made = json.loads(command("create", "--scope", "offer", "--name", "web", "--json").stdout)["key"]
     identity = made.split("_")[1]
     (listed,) = json.loads(command("list", "--json").stdout)["keys"]
-    assert (listed["id"], listed["scopes"], listed["name"]) == (identity, "offer", "web")
+    assert (listed["id"], listed["scopes"], listed["name"]) == (identity, ["offer"], "web")
     assert command("revoke", identity).stdout == f"{identity} is revoked\n"
     again = command("revoke", identity)
     assert "key must be one that is not revoked" in str(again.exception)

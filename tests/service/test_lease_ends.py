@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from tests.service.harness import FIRST, ITEMS, SHELF, WINDOW, FakeClock, visit
-from tests.service.test_leases import BLOCK, came, figures, slots, visits
+from tests.service.test_leases import BLOCK, came, figures, slots, two_processes, visits
 from tests.service.test_machines import machine, shop
 
 from quietshelf.curation.batches import LEASE_SECONDS
-from quietshelf.service import answers, catalogues, items, releaser, schema, shelves
+from quietshelf.service import answers, catalogues, forgetting, items, schema, shelves
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.models import ItemBody, ShelfBody
@@ -25,17 +25,8 @@ from quietshelf.service.writer import AGAIN
 
 @pytest.fixture
 def pair(database: str, tmp_path: Path) -> Iterator[tuple[Service, Service, FakeClock]]:
-    """Two processes that lease blocks of 6 slots of a batch of 18; the first leads."""
-    clock = FakeClock()
-    both = [machine(database, tmp_path / "secrets", clock, poll_seconds=3600.0) for _ in range(2)]
-    for each in both:
-        each.prepare()
-        each.leasing.block = lambda _, free: min(BLOCK, free)
-    shop(both[0])
-    yield both[0], both[1], clock
-    for each in both:
-        each.catalogues.close()
-        each.store.close()
+    with two_processes(database, tmp_path) as found:
+        yield found
 
 
 def test_a_lease_that_ends_while_the_items_are_read_is_entered_once_they_are(
@@ -151,7 +142,7 @@ def test_an_erasure_counts_no_visit_that_was_released(
 ) -> None:
     """Rows of a large batch stay for a moment after its release: nobody is told that they were taken back."""
     one, _, clock = pair
-    monkeypatch.setattr(releaser, "PIECE", 5)
+    monkeypatch.setattr(forgetting, "PIECE", 5)
     one.leasing.block = lambda *_: 0
     came(one, *(visit("teas", clock.time, person=f"p{n}") for n in range(FIRST)))
     clock.time += WINDOW

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.service.harness import FIRST, WINDOW, FakeClock, visit
 from tests.service.test_machines import machine, shop
 
 from quietshelf.curation.batches import LEASE_SECONDS
-from quietshelf.service import queries, releaser, schema, shelves
+from quietshelf.service import cleaning, forgetting, queries, schema, shelves
 from quietshelf.service.problems import OfferExpired
 from quietshelf.service.service import Service
 from quietshelf.service.slots import in_use
@@ -24,18 +25,25 @@ from quietshelf.service.writer import AGAIN, Contended
 BLOCK = 6
 
 
-@pytest.fixture
-def pair(database: str, tmp_path: Path) -> Iterator[tuple[Service, Service, FakeClock]]:
-    """Two processes that lease blocks of 6 slots of a batch of 18."""
+@contextmanager
+def two_processes(database: str, folder: Path) -> Iterator[tuple[Service, Service, FakeClock]]:
+    """Two processes that lease blocks of 6 slots of a batch of 18; the first leads."""
     clock = FakeClock()
-    both = [machine(database, tmp_path / "secrets", clock, poll_seconds=3600.0) for _ in range(2)]
+    both = [machine(database, folder / "secrets", clock, poll_seconds=3600.0) for _ in range(2)]
     for each in both:
         each.prepare()
         each.leasing.block = lambda _, free: min(BLOCK, free)
     shop(both[0])
     yield both[0], both[1], clock
     for each in both:
+        each.catalogues.close()
         each.store.close()
+
+
+@pytest.fixture
+def pair(database: str, tmp_path: Path) -> Iterator[tuple[Service, Service, FakeClock]]:
+    with two_processes(database, tmp_path) as found:
+        yield found
 
 
 def came(service: Service, *requests: Any) -> list[Any]:
@@ -212,7 +220,8 @@ def test_a_large_batch_is_forgotten_piece_by_piece(
     """Its release takes the first rows with it, the chores the others; keys that were used are refused meanwhile."""
     one, _, clock = pair
     one.leasing.block = lambda *_: 0
-    monkeypatch.setattr(releaser, "PIECE", 5)
+    monkeypatch.setattr(forgetting, "PIECE", 5)
+    monkeypatch.setattr(cleaning, "RESTS", 0.0)
     came(one, *(visit("teas", clock.time, f"key {n}", person=f"p{n}") for n in range(FIRST)))
     clock.time += WINDOW
     kept = []

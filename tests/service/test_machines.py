@@ -7,10 +7,12 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import httpx
 import pytest
 import sqlalchemy as sa
+from tests.service.conftest import fresh_postgres
 from tests.service.harness import (
     FIRST,
     ITEMS,
@@ -38,7 +40,8 @@ def machine(
     database: str, folder: Path, clock: FakeClock, source: NoiseSource | None = None, **options: Any
 ) -> Service:
     """A service that does nothing by itself."""
-    return Service(Settings(database=database, secrets=str(folder), **options), clock=clock, source=source)
+    settings = Settings(database=database, secrets=str(folder), **{"release_seconds": 0.0, **options})
+    return Service(settings, clock=clock, source=source)
 
 
 def visitors(service: Service, count: int, then: Exception | None = None) -> None:
@@ -165,20 +168,28 @@ def test_shelves_of_one_name_are_told_apart(tmp_path: Path) -> None:
         assert counted == [f'quietshelf_arrivals_total{{number="{n}",shelf="teas"}} {1.0 * (n < 3)}' for n in (1, 2, 3)]
 
 
-def test_two_worker_processes_serve_one_shelf(database: str, tmp_path: Path) -> None:
-    """Offers by one and answers by the other: every visitor has a slot, every batch one release, all of it verified."""
+def test_two_worker_processes_serve_one_shelf_and_count_as_one(postgres: Any, tmp_path: Path) -> None:
+    """Offers by one and answers by the other: every visitor has a slot, every batch one release, all of it verified.
+
+    Whichever of them is asked for metrics meanwhile, no counter runs backwards, and in the end each has counted all.
+    """
+    database = fresh_postgres(postgres)
     process = Process(database, tmp_path, QUIETSHELF_WORKERS="2")
     process.start()
     try:
         with process.client() as client:
             stocked(client, window=1.0)
-        threads = [threading.Thread(target=_shop_for, args=(process, 15)) for _ in range(4)]
+        threads = [threading.Thread(target=_shop_for, args=(process, 8)) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        seen = [_offers_counted(process)]
+        while any(thread.is_alive() for thread in threads):
+            seen.append(_offers_counted(process))
+            time.sleep(0.02)
+        assert seen == sorted(seen)
+        assert {_offers_counted(process) for _ in range(20)} == {32.0}
         with process.client() as client:
-            assert client.get("/v1/shelves/teas").json()["arrivals"] == 60
+            assert client.get("/v1/shelves/teas").json()["arrivals"] == 32
             until = time.monotonic() + 30
             while client.get("/v1/shelves/teas").json()["releases"] < 1 and time.monotonic() < until:
                 time.sleep(0.1)
@@ -191,8 +202,17 @@ def test_two_worker_processes_serve_one_shelf(database: str, tmp_path: Path) -> 
         assert verify.verify(connection, row) == []
         slots = connection.execute(sa.select(sa.func.count()).select_from(schema.offers)).scalar_one()
         sizes = connection.execute(sa.select(sa.func.sum(schema.releases.c.size))).scalar_one()
-        assert slots + sizes == 60
+        assert slots + sizes == 32
     store.close()
+
+
+def _offers_counted(process: Process) -> float:
+    """How many offers one of the workers says were made; on a connection of its own, so that any may be asked."""
+    request = Request(f"{process.url}/metrics", headers={"Authorization": f"Bearer {process.key}"})  # noqa: S310 - ours
+    with urlopen(request, timeout=20) as reply:  # noqa: S310 - as above
+        text = reply.read().decode()
+    name = 'quietshelf_requests_total{route="/v1/shelves/{shelf}/offers",status="200"}'
+    return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name))
 
 
 def _shop_for(process: Process, count: int) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from tests.service.conftest import fresh_postgres
-from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offered, stocked, visit
+from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offered, released_by, stocked, visit
 
 from quietshelf.service import answers, items, schema, shelves, slots, writer
 from quietshelf.service.answers import Choice
@@ -20,7 +20,7 @@ from quietshelf.service.inbox import Receipt
 from quietshelf.service.keys import Key
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.problems import Frozen, OfferExpired, Unavailable
-from quietshelf.service.releaser import Outcome, release_one
+from quietshelf.service.releaser import Outcome
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 from quietshelf.service.views import shelf_row
@@ -117,8 +117,8 @@ def test_a_batch_is_never_released_before_an_older_one(service: Service, clock: 
     assert _release(service, clock) is None
 
 
-def test_transactions_of_several_processes_touch_one_shelf_each(service: Service, clock: FakeClock) -> None:
-    """Where others write too, jobs are grouped by operation and shelf, so that no two transactions can deadlock."""
+def test_transactions_of_several_processes_hold_offers_or_answers(service: Service, clock: FakeClock) -> None:
+    """Where others write too, jobs are grouped by operation, and what stands alone is alone."""
     ticket = service.vault.ticket(fill(service, "zinc", 1, clock.time)[0]["offer"])
     assert ticket is not None
     receipt = Receipt(clock.time)
@@ -131,9 +131,34 @@ def test_transactions_of_several_processes_touch_one_shelf_each(service: Service
     ]
     jobs = [writer.Job(operation, payload, loop, print) for operation, payload in payloads]
     groups = service.writer._groups(jobs)
-    assert sorted(len(group) for group in groups) == [1, 1, 1, 1, 2, 2]
-    assert sum(len(group) for group in groups) == len(jobs)
     loop.close()
+    assert sorted(len(group) for group in groups) == [1, 1, 3, 3]
+    assert all(len({job.operation for job in group}) == 1 for group in groups)
+
+
+def test_shelves_of_one_transaction_are_taken_in_the_order_of_their_numbers(
+    service: Service, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offers as answers, whatever the shelves are called: so no two transactions can deadlock."""
+    tickets = [service.vault.ticket(fill(service, name, 1, clock.time)[0]["offer"]) for name in ("zinc", "acid")]
+    service._settled(True, [])
+    taken: list[tuple[str, int]] = []
+
+    def offered(_: Any, __: Any, place: tuple[int, str], some: Sequence[Any]) -> list[None]:
+        taken.append(("offers", place[0]))
+        return [None] * len(some)
+
+    def answered(_: Any, __: Any, ___: Any, place: tuple[int, int], some: Sequence[Any]) -> list[None]:
+        taken.append(("answers", place[0]))
+        return [None] * len(some)
+
+    monkeypatch.setattr(service, "_take", offered)
+    monkeypatch.setattr(answers, "_of_batch", answered)
+    with service.store.rehearse() as connection:
+        service.place(connection, [visit(name, clock.time) for name in ("acid", "zinc")])
+        given = [Choice(each, None, Receipt(clock.time)) for each in reversed(tickets) if each is not None]
+        service.take_choices(connection, given)
+    assert taken == [("offers", 1), ("offers", 2), ("answers", 1), ("answers", 2)]
 
 
 def test_two_processes_and_two_shelves_do_not_deadlock(postgres: Any, tmp_path: Path) -> None:
@@ -185,8 +210,8 @@ def test_the_first_visitor_does_not_decide_how_long_features_are(tmp_path: Path)
         assert "visitor_dim must be given with feature_map='concat'" in reply.json()["detail"]
         reply = client.put("/v1/shelves/x", json={**base, "visitor_dim": 2, "visitor_scale": [1.0]})
         assert "visitor_dim must be the length of visitor_scale, 1" in reply.json()["detail"]
-        reply = client.put("/v1/shelves/x", json={**base, "visitor_scale": [1.0] * 257})
-        assert "visitor_dim must be at most 256" in reply.json()["detail"]
+        reply = client.put("/v1/shelves/x", json={**base, "visitor_scale": [1.0] * 513})
+        assert "visitor_dim must be at most 512" in reply.json()["detail"]
         stocked(client, "declared")
         stocked(client, "scaled", visitor_dim=None, visitor_scale=[1.0, 2.0])
         stocked(client, "plain", visitor_dim=None, feature_map="item")
@@ -198,9 +223,9 @@ def test_the_first_visitor_does_not_decide_how_long_features_are(tmp_path: Path)
 def test_too_many_coordinates_are_refused(tmp_path: Path) -> None:
     """Before anything is frozen, and it is nobody's visit."""
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
-        stocked(client, feature_map="full", visitor_dim=100)
-        reply = offered(client, features=[0.0] * 100)
-        assert "the feature map must give 1 to 256 coordinates, got 303" in reply.json()["detail"]
+        stocked(client, feature_map="full", visitor_dim=200)
+        reply = offered(client, features=[0.0] * 200)
+        assert "the feature map must give 1 to 512 coordinates, got 603" in reply.json()["detail"]
         assert client.get("/v1/shelves/teas").json()["arrivals"] == 0
 
 
@@ -226,7 +251,7 @@ def test_a_full_queue_refuses_at_once(service: Service, monkeypatch: pytest.Monk
 
 
 def _release(service: Service, clock: FakeClock) -> Outcome | None:
-    return release_one(service.store, service.source, upto=clock.time, forget_before=0.0, announced=lambda *_: None)
+    return released_by(service, clock.time)
 
 
 def _until_somebody_waits(service: Service) -> None:

@@ -61,8 +61,15 @@ def test_a_restored_backup_drops_its_open_batches_and_says_so(tmp_path: Path) ->
         visitors(client, clock, 60)
         assert client.get("/v1/shelves/teas").json()["releases"] >= 1
         assert faultless(client)
+        lines = client.get("/shelves/teas/privacy?format=json").json()["events"]
+        by_hand = [each for each in lines if each["noise"] is not None]
+        assert [each["what"] for each in lines if each not in by_hand] == ["releases not in this ledger"]
+        assert all(each["rho"] == pytest.approx(each["sensitivity"] ** 2 / 2 / each["noise"] ** 2) for each in by_hand)
     with inline(database, tmp_path, clock=clock) as client:  # the next start finds nothing odd
         assert client.get("/readyz").json()["epoch"] == 1
+    printed = CliRunner().invoke(app, ["ledger", *where(tmp_path)]).stdout
+    assert "releases not in this ledger: rho 4 at most to each visit" in printed
+    assert "sensitivity infinite" not in printed
 
 
 def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
@@ -76,7 +83,7 @@ def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
     assert "joint differential privacy is promised with rho = 4" in report.stdout
     assert "batch 0: pair, sensitivity 1.415, noise 0.5, rho 4\n" in report.stdout
     assert "to somebody on all shelves: rho = 4\n" in report.stdout
-    assert "to one visit the dearest batch counts: rho" in report.stdout
+    assert "to one visit the costliest batch counts: rho" in report.stdout
     assert "\n  verified\n" in report.stdout
     (tmp_path / "secrets" / "epoch.json").unlink()
     unknown = CliRunner().invoke(app, ["ledger", *where(tmp_path)])

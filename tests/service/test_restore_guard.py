@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,7 +105,9 @@ def test_a_restore_costs_what_it_said_and_says_so_without_a_change(
         assert {shelf["number"]: (shelf["unit"], shelf["rho"], shelf["words"]) for shelf in found["shelves"]} == {
             shelf["number"]: tuple(shelf["after"].values()) for shelf in planned["shelves"]
         }
-        assert client.get("/readyz").json()["releases_here"] is True
+        while (ready := client.get("/readyz")).status_code == 503:  # shelves are being read
+            time.sleep(0.05)
+        assert ready.json()["releases_here"] is True
         assert faultless(client)
     assert "there is nothing to restore" in str(asked(database, secrets, "--yes").exception)
 

@@ -103,7 +103,7 @@ def test_a_schema_settles_the_settings_that_follow_from_it(client: httpx.Client)
         ({"version": 1, "items": {"a": {"kind": "number", "scale": 10**400}}}, {}, "a: "),
         ({"version": 1, "items": {"a": {"kind": "category", "levels": [10**400, 1.5]}}}, {}, "a: "),
         ({"version": 1, "items": {"a": {"kind": "category", "levels": ["x"] * 3}}}, {}, "levels must be different"),
-        ({"version": 1, "items": {"a": {"kind": "embedding", "dim": 300}}}, {}, "1 to 256 coordinates, got"),
+        ({"version": 1, "items": {"a": {"kind": "embedding", "dim": 600}}}, {}, "1 to 512 coordinates, got"),
         ({"version": 1, "items": {"a": {"kind": "flag"}}, "visitors": {"b": {"kind": "number"}}}, {}, "never measured"),
         (["price"], {}, "schema"),
         (TEAS, {"visitor_dim": 3}, "visitor_dim must be left out, or be that of the schema, 2, got visitor_dim=3"),
@@ -376,7 +376,7 @@ def test_effects_stand_beside_what_a_schema_says(client: httpx.Client) -> None:
     page = client.get("/shelves/teas", params={"format": "json"}).json()
     assert [each["name"] for each in page["tastes"]] == names
     refused(
-        put(client, Schema({"price": number(scale=2)}), item_effects=255), "1 to 256 coordinates, got coordinates=257"
+        put(client, Schema({"price": number(scale=2)}), item_effects=511), "1 to 512 coordinates, got coordinates=513"
     )
 
 

@@ -60,6 +60,24 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {name: base64.b64decode(value["bytes"]) if isinstance(value, dict) else value for name, value in row.items()}
 
 
+REWORDED = {
+    "What everyone else sees, all screens and releases taken together, reveals only so much: had the data of that "
+    "{unit} been anything else, no outcome would be more than exp(epsilon) times as likely, give or take delta.": (
+        "Had the data of that {unit} been anything else, nothing that everyone else sees, all screens and releases "
+        "taken together, would be more than exp(epsilon) times as likely, plus delta."
+    ),
+    "Whoever comes more than once": "Somebody who comes more than once",
+}
+"""What earlier versions said in other words, and how it is said now."""
+
+
+def reworded(words: str, unit: str) -> str:
+    """A promise of an earlier version in the words of this one: the same sentences, with the same figures."""
+    for old, new in REWORDED.items():
+        words = words.replace(old.format(unit=unit), new.format(unit=unit))
+    return words
+
+
 @pytest.mark.parametrize("version", REVISIONS)
 def test_a_database_of_an_earlier_version_is_carried_over(version: int, database: str, tmp_path: Path) -> None:
     """Releases, promises, persons and keys: nothing is lost, learning goes on; what is open is dropped, and said."""
@@ -73,6 +91,7 @@ def test_a_database_of_an_earlier_version_is_carried_over(version: int, database
         for name, before in kept["privacy"].items():
             now = client.get(f"/v1/shelves/{name}/privacy").json()
             same = ("rho", "epsilon", "unit", "visits", "budget", "arrivals", "releases", "deleted", "words")
+            before["words"] = reworded(before["words"], before["unit"])
             assert {key: now[key] for key in same} == {key: before[key] for key in same}
             assert len(now["events"]) == len(before["events"])
             assert len(now["notes"]) == (name == "teas")

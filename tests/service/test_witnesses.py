@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from tests.service.backups import put_back_live, snapshot
 from tests.service.clusters import LONG, Cluster, started
 from tests.service.conftest import fresh_postgres
@@ -14,8 +15,8 @@ from tests.service.harness import FIRST, WINDOW
 from tests.service.test_election import ledger, people, unit, waiting
 from tests.service.test_machines import machine, shop
 
-from quietshelf.service import election, releaser
-from quietshelf.service.election import WITNESS_SECONDS
+from quietshelf.service import election, releaser, schema
+from quietshelf.service.election import LOST_LEASE, WITNESS_SECONDS
 from quietshelf.service.restore import BURNT
 
 
@@ -153,26 +154,29 @@ def test_a_newcomer_does_not_take_over_a_database_that_was_used(postgres: Any, t
     cluster.close()
 
 
-def test_a_sum_that_takes_long_costs_nobody_the_lead(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The releaser is not heard of meanwhile; what it announced is released all the same."""
+def test_a_machine_that_loses_the_lead_while_it_draws_enters_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not heard of meanwhile; whoever leads by then has burnt the batch, and what was drawn is seen by nobody."""
     cluster.due()
     a, b = cluster.alive["a"], cluster.alive["b"]
     assert not a.releasing.release()
     b.releasing.stay()
-    real = releaser.summed_up
+    real = releaser.draw
 
-    def slow(*given: Any, **how: Any) -> Any:
+    def slow(*given: Any) -> Any:
         cluster.passes(LONG, without="a")
-        assert not b.releasing.release()
-        return real(*given, **how)
+        b.releasing.release()
+        return real(*given)
 
-    monkeypatch.setattr(releaser, "summed_up", slow)
-    assert a.releasing.release()
-    cluster.passes(3)
-    assert ledger(b) == [(0, "")]
+    with monkeypatch.context() as patch:
+        patch.setattr(releaser, "draw", slow)
+        with pytest.raises(ValueError, match=LOST_LEASE):
+            a.releasing.release()
+    assert ledger(b) == [(0, BURNT)]
+    with b.store.read() as connection:
+        assert not connection.execute(sa.select(schema.releases.c.batch)).all()
     assert cluster.once()
-    assert a.releasing._election is not None
-    assert a.releasing._election.member
 
 
 def test_a_machine_knows_by_its_own_clock_that_it_was_not_waited_for(

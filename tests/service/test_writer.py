@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import sqlalchemy as sa
@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 from quietshelf.service.problems import Failure, Invalid, Unavailable
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Vault
-from quietshelf.service.writer import Writer
+from quietshelf.service.writer import Job, Operation, Writer
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def enter(connection: Connection, marks: Sequence[int]) -> list[Any]:
     return replies
 
 
-def run(store: Store, marks: Sequence[int]) -> list[Any]:
+def run(store: Store, marks: Sequence[Any], operation: Operation = enter) -> list[Any]:
     """All marks at once, before the thread starts, so that they meet in one group."""
 
     async def ask() -> list[Any]:
         writer = Writer(store, lambda: 1.0, group_limit=64)
-        asked = [asyncio.ensure_future(writer.submit(enter, mark)) for mark in marks]
+        asked = [asyncio.ensure_future(writer.submit(operation, mark)) for mark in marks]
         await asyncio.sleep(0)
         writer.start()
         found = await asyncio.gather(*asked, return_exceptions=True)
@@ -77,6 +77,30 @@ def test_a_write_that_breaks_its_group_is_the_only_one_lost(store: Store) -> Non
     assert stored(store) == [1, 2]
 
 
+def test_a_shelf_that_is_locked_elsewhere_keeps_no_other_waiting(store: Store) -> None:
+    """Its requests are refused together, those of other shelves that shared the transaction are written."""
+
+    class TakenError(Exception):
+        sqlstate = "55P03"
+
+    class Visitor(NamedTuple):
+        shelf: str
+        mark: int
+
+    tried: list[list[str]] = []
+
+    def place(connection: Connection, visitors: Sequence[Visitor]) -> list[Any]:
+        tried.append([each.shelf for each in visitors])
+        if any(each.shelf == "teas" for each in visitors):
+            raise OperationalError("SELECT", {}, TakenError())
+        return enter(connection, [each.mark for each in visitors])
+
+    found = run(store, [Visitor("teas", 1), Visitor("jams", 2), Visitor("teas", 3), Visitor("jams", 4)], place)
+    assert tried == [["teas", "jams", "teas", "jams"], ["teas", "teas"], ["jams", "jams"]]
+    assert [isinstance(each, Unavailable) for each in found] == [True, False, True, False]
+    assert stored(store) == [2, 4]
+
+
 def test_a_commit_of_unknown_outcome_is_never_repeated(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit went through but its confirmation was lost: callers are told to try again, nothing is done twice."""
     real = store._writer.dialect.do_commit
@@ -89,3 +113,15 @@ def test_a_commit_of_unknown_outcome_is_never_repeated(store: Store, monkeypatch
     assert all(isinstance(reply, Unavailable) for reply in run(store, [1, 2]))
     monkeypatch.undo()
     assert stored(store) == [1, 2]
+
+
+def test_who_waits_for_a_release_keeps_nobody_out(store: Store) -> None:
+    """However many are asked again, as many new ones are taken with them as ever."""
+    writer = Writer(store, lambda: 1.0, group_limit=4)
+    loop = asyncio.new_event_loop()
+    jobs = [Job(enter, mark, loop, print) for mark in range(14)]
+    for job in jobs[6:]:
+        writer._queue.put(job)
+    assert writer._take(0.0, jobs[:6]) == (jobs[:10], True)
+    assert writer._take(0.0, []) == (jobs[10:], True)
+    loop.close()

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from quietshelf.__about__ import __version__
+from quietshelf.cli.admin_log import admin_log
 from quietshelf.cli.audit import audit
 from quietshelf.cli.bench import bench
 from quietshelf.cli.compare import compare
@@ -40,7 +41,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start here": (demo, plan, schema, doctor),
     "Studies and audits": (simulate, reproduce, audit, bench),
     "A log": (fit, replay),
-    "The service": (serve, compare, ledger, restore),
+    "The service": (serve, compare, ledger, admin_log, restore),
 }
 for panel, commands in PANELS.items():
     for each in commands:

@@ -22,22 +22,25 @@ def audit(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Attack only these, separated by commas or one by one: {', '.join(THOROUGH_POLICIES)}.",
+            help=f"Attack only these policies, comma-separated or one per option: {', '.join(THOROUGH_POLICIES)}.",
             autocompletion=lambda: list(MAKERS),
         ),
     ] = None,
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Audit only these, likewise: {', '.join(MECHANISMS)}.", autocompletion=lambda: [*MECHANISMS]
+            help=f"Audit only these mechanisms, comma-separated or one per option: {', '.join(MECHANISMS)}.",
+            autocompletion=lambda: [*MECHANISMS],
         ),
     ] = None,
-    rho: Annotated[float, typer.Option(help="The budget that is claimed, in zCDP.")] = 1.0,
-    runs: Annotated[int | None, typer.Option(help=f"In each of the two worlds of a test; {RUNS:,} by default.")] = None,
+    rho: Annotated[float, typer.Option(help="The claimed budget rho (zCDP), which the audit tests.")] = 1.0,
+    runs: Annotated[
+        int | None, typer.Option(help=f"Runs in each of the two worlds of a test; {RUNS:,} by default.")
+    ] = None,
     thorough: Annotated[
-        bool, typer.Option("--thorough", help=f"Every calibration and policy, {THOROUGH_RUNS:,} runs.")
+        bool, typer.Option("--thorough", help=f"Test every calibration and policy, with {THOROUGH_RUNS:,} runs each.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of simulated noise; a shelf's own noise has no seed.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of simulated noise; a shelf's own noise never has one.")] = 0,
     workers: Workers = 0,
     report: Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")] = None,
     as_json: Json = False,

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -24,7 +24,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Delta = Annotated[
     float, typer.Option(callback=lambda given: _delta(given), help="The delta that epsilon is stated for.")
 ]
-Workers = Annotated[int, typer.Option(help="Processes; 0 for one a core.")]
+Workers = Annotated[int, typer.Option(help="Processes; 0: one per core.")]
 
 talk = Console(stderr=True)
 """Progress and remarks; results go to stdout. Colours only on a terminal, and never where NO_COLOR is set."""
@@ -67,7 +67,7 @@ def _delta(given: float) -> float:
 
 
 def processes(workers: int) -> int:
-    """How many to start: so many, or one a core."""
+    """How many processes to start: the number given, or one per core."""
     return whole("workers", workers, low=0) or os.cpu_count() or 1
 
 
@@ -85,8 +85,9 @@ def writable(path: Path) -> None:
 
 
 def say(text: str) -> None:
-    """A remark on stderr, on one line however long: paths can be copied."""
-    talk.print(text, markup=False, highlight=False, soft_wrap=True)
+    """A remark on stderr, on one line however long: paths can be copied. One that nobody can read stops no work."""
+    with suppress(OSError):
+        talk.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def promised(value: float) -> str:

@@ -21,14 +21,18 @@ Policies = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
-        help=f"Policies, separated by commas or given one by one: {', '.join(MAKERS)}.",
+        help=f"Policies, comma-separated or one per option: {', '.join(MAKERS)}.",
         autocompletion=lambda: list(MAKERS),
         show_default=",".join(USUAL),
     ),
 ]
 Budgets = Annotated[
     list[str] | None,
-    typer.Option("--rho", help="Budgets of the private policies, likewise; each runs at each.", show_default="1"),
+    typer.Option(
+        "--rho",
+        help="Privacy budgets (zCDP), comma-separated; every private policy runs at every budget.",
+        show_default="1",
+    ),
 ]
 
 

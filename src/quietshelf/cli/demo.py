@@ -30,7 +30,7 @@ def demo(
     horizon: Annotated[int, typer.Option(min=1, help="Visitors of each simulated shop.")] = 10_000,
     replicates: Annotated[int, typer.Option(min=2, help="Independent simulated shops.")] = 20,
     visitors: Annotated[int, typer.Option(min=1, help="Visitors of the shop that a real shelf serves.")] = 4_000,
-    runs: Annotated[int, typer.Option(help="Of the audit, in each of two worlds.")] = 1_000,
+    runs: Annotated[int, typer.Option(help="Runs of the audit in each of two worlds.")] = 1_000,
     workers: Workers = 0,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report where there is a browser.")] = True,
     as_json: Json = False,

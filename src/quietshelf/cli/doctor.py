@@ -27,6 +27,7 @@ PURPOSES = {
     "data": "logs: `fit`, `replay`, `expedia` (Parquet, trees)",
     "experiments": "`reproduce`: rows and figures of studies",
     "report": "figures: `--curve`, `--plot`, pages of audits",
+    "otel": "traces of the service by OpenTelemetry",
     "scale": "`reproduce`, `fit` and `replay --cluster`: studies and large logs on a Dask cluster",
     "service": "`serve`: offers over HTTP",
     "bench": "`bench alternatives`: other libraries to compare with",
@@ -70,10 +71,9 @@ def checks(folder: Path) -> Iterator[Check]:
     yield _itself()
     for line in _requirements(None):
         yield _package(line, required=True)
-    yield _tried("exact noise from the operating system", _exact_noise, "pip install --force-reinstall opendp")
-    yield _tried(
-        "a tiny private release", _release, "the installation is damaged: pip install --force-reinstall quietshelf"
-    )
+    again = "the installation is damaged: pip install --force-reinstall . in a checkout"
+    yield _tried("exact noise from the operating system", _exact_noise, again)
+    yield _tried("a tiny private release", _release, again)
     yield _tried(f"writing to {folder.resolve()}", lambda: _writable(folder), "choose another with --folder")
     yield _threads()
     for extra, purpose in PURPOSES.items():
@@ -134,7 +134,7 @@ def _extra(extra: str, purpose: str) -> Check:
     if not every:
         return Check(f"extra {extra}", False, "missing", "unknown to this installation", "install quietshelf again")
     lacking = [check.name for check in every if check.state != "ok"]
-    install = f"{purpose}: pip install 'quietshelf[{extra}]'"
+    install = f"{purpose}: pip install '.[{extra}]' in a checkout"
     if not lacking:
         return Check(f"extra {extra}", False, "ok", ", ".join(check.name for check in every), purpose)
     return Check(f"extra {extra}", False, "missing", f"without {', '.join(lacking)}", install)

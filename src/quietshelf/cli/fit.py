@@ -60,7 +60,7 @@ REFUSED = (
 def fit(
     log: LogFile,
     rho: Annotated[
-        float | None, typer.Option(help="Budget in zCDP for private estimates; without it none are.")
+        float | None, typer.Option(help="Privacy budget rho (zCDP) of the estimates; without it they are not private.")
     ] = None,
     feature_map: MapName = "concat",
     scales: Scales = "",

@@ -38,7 +38,7 @@ def put_shelf(
     window: Annotated[float, typer.Option(help="Seconds to wait for an answer.")],
     rho: Annotated[float | None, typer.Option(help="The promise, in zCDP; or give --epsilon and --delta.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The promise, with --delta.")] = None,
-    delta: Annotated[float | None, typer.Option(help="That of epsilon.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta that --epsilon is stated for.")] = None,
     schema: Annotated[Path | None, typer.Option(help="What columns mean: a file of `quietshelf schema`.")] = None,
     other: Annotated[
         list[str] | None, typer.Option("--set", help="Any other setting, as NAME=VALUE; may be repeated.")
@@ -68,7 +68,9 @@ def put_items(
     schema: Annotated[
         Path | None, typer.Option(help="What you take its columns to mean; refused if the shelf's schema is another.")
     ] = None,
-    separator: Annotated[str | None, typer.Option(help="Of a CSV file; found in its first line if left out.")] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Separator of a CSV file; read from its first line by default.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Put the products of a table on a shelf: new ones are added, known ones changed, others stay as they are.

@@ -15,8 +15,9 @@ keys = typer.Typer(name="keys", help="Make, list and revoke API keys.\n\nExample
 @keys.command()
 def create(
     scope: Annotated[list[str], typer.Option(help="offer, choose, read or admin; may be given several times.")],
-    name: Annotated[str, typer.Option(help="What it is for.")] = "",
-    shelf: Annotated[str | None, typer.Option(help="The only shelf it may touch.")] = None,
+    name: Annotated[str, typer.Option(help="What the key is for, as listed later.")] = "",
+    shelf: Annotated[str | None, typer.Option(help="The only shelf the key may use.")] = None,
+    expires: Annotated[str | None, typer.Option(help="When the key expires: a day or a time, in UTC.")] = None,
     config: Config = None,
     database: Database = None,
     secrets: Secrets = None,
@@ -24,12 +25,15 @@ def create(
 ) -> None:
     """Make a key and show it once.
 
-    Example: quietshelf keys create --scope offer --scope choose --name web --shelf teas
+    Example: quietshelf keys create --scope offer --scope choose --name web --shelf teas --expires 2027-01-31
     """
     from quietshelf.service import keys as rules
+    from quietshelf.service.timestamps import seconds
 
+    until = None if expires is None else seconds(expires)
     with existing(config, database, secrets) as store, store.write() as connection:
-        made = rules.create(connection, name=name, scopes=scope, shelf=shelf, now=store.now(connection))
+        now = store.now(connection)
+        made = rules.create(connection, name=name, scopes=scope, shelf=shelf, now=now, expires=until)
     typer.echo(strict_json({"key": made}) if as_json else made)
 
 
@@ -42,13 +46,14 @@ def list_keys(config: Config = None, database: Database = None, secrets: Secrets
     from quietshelf.service import keys as rules
 
     with existing(config, database, secrets) as store, store.read() as connection:
-        found = rules.listed(connection)
+        found = rules.listed(connection, store.now(connection))
     if as_json:
         typer.echo(strict_json({"keys": found}))
         return
     for key in found:
-        state = "revoked" if key["revoked"] else "valid"
-        typer.echo(f"{key['id']}  {state:8} {key['scopes']:24} {key['shelf'] or 'all shelves':20} {key['name']}")
+        scopes, until = ",".join(key["scopes"]), f"until {key['expires']}" if key["expires"] else ""
+        place = key["shelf"] or "all shelves"
+        typer.echo(f"{key['id']}  {key['state']:8} {scopes:24} {place:20} {until:30} {key['name']}".rstrip())
 
 
 @keys.command()
@@ -67,3 +72,16 @@ def revoke(
     with existing(config, database, secrets) as store, store.write() as connection:
         rules.revoke(connection, key, store.now(connection))
     typer.echo(f"{key} is revoked")
+
+
+@keys.command()
+def signing(config: Config = None, database: Database = None, secrets: Secrets = None, as_json: Json = False) -> None:
+    """Show the public key that documents for visitors' devices are signed by; a page that checks them needs it.
+
+    Example: quietshelf keys signing
+    """
+    from quietshelf.service.signing import public_key
+
+    with existing(config, database, secrets) as store:
+        found = public_key(store.vault)
+    typer.echo(strict_json({"algorithm": "Ed25519", "key": found}) if as_json else found)

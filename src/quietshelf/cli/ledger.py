@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from quietshelf.accounting import DELTA, LOG
+from quietshelf.accounting import DELTA, LOG, Event
 from quietshelf.accounting.figures import shown, shown_below
 from quietshelf.cli.console import Delta, Json, counted, strict_json
 from quietshelf.cli.opening import Config, Database, Secrets, existing
@@ -52,17 +52,24 @@ def _print(found: dict[str, Any]) -> None:
         typer.echo(f"  {shelf['words']}")
         for note in shelf["notes"]:
             typer.echo(f"  {note}")
-        for event in shelf["events"]:
-            cost, reach = shown(float(event["rho"])), shown(float(event["sensitivity"]))
-            noise = shown_below(float(event["noise"]))
-            line = f"  batch {event['batch']}: {event['name']}, sensitivity {reach}, noise {noise}"
-            line = f"  {event['name']}" if event["batch"] == LOG else line
-            typer.echo(f"{line}, rho {cost}" + (f"; {event['detail']}" if event["detail"] else ""))
-        dearest = "dearest batch counts" if shelf["visits"] == 1 else f"{shelf['visits']} dearest batches count"
+        for event in map(Event.from_dict, shelf["events"]):
+            typer.echo(f"  {_line(event)}" + (f"; {event.detail}" if event.detail else ""))
+        costliest = "costliest batch counts" if shelf["visits"] == 1 else f"{shelf['visits']} costliest batches count"
         log = ", and the log" if any(event["batch"] == LOG for event in shelf["events"]) else ""
-        typer.echo(f"  to one {shelf['unit']} the {dearest}{log}: rho {shown(float(shelf['rho']))}")
+        typer.echo(f"  to one {shelf['unit']} the {costliest}{log}: rho {shown(float(shelf['rho']))}")
         well = "what is stored agrees with itself, see below" if found["wrong"] else "verified"
         typer.echo("  ledger and releases differ: " + "; ".join(shelf["wrong"]) if shelf["wrong"] else f"  {well}")
     typer.echo(f"to somebody on all shelves: rho = {shown(float(found['rho']))}")
     for line in found["wrong"]:
         typer.echo(f"not verified: {line}")
+
+
+def _line(event: Event) -> str:
+    """An event whose cost can be computed again by hand, or one of which only the cost is known."""
+    cost = f"rho {shown(event.rho)}"
+    if event.batch == LOG:
+        return f"{event.name}, {cost}"
+    if event.cost_alone:
+        return f"{event.name}: {cost} at most to each visit, their sensitivity and noise are not known here"
+    figures = f"sensitivity {shown(event.sensitivity)}, noise {shown_below(event.noise)}"
+    return f"batch {event.batch}: {event.name}, {figures}, {cost}"

@@ -44,8 +44,8 @@ SchemaFile = Annotated[
 Columns = Annotated[
     list[str] | None, typer.Option("--column", help="OURS=THEIRS, as in item=sku: what the file calls a column.")
 ]
-Separator = Annotated[str | None, typer.Option(help="Of a CSV file; found in its first line if left out.")]
-Wide = Annotated[bool, typer.Option(help="The log is in wide format: one row a round.")]
+Separator = Annotated[str | None, typer.Option(help="Separator of a CSV file; read from its first line by default.")]
+Wide = Annotated[bool, typer.Option(help="The log is in wide format: one row per round.")]
 
 UNSCALED = (
     "No scales are declared, so features count as they come; the further their size is from 1, the more that costs. In "

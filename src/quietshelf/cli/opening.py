@@ -77,4 +77,4 @@ def check_extra() -> None:
         import fastapi  # noqa: F401 - only to see whether the extra is there
         import sqlalchemy  # noqa: F401 - the same
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"the service needs `pip install quietshelf[service]` ({error})") from None
+        raise ModuleNotFoundError(f"the service needs `pip install '.[service]'` in a checkout ({error})") from None

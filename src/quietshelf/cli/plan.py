@@ -31,7 +31,7 @@ def plan(
         float,
         typer.Option(help="Share of visitors who buy from random offers; what your shop sells today is near enough."),
     ] = 0.03,
-    visitors: Annotated[int, typer.Option(help="Expected over the shelf's life.")] = 10_000,
+    visitors: Annotated[int, typer.Option(help="Visitors expected over the shelf's lifetime.")] = 10_000,
     epsilon: Annotated[
         float | None,
         typer.Option(help="The promise to one person, at --delta, also if they are in the log of --prior."),
@@ -42,7 +42,7 @@ def plan(
     ] = None,
     delta: Delta = DELTA,
     returns: Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")] = 1.0,
-    shelves: Annotated[int, typer.Option(help="Shelves that the same persons meet: their promises add up.")] = 1,
+    shelves: Annotated[int, typer.Option(help="How many shelves the same people visit: their budgets add up.")] = 1,
     prior: Annotated[
         Path | None, typer.Option(help="A file of `quietshelf fit --prior` that the shelf will start from.")
     ] = None,

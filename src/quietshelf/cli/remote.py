@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 Url = Annotated[str, typer.Option("--url", envvar="QUIETSHELF_URL", help="Where the service listens.")]
 Key = Annotated[
-    str, typer.Option("--key", envvar="QUIETSHELF_KEY", help="An admin key; in the environment no process list has it.")
+    str,
+    typer.Option(
+        "--key",
+        envvar="QUIETSHELF_KEY",
+        help="An admin key. Pass it in the environment: other users can read command lines.",
+    ),
 ]
 SECONDS = 60.0
 """For one request."""
@@ -25,7 +30,7 @@ def reached(url: str, key: str) -> Iterator[Client]:
     try:
         from quietshelf.client import Client, ServiceDown
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"the client needs `pip install quietshelf[client]` ({error})") from None
+        raise ModuleNotFoundError(f"the client needs `pip install '.[client]'` in a checkout ({error})") from None
     try:
         with Client(url, key, timeout=SECONDS) as client:
             yield client

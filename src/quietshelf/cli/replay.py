@@ -46,7 +46,7 @@ def replay(
         int | None, typer.Option(help="Items shown at once; as many as the log showed at most.")
     ] = None,
     ridge: Annotated[float, typer.Option(help="Pull of the world's tastes towards zero.")] = 1.0,
-    horizon: Annotated[int, typer.Option(help="Simulated visitors.")] = 2000,
+    horizon: Annotated[int, typer.Option(help="Simulated visitors per replicate.")] = 2000,
     replicates: Annotated[int, typer.Option(help="Independent simulations.")] = 10,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results.")] = 0,
     column: Columns = None,

@@ -26,14 +26,23 @@ SIGNS = {"holds": "✔", "fails": "✘", "undecided": "?"}
 
 def reproduce(
     name: Annotated[str, typer.Argument(help=f"{', '.join(names())}, all (the paper's four), or a TOML file.")],
-    folder: Annotated[Path, typer.Option("--out", help="Where it goes: a folder for each study.")] = Path(
+    folder: Annotated[Path, typer.Option("--out", help="Output folder; each study gets a folder in it.")] = Path(
         "out/reproduce"
     ),
-    replicates: Annotated[int | None, typer.Option(help="Independent worlds, in place of the study's own.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Visitors, in place of the study's own.")] = None,
-    seed: Annotated[int | None, typer.Option(help="In place of the study's own; equal seeds give equal rows.")] = None,
+    replicates: Annotated[
+        int | None, typer.Option(help="Independent replicates, in place of the study's own number.")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Visitors per replicate, in place of the study's own number.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed, in place of the study's own; equal seeds give equal rows.")
+    ] = None,
     seeds: Annotated[
-        str, typer.Option(help="report, or tuning: other runs, to choose settings on, for studies that have them.")
+        str,
+        typer.Option(
+            help="report; or tuning: a separate set of seeds for choosing settings, in studies that have one."
+        ),
     ] = SEEDS[0],
     full: Annotated[bool, typer.Option("--full", help="The paper's own length, for expedia.")] = False,
     data: Annotated[
@@ -41,14 +50,20 @@ def reproduce(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="A small version, for a look: 4 replicates of 1,000 visitors, or in proportion."),
+        typer.Option(
+            "--quick",
+            help="A small version, 4 replicates of 1,000 visitors or in proportion: shows what the report looks like, "
+            "and is too small to decide most claims.",
+        ),
     ] = False,
     delta: Delta = DELTA,
     workers: Workers = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://HOST:PORT.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a study, test its claims on the rows, draw its figures and write report.html. What is done is not done again.
+    """Run a study, test its claims on the rows, draw its figures and write report.html.
+
+    An interrupted study resumes where it stopped.
 
     Example: quietshelf reproduce privacy-level --quick
 
@@ -78,7 +93,7 @@ def reproduce(
     for page in pages:
         say(f"written: {page}")
     if quick:
-        say("This was a small version, and decides little: the study itself is the same command without --quick.")
+        say("--quick is too small to decide most claims: the study itself is the same command without it.")
 
 
 def _print(results: list[Reproduced], *, as_json: bool) -> None:

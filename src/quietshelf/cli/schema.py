@@ -30,7 +30,9 @@ def schema(
     revenue: Annotated[str | None, typer.Option(help="Column that says what a product earns.")] = None,
     available: Annotated[str | None, typer.Option(help="Column that says whether a product may be shown.")] = None,
     group: Annotated[str | None, typer.Option(help="Column whose groups have limits.")] = None,
-    separator: Annotated[str | None, typer.Option(help="Of a CSV file; found in its first line if left out.")] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Separator of a CSV file; read from its first line by default.")
+    ] = None,
     write: Annotated[Path | None, typer.Option("--out", help="Write the declaration here, as JSON.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -27,9 +27,13 @@ def serve(
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     other: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting by its name in the table; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting, as NAME=VALUE (docs/service.md lists them); may be repeated.",
+        ),
     ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="A shop with made-up visitors, kept nowhere.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Open a shop with made-up visitors; nothing is kept.")] = False,
 ) -> None:
     """Run the service. The first start makes an admin key and says in which file it is.
 
@@ -43,22 +47,26 @@ def serve(
     settings = settings_of(config, {**flags, "log_level": log_level}, other or ())
     import uvicorn  # before a key is shown that could not be used
 
+    from quietshelf.service import logs
     from quietshelf.service.app import CLOCK
+    from quietshelf.service.metrics import counted_together
     from quietshelf.service.protocol import options
     from quietshelf.service.store import SteadyClock
 
     check_free(settings.host, settings.port)
     _prepare(settings)
     say(f"serving at http://{settings.host}:{settings.port}: pages at /, the API at /docs; Ctrl-C ends it")
-    os.environ.update({**settings.to_environment(), CLOCK: repr(SteadyClock().offset)})
-    uvicorn.run(
-        "quietshelf.service.app:from_environment",
-        factory=True,
-        host=settings.host,
-        port=settings.port,
-        workers=settings.workers,
-        **options(settings),
-    )
+    logs.take_over()
+    with counted_together(settings.workers) as together:
+        os.environ.update({**settings.to_environment(), CLOCK: repr(SteadyClock().offset), **together})
+        uvicorn.run(
+            "quietshelf.service.app:from_environment",
+            factory=True,
+            host=settings.host,
+            port=settings.port,
+            workers=settings.workers,
+            **options(settings),
+        )
 
 
 def _prepare(settings: Settings) -> None:

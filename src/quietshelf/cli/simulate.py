@@ -49,14 +49,19 @@ def simulate(
     capacity: Annotated[int, typer.Option(help="The most items shown at once, K.")] = 10,
     dim: Annotated[int, typer.Option(help="Length of theta, d.")] = 5,
     contexts: Annotated[str, typer.Option(help="normal (as in the paper) or clipped (to the unit ball).")] = "clipped",
-    scale: Annotated[float, typer.Option(help="Multiplies the features.")] = 1.0,
+    scale: Annotated[float, typer.Option(help="Factor by which features are multiplied.")] = 1.0,
     fixed: Annotated[bool, typer.Option(help="Items look the same to every visitor.")] = False,
-    revenue: Annotated[str, typer.Option(help="equal or uniform.")] = "equal",
+    revenue: Annotated[str, typer.Option(help="Revenue per item: equal, or uniform (drawn at random).")] = "equal",
     theta: Annotated[
         str, typer.Option(help="True tastes, numbers separated by commas; uniform draws them.")
     ] = "uniform",
-    drift: Annotated[float, typer.Option(help="Step of the tastes after every visitor.")] = 0.0,
-    geometry: Annotated[str, typer.Option(help="declared, or unknown to let quiet guess I/d.")] = "declared",
+    drift: Annotated[float, typer.Option(help="How far the true tastes move after every visitor (random walk).")] = 0.0,
+    geometry: Annotated[
+        str,
+        typer.Option(
+            help="Whether quiet is told the second moments of the features: declared, or unknown (it assumes I/d)."
+        ),
+    ] = "declared",
     conversion: Annotated[
         float | None,
         typer.Option(
@@ -68,7 +73,7 @@ def simulate(
         str, typer.Option(help="sound, or paper for the printed constants of dpmnl and dpmnl-eps-delta.")
     ] = "sound",
     horizon: Annotated[int, typer.Option(help="Visitors in each replicate, T.")] = 2000,
-    replicates: Annotated[int, typer.Option(help="Independent worlds.")] = 20,
+    replicates: Annotated[int, typer.Option(help="Independent replicates.")] = 20,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")] = 0,
     delta: Delta = DELTA,
     workers: Workers = 0,

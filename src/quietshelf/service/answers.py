@@ -20,6 +20,7 @@ from quietshelf.curation.batches import Batch, due
 from quietshelf.curation.contributions import contributions, row_width
 from quietshelf.curation.fields import batch_from
 from quietshelf.service import schema
+from quietshelf.service.contributed import Contributed
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.learning import Row, from_row, packed, unpacked
 from quietshelf.service.prepared import Prepared
@@ -36,7 +37,9 @@ _SAME = sa.select(schema.batches).where(
 )
 _BATCH = Prepared(_SAME)
 # Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
-_BATCH_SHARED = Prepared(_SAME.with_only_columns(_batches.batch).with_for_update(read=True))
+_BATCH_SHARED = Prepared(
+    _SAME.with_only_columns(_batches.batch).where(_batches.stage == schema.TAKING).with_for_update(read=True)
+)
 _SLOTS = Prepared(
     sa.select(*(_offers[name] for name in ("slot", "nonce", "made", "items", "rows", "answer")))
     .where(_MINE, _offers.slot.in_(sa.bindparam("slots", expanding=True)))
@@ -70,10 +73,35 @@ class Choice(NamedTuple):
         """Number of the shelf."""
         return self.ticket.shelf
 
+    def read(self, row: dict[str, Any], batch: Batch) -> tuple[int, str | None]:  # noqa: ARG002 - as `Contributed` has it
+        """What the slot will hold as its answer, and the rule that this answer breaks."""
+        shown = json.loads(row["items"])
+        if shown is None:
+            return NOTHING, "offers made on a device must be answered by a contribution, got a choice"
+        unshown = self.item is not None and self.item not in shown
+        place = NOTHING if self.item is None or unshown else shown.index(self.item)
+        return place, "item must be null or one of the items shown" if unshown else None
 
-def take(connection: Connection, store: Store, choices: Sequence[Choice]) -> list[Any]:
+
+Answered = Choice | Contributed
+
+
+class Entry(NamedTuple):
+    """An answer that counts: the row of its slot, with the answer, and its batch."""
+
+    place: dict[str, int]
+    row: Row
+    batch: Batch
+
+
+def take(connection: Connection, store: Store, choices: Sequence[Answered]) -> list[Any]:
     """For each answer None if it is taken, or a `Problem`."""
-    return in_groups(choices, lambda one: (one.ticket.shelf, one.ticket.batch), partial(_of_batch, connection, store))
+    entries: list[Entry] = []
+    judge = partial(_of_batch, connection, store, entries)
+    replies = in_groups(choices, lambda one: (one.ticket.shelf, one.ticket.batch), judge)
+    if entries:
+        _enter(connection, entries)
+    return replies
 
 
 def erase(connection: Connection, shelf: int, person: str, *, received: float) -> int:
@@ -83,7 +111,8 @@ def erase(connection: Connection, shelf: int, person: str, *, received: float) -
     """
     table, batches = schema.offers, schema.batches
     due = sa.func.coalesce(batches.c.full_at + batches.c.window <= received, sa.false())
-    in_time = sa.select(batches.c.batch).where(batches.c.shelf == shelf, ~due)  # of a released batch rows may be left
+    taking = batches.c.stage == schema.TAKING  # of a released batch rows may be left
+    in_time = sa.select(batches.c.batch).where(batches.c.shelf == shelf, ~due, taking)
     where = (table.c.shelf == shelf) & (table.c.person == person) & table.c.batch.in_(in_time)
     order = sa.select(table.c.slot).where(where).order_by(table.c.batch, table.c.slot).with_for_update()
     connection.execute(order).all()  # locked in the order in which answers lock them
@@ -91,8 +120,10 @@ def erase(connection: Connection, shelf: int, person: str, *, received: float) -
     return int(erased.rowcount)
 
 
-def _of_batch(connection: Connection, store: Store, key: tuple[int, int], choices: list[Choice]) -> list[Any]:
-    """Answers to offers of one batch."""
+def _of_batch(
+    connection: Connection, store: Store, entries: list[Entry], key: tuple[int, int], choices: list[Answered]
+) -> list[Any]:
+    """Answers to offers of one batch; those that count go to ``entries``."""
     names = _names(connection, key[0]) if any(choice.only is not None for choice in choices) else []
     hidden = [choice.only is not None and choice.only not in names for choice in choices]
     place = {"of_shelf": key[0], "of_batch": key[1]}
@@ -102,7 +133,6 @@ def _of_batch(connection: Connection, store: Store, key: tuple[int, int], choice
     slots = sorted({choice.ticket.slot for choice in choices})
     rows = {row["slot"]: row for row in _SLOTS.rows(connection, {**place, "slots": slots})}
     replies: list[Problem | None] = []
-    new: dict[int, Row] = {}
     for choice, none_of_theirs in zip(choices, hidden, strict=True):
         row = rows.get(choice.ticket.slot)
         try:
@@ -110,22 +140,33 @@ def _of_batch(connection: Connection, store: Store, key: tuple[int, int], choice
                 raise _hidden()
             if row is None or row["nonce"] != choice.ticket.nonce:
                 raise _expired()
-            if _counts(row, choice, expires=row["made"] + batch.window):
-                new[row["slot"]] = row
+            if _counts(row, choice, batch):
+                entries.append(Entry(place, row, batch))
             replies.append(None)
         except Problem as problem:
             replies.append(problem)
-    if new:
-        _enter(connection, place, batch, list(new.values()))
     return replies
 
 
-def _enter(connection: Connection, place: dict[str, int], batch: Batch, rows: Sequence[Row]) -> None:
-    """Keep answers and contributions; the features are dropped, and a visit that does not count contributes nothing."""
-    counted = [row for row in rows if row["rows"] is not None]
-    parts = of_rows([row["rows"] for row in counted], [row["answer"] for row in counted], batch)
-    part = {row["slot"]: packed(each) for row, each in zip(counted, parts, strict=True)}
-    changed = [{**place, "this": row["slot"], "chosen": row["answer"], "part": part.get(row["slot"])} for row in rows]
+def _enter(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Keep answers and contributions; the features are dropped, and a visit that does not count contributes nothing.
+
+    Visitors of several batches are bounded together, each to the same bits as alone (R6).
+    """
+    alike: dict[Any, list[Entry]] = {}
+    for each in entries:
+        frozen = each.batch.frozen
+        here = each.row["rows"] is not None and "part" not in each.row  # else computed on a device, or not counted
+        alike.setdefault((len(frozen.theta), row_width(frozen), each.batch.grid) if here else None, []).append(each)
+    changed = []
+    for kind, some in alike.items():
+        parts: Sequence[bytes | None] = [each.row.get("part") for each in some]
+        if kind is not None:
+            rows = [unpacked(each.row["rows"], -1, kind[1]) for each in some]
+            found = contributions(rows, [e.row["answer"] for e in some], [e.batch.frozen for e in some], kind[2])
+            parts = [packed(each) for each in found]
+        for (place, row, _), part in zip(some, parts, strict=True):
+            changed.append({**place, "this": row["slot"], "chosen": row["answer"], "part": part})
     _ENTER.run_all(connection, changed)
 
 
@@ -143,34 +184,34 @@ def _names(connection: Connection, shelf: int) -> list[str]:
 
 
 def _live(connection: Connection, store: Store, place: dict[str, int], received: float) -> Batch | None:
-    """The batch, locked; None if it is released, or was due when the first of these answers was received.
+    """The batch, locked; None if it is sealed or released, or was due when the first of these answers was received.
 
     Without a lock in that case: a late answer must not so much as delay a release.
     """
     seen = _BATCH.one(connection, place)
     batch = None if seen is None else batch_from(from_row(seen))
-    if batch is None or due(batch, received):
+    if seen is None or batch is None or seen["stage"] != schema.TAKING or due(batch, received):
         return None
-    # SQLite has one writer, so nobody takes it away; elsewhere it may be gone, but what answers use of it is frozen.
+    # SQLite has one writer, so nobody takes it away; elsewhere it may be sealed, but what answers use of it is frozen.
     return batch if store.sqlite or _BATCH_SHARED.one(connection, place) is not None else None
 
 
-def _counts(row: dict[str, Any], choice: Choice, *, expires: float) -> bool:
+def _counts(row: dict[str, Any], given: Answered, batch: Batch) -> bool:
     """Enter an answer in its row; False if it was there before."""
-    shown = json.loads(row["items"])
-    unshown = choice.item is not None and choice.item not in shown
-    place = NOTHING if choice.item is None or unshown else shown.index(choice.item)
-    verdict = answer(row["answer"], place, received=choice.receipt.time, expires=expires)
+    kept = dict(row)
+    place, broken = given.read(kept, batch)
+    verdict = answer(row["answer"], place, received=given.receipt.time, expires=row["made"] + batch.window)
     if verdict is Verdict.EXPIRED:
         raise _expired()
     if verdict is Verdict.ERASED:
         raise OfferErased("the person asked for erasure; no answer is kept")
-    if unshown:
-        raise Invalid("item must be null or one of the items shown")
+    if broken is not None:
+        raise Invalid(broken)
     if verdict is Verdict.CONFLICT:
-        rule = "item must be the one given before, which stands"
+        rule = "an answer must be the one given before, which stands"
         raise AnswerConflict(f"{rule}, got another answer to the same offer")
-    row["answer"] = place
+    if verdict is Verdict.COUNTS:
+        row |= {**kept, "answer": place}
     return verdict is Verdict.COUNTS
 
 

@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import gc
-import hashlib
 import os
-import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
-from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
-from fastapi.security import HTTPBearer
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from quietshelf.__about__ import __version__
 from quietshelf.accounting import DELTA
 from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.service import listing, logs, models, queries, settings, uploading, uploads
-from quietshelf.service.fast_path import LONGEST_RETRY, FastPath
+from quietshelf.service import (
+    admin,
+    device_routes,
+    listing,
+    logs,
+    models,
+    old_rows,
+    queries,
+    settings,
+    uploading,
+    uploads,
+)
+from quietshelf.service.dependencies import Admin, Serving, may
+from quietshelf.service.fast_path import FastPath
 from quietshelf.service.health import Probe
 from quietshelf.service.keys import Key
-from quietshelf.service.middleware import CLOSED, Gate
-from quietshelf.service.pages.routes import add_pages
+from quietshelf.service.middleware import Gate
+from quietshelf.service.origins import Origins
+from quietshelf.service.pages.routes import add_pages, pages
 from quietshelf.service.problems import Unavailable
 from quietshelf.service.refusals import PROBLEMS, refuse
 from quietshelf.service.service import Service
 from quietshelf.service.store import SteadyClock
+from quietshelf.service.sub_path import SubPath
+from quietshelf.service.tracing import tracer
 from quietshelf.service.uploading import NDJSON
-from quietshelf.service.visits import VISITS, Visits
+from quietshelf.service.visits import LONGEST_RETRY, VISITS, Visits
 
 CLOCK = "QUIETSHELF_CLOCK_OFFSET"
 """How `quietshelf serve` hands its clock to its workers; not a setting."""
@@ -42,9 +51,23 @@ SWITCH_SECONDS = 1e-3
 """The writer gives way at every statement; by default it would wait 5 ms each time for its turn to go on."""
 TEND_SECONDS = 2.0
 """Between two looks at uploads that broke off."""
+TAGS = [
+    {"name": "shop", "description": "Shelves and their items. Needs a key with the scope `admin`."},
+    {
+        "name": "visitors",
+        "description": "What each visitor is shown and chooses. Scopes `offer` and `choose`; erasures `admin`.",
+    },
+    {
+        "name": "devices",
+        "description": "Offers made on visitors' own devices. Needs a visitor ticket, or a key with the scope `offer`.",
+    },
+    {"name": "read", "description": "Settings, releases and what is promised. Needs a key with the scope `read`."},
+    {"name": "admin", "description": "Keys, and what admins did. Needs a key with the scope `admin`."},
+    {"name": "about", "description": "Whether the service lives, is ready, and how it does."},
+]
+"""The groups of the API's page, in their order."""
 public = APIRouter(tags=["about"])
 routes = APIRouter(prefix="/v1", responses=PROBLEMS)
-bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshelf keys create`.")
 Shelf = Annotated[models.Name, Path(description="Name of the shelf.")]
 Delta = Annotated[float, Query(ge=1e-300, lt=1, description="The delta that epsilon is stated for.")]
 After = Annotated[int, Query(ge=-1, le=2**31 - 1, description="The `next` of the page before.")]
@@ -53,33 +76,12 @@ Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_
                                      description="The same key and request again return the same offer.")]  # fmt: skip
 
 
-async def service_of(request: Request) -> Service:
-    """The service behind the app; async, because a plain function would be sent to another thread each time."""
-    found: Service = request.app.state.service
-    return found
-
-
-Serving = Annotated[Service, Depends(service_of)]
-
-
-def may(scope: str) -> Callable[..., Awaitable[Key]]:
-    """A dependency: the caller's key, if it has that scope and covers the shelf in the path."""
-
-    async def check(request: Request, _: Annotated[Any, Depends(bearer)]) -> Key:
-        key: Key = request.scope["key"]  # the gate has checked it
-        shelf = key.shelf if "offer" in request.path_params else request.path_params.get("shelf")
-        key.may(scope, shelf)
-        return key
-
-    return check
-
-
-@routes.put(
-    "/shelves/{shelf}", dependencies=[Depends(may("admin"))], responses={201: {"description": "Made"}}, tags=["shop"]
-)
-async def put_shelf(shelf: Shelf, body: models.ShelfBody, service: Serving, response: Response) -> models.Plain:
+@routes.put("/shelves/{shelf}", responses={201: {"description": "Made"}}, tags=["shop"])
+async def put_shelf(
+    shelf: Shelf, body: models.ShelfBody, service: Serving, response: Response, key: Admin
+) -> models.Plain:
     """Configure a shelf. What alters the guarantee is fixed by the first offer."""
-    new = await service.put_shelf(shelf, body)
+    new = await service.put_shelf(shelf, body, key.id)
     response.status_code = 201 if new else 200
     return {"shelf": shelf, "created": new}
 
@@ -91,10 +93,10 @@ def get_shelf(shelf: Shelf, service: Serving) -> models.Plain:
         return queries.shelf(connection, queries.latest_row(connection, shelf))
 
 
-@routes.delete("/shelves/{shelf}", status_code=204, dependencies=[Depends(may("admin"))], tags=["shop"])
-async def delete_shelf(shelf: Shelf, service: Serving) -> None:
+@routes.delete("/shelves/{shelf}", status_code=204, tags=["shop"])
+async def delete_shelf(shelf: Shelf, service: Serving, key: Admin) -> None:
     """Delete a shelf and everybody on it who is not released. Its ledger remains."""
-    await service.delete_shelf(shelf)
+    await service.delete_shelf(shelf, key.id)
 
 
 @routes.get("/shelves", dependencies=[Depends(may("read"))], tags=["read"])
@@ -104,12 +106,12 @@ def list_shelves(service: Serving) -> models.Plain:
         return {"shelves": [queries.summary(row) for row in queries.shelf_rows(connection)]}
 
 
-@routes.put("/shelves/{shelf}/items", dependencies=[Depends(may("admin"))], tags=["shop"])
-async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving) -> models.Plain:
+@routes.put("/shelves/{shelf}/items", tags=["shop"])
+async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving, key: Admin) -> models.Plain:
     """Add items, and change known ones: all of them or none. More of them come as application/x-ndjson, or Parquet."""
     if len(body.items) <= uploads.CHUNK:
-        return await service.put_items(shelf, body.items)
-    return await uploading.put(service, shelf, uploading.numbered(body.items))
+        return await service.put_items(shelf, body.items, key.id)
+    return await uploading.put(service, shelf, uploading.numbered(body.items), key.id)
 
 
 @routes.get("/shelves/{shelf}/items", dependencies=[Depends(may("read"))], tags=["read"])
@@ -122,10 +124,10 @@ async def get_items(
     return Response(await listing.page(service, shelf, after, limit), media_type="application/json")
 
 
-@routes.post("/shelves/{shelf}/items/retire", dependencies=[Depends(may("admin"))], tags=["shop"])
-async def retire_items(shelf: Shelf, body: models.RetireBody, service: Serving) -> models.Plain:
+@routes.post("/shelves/{shelf}/items/retire", tags=["shop"])
+async def retire_items(shelf: Shelf, body: models.RetireBody, service: Serving, key: Admin) -> models.Plain:
     """Never show these items again."""
-    return await service.retire(shelf, body.items)
+    return await service.retire(shelf, body.items, key.id)
 
 
 @routes.post(
@@ -154,10 +156,12 @@ async def choose(
     return Response(status_code=204)
 
 
-@routes.post("/shelves/{shelf}/erasures", dependencies=[Depends(may("admin"))], tags=["visitors"])
-async def erase_person(shelf: Shelf, body: models.ErasureBody, service: Serving, request: Request) -> models.Plain:
+@routes.post("/shelves/{shelf}/erasures", tags=["visitors"])
+async def erase_person(
+    shelf: Shelf, body: models.ErasureBody, service: Serving, request: Request, key: Admin
+) -> models.Plain:
     """Let a person's visits that are not released contribute nothing."""
-    return {"erased": await service.erase(shelf, body.person, request.scope["receipt"])}
+    return {"erased": await service.erase(shelf, body.person, request.scope["receipt"], key.id)}
 
 
 @routes.get("/shelves/{shelf}/privacy", dependencies=[Depends(may("read"))], tags=["read"])
@@ -191,7 +195,8 @@ def get_everything(service: Serving, delta: Delta = DELTA) -> models.Plain:
 @public.get("/healthz", responses={503: PROBLEMS[503]})
 async def health(request: Request, service: Serving) -> models.Plain:
     """The process lives, and so do its threads."""
-    if not (service.writer.alive and request.app.state.room.pulse.alive):
+    threads = (service.writer, service.releasing.work, request.app.state.room.pulse)
+    if not all(each.alive for each in threads):
         raise Unavailable("a thread of this process has ended; it has to be started again")
     return {"status": "alive", "version": __version__}
 
@@ -209,26 +214,6 @@ def metrics(service: Serving) -> Response:
         late = queries.late(connection, service.now(connection))
         text = service.metrics.text(queries.shelf_rows(connection), late)
     return Response(text, media_type="text/plain; version=0.0.4")
-
-
-@public.get("/docs", response_class=HTMLResponse, include_in_schema=False)
-async def api_page() -> HTMLResponse:
-    """The API as a page, with nothing fetched from elsewhere, and no script but its own."""
-    text, policy = _api_page()
-    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
-
-
-@cache
-def _api_page() -> tuple[str, str]:
-    text = files("quietshelf.service").joinpath("api.html").read_text(encoding="utf-8")
-    parts = {tag: re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("script", "style")}
-    allowed = {tag: " ".join(f"'sha256-{_digest(part)}'" for part in found) for tag, found in parts.items()}
-    rules = [f"{tag}-src {hashes}" for tag, hashes in allowed.items()]
-    return text, "; ".join(["default-src 'none'", *rules, "connect-src 'self'", *CLOSED])
-
-
-def _digest(part: str) -> str:
-    return base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
 
 
 def make_app(service: Service) -> FastAPI:
@@ -250,10 +235,16 @@ def make_app(service: Service) -> FastAPI:
     app = FastAPI(
         title="Quietshelf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         summary="Choose what to show each visitor, learn from what they choose, and prove a limit to what it reveals.",
+        openapi_tags=TAGS, servers=[{"url": service.settings.root_path or "/"}],
+        redirect_slashes=False,  # it would lead from https to http behind a proxy, with the key
     )  # fmt: skip
     app.state.service, app.state.readiness = service, Probe(service.ready)
+    if service.settings.traces:
+        service.metrics.trace = tracer()
     app.include_router(public)
     app.include_router(routes)
+    app.include_router(device_routes.routes)
+    app.include_router(admin.routes)
     room = add_pages(app, service)
     refuse(app)
     app.add_middleware(FastPath, service=service)
@@ -265,16 +256,21 @@ def make_app(service: Service) -> FastAPI:
         metrics=service.metrics,
         settings=service.settings,
     )
+    app.add_middleware(Origins, origins=service.settings.allowed_origins)
+    if root := service.settings.root_path:
+        routers = (public, routes, pages, device_routes.routes, admin.routes)
+        app.add_middleware(SubPath, root=root, routers=routers)
     return app
 
 
 async def _tend(service: Service) -> None:
-    """Tidy up after uploads, now and then."""
+    """Tidy up after uploads, and delete what is old, now and then."""
     while True:
         try:
             await uploading.tend(service)
+            await old_rows.tend(service)
         except Exception as error:  # the next round tries again
-            logs.failed("uploads", error)
+            logs.failed("tidying", error)
         await asyncio.sleep(max(service.settings.poll_seconds, TEND_SECONDS))
 
 
@@ -290,6 +286,7 @@ def warm() -> None:
 
 def from_environment() -> FastAPI:
     """The app as `quietshelf serve` runs it: settings from the environment, noise from the operating system."""
+    logs.take_over()
     sys.setswitchinterval(SWITCH_SECONDS)
     table, offset = settings.read(), os.environ.get(CLOCK)
     clock = SteadyClock(float(offset)) if offset is not None and table.url.startswith("sqlite") else None

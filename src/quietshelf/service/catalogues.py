@@ -193,15 +193,17 @@ class Catalogues:
         self._thread = ThreadPoolExecutor(1, "quietshelf-catalogues")
 
     def follow(self, connection: Connection, row: Row, limits: dict[str, int], before: ShelfItems | None) -> ShelfItems:
-        """The items as they are now or, while many changes are being read, as they were."""
+        """The items as they are now or, while many changes are being read, as they were, under the limits of then."""
         newest = self._newest(row, limits, before)
         given = {"of_shelf": row["shelf"], "after": -1 if newest is None else newest.version}
         if connection.execute(_MANY, {**given, "upto": row["stock_version"]}).first() is None:
             return follow(connection, row, limits, newest)
         self._begin(row, limits)
-        if newest is None:
-            raise Unavailable("the items of this shelf are being read; try again in some seconds")
-        return newest
+        if newest is not None and newest.ids:
+            return newest
+        if before is not None and before.ids and before.shelf == row["shelf"]:
+            return replace(before, version=-1)  # other limits: the next look asks again
+        raise Unavailable("the items of this shelf are being read; try again in some seconds")
 
     def read(self, row: Row, limits: dict[str, int]) -> None:
         """Read a shelf's items now, for the next `follow` to find."""

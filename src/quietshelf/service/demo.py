@@ -114,6 +114,7 @@ def serve_demo(host: str, port: int, tell: Callable[[str], None]) -> None:
     """Serve until interrupted; the database is gone afterwards."""
     import uvicorn
 
+    logs.take_over()
     from quietshelf.service.protocol import options
 
     with TemporaryDirectory(prefix="quietshelf-demo-") as folder:

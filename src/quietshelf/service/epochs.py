@@ -11,6 +11,7 @@ release.
 from __future__ import annotations
 
 import secrets
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -120,7 +121,7 @@ def is_current(store: Store) -> bool:
         return current(this, announced(connection), store.vault.epoch)
 
 
-def announce(store: Store, connection: Connection, shelf: int, batch: int) -> None:
+def announce(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
     """R7: write to the epoch file that a batch is about to be released, before its noise is drawn.
 
     The caller holds the file's lock. The database carries the id of its last announcement. Another machine's file does
@@ -131,8 +132,10 @@ def announce(store: Store, connection: Connection, shelf: int, batch: int) -> No
     merged = {each: {**mark, "announced": []} for each, mark in found.items()}
     merged[str(shelf)]["announced"] = [batch]
     before = [] if this.releaser_id is None else [this.releaser_id]
-    content = {"releaser_ids": [*before, _new_id(connection)], "complete": True, "witnesses": [], "shelves": merged}
+    told = Announcement(_new_id(connection), shelf, batch, this.releaser_id)
+    content = {"releaser_ids": [*before, told.id], "complete": True, "witnesses": [], "shelves": merged}
     _write(store, this, content, always=True)  # an earlier try may have written the file
+    return told
 
 
 def tell(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
@@ -194,12 +197,21 @@ def furthest(one: Mark | None, other: Mark | None) -> Mark:
 
 
 def _mark(row: Row) -> Mark:
-    settings, log = settings_in(row), public_in(row).log
     return {
         "opened": row["opened"],
         "released": row["released"],
         "announced": [],
         "name": row["name"],
+        **_promised(row["config"]),
+    }
+
+
+@lru_cache(maxsize=10_000)
+def _promised(config: str) -> Mark:
+    """What a shelf with these settings promises; kept, for a check asks it of every shelf."""
+    row = {"config": config}
+    settings, log = settings_in(row), public_in(row).log
+    return {
         "rho": settings.rho,
         "visits": settings.visits,
         "rho_per_release": settings.learning().rho_per_release,

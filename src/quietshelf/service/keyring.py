@@ -3,7 +3,7 @@
 A key that was made elsewhere works after the next look at the database, for which its first request waits. Those who
 fail wait for the same look, so the time of a refusal does not tell which ids exist; those who fail often, by address,
 are refused at once. No refusal asks anything of the database. If the keys cannot be read for a while, none is believed:
-one of them may have been revoked.
+one of them may have been revoked. A key that has expired is refused like one that never was, without another look.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from quietshelf.service.keys import Key, matches, presented
+from quietshelf.service.keys import Key
 from quietshelf.service.problems import TooManyFailures, Unauthorised, Unavailable
+from quietshelf.service.tickets import Signed, matches, presented
 
 FAILURES, MINUTE = 30, 60.0
 """Failed attempts from one address in a minute; further ones are refused without a look."""
@@ -36,11 +37,13 @@ class Keyring:
         self._clock, self._stale = clock, max(STALE_SECONDS, 3 * poll)
         self._keys: dict[str, Key] = {}
         self._read_at: float | None = None
+        self._ahead = 0.0  # the store's clock less ours
         self._waiting: list[Waiting] = []
         self._failed: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
-    def update(self, found: dict[str, Key]) -> None:
-        """The keys as they are now; from any thread."""
+    def update(self, found: dict[str, Key], now: float) -> None:
+        """The keys as they are ``now``, by the store's clock; from any thread."""
+        self._ahead = now - self._clock()
         self._keys, self._read_at = found, self._clock()
         waiting, self._waiting = self._waiting, []
         for loop, future in waiting:
@@ -49,29 +52,33 @@ class Keyring:
             except RuntimeError:  # the loop has ended
                 continue
 
+    def forget(self, identity: str) -> None:
+        """Refuse a key that is being revoked: if that fails, the next look finds it again."""
+        self._keys = {name: key for name, key in self._keys.items() if name != identity}
+
     def known(self, header: str | None) -> Key:
         """The same, if it is known by now; whoever is refused here may ask again with ``find``, which counts."""
         return self._match(*presented(header))
 
     async def find(self, header: str | None, address: str = "") -> Key:
-        """The valid key in an Authorization header."""
-        identity, secret = presented(header)
+        """The valid key in an Authorization header, or the visitor whose ticket it signed."""
+        identity, proof = presented(header)
         try:
-            return self._match(identity, secret)
+            return self._match(identity, proof)
         except Unauthorised:
             self._count(address)
         for _ in range(LOOKS):
             await self._next_look()
             try:
-                return self._match(identity, secret)
+                return self._match(identity, proof)
             except Unauthorised as refused:
                 problem = refused
         raise problem
 
-    def _match(self, identity: str, secret: str) -> Key:
+    def _match(self, identity: str, proof: str | Signed) -> Key:
         if self._read_at is None or self._clock() - self._read_at > self._stale:
             raise Unavailable("keys could not be read for a while, and one may have been revoked; try again")
-        return matches(self._keys.get(identity), secret)
+        return matches(self._keys.get(identity), proof, self._clock() + self._ahead)
 
     def _count(self, address: str) -> None:
         """One more failure; addresses and how often each fails are public."""

@@ -1,4 +1,4 @@
-"""API keys: shown once, stored as hashes, compared in constant time, limited to scopes and, if wished, one shelf."""
+"""API keys: shown once, stored as hashes, compared in constant time, limited to scopes, a shelf, a time."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import hashlib
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.atomic_write import atomic_write
-from quietshelf.service import schema
+from quietshelf.service import admin_log, schema
+from quietshelf.service.admin_log import Act
 from quietshelf.service.problems import Forbidden, NotFound, Unauthorised
 from quietshelf.service.store import Store
+from quietshelf.service.timestamps import timestamp, timestamp_or_none
 from quietshelf.types import require
 
 SCOPES = ("offer", "choose", "read", "admin")
 """``offer`` asks for offers, ``choose`` answers them, ``read`` looks at releases and metrics, ``admin`` may do all."""
+MOST = 10_000
+"""Valid keys of a store."""
+_table = schema.keys
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class Key:
         hash: Of its secret half.
         scopes: What it may do.
         shelf: The only shelf it may touch; None for all.
+        expires: From when on it is worthless; None for never.
     """
 
     id: str
@@ -37,6 +44,7 @@ class Key:
     hash: str
     scopes: frozenset[str]
     shelf: str | None
+    expires: float | None = None
 
     def has(self, scope: str) -> bool:
         """Whether it has that scope; ``admin`` has all."""
@@ -58,40 +66,84 @@ def create(
     scopes: Iterable[str],
     shelf: str | None,
     now: float,
+    expires: float | None = None,
+    by: str = "",
     halves: tuple[str, str] | None = None,
 ) -> str:
-    """A new key, or one whose ``halves`` are given; the text returned is the only place where its secret is."""
+    """A new key, or one whose ``halves`` are given; the text returned is the only place where its secret is.
+
+    ``by`` is the id of the key that asks for it, empty for a command.
+    """
     wanted = sorted(set(scopes))
     known = bool(wanted) and set(wanted) <= set(SCOPES)
     require(known, f"scopes must be among {', '.join(SCOPES)}", scopes=wanted)
+    until = None if expires is None else timestamp(expires)
+    require(expires is None or expires > now, "expires must be in the future", expires=until)
+    _check_room(connection, now)
     identity, secret = halves or (secrets.token_hex(6), secrets.token_urlsafe(32))
     rule = "a key must be written qs_ID_SECRET, with 6 letters or more in its id and 32 or more in its secret"
     require(len(identity) >= 6 and len(secret) >= 32, f"{rule}, got {len(identity)} and {len(secret)}")
     row = {"id": identity, "name": name, "hash": _hash(secret), "scopes": ",".join(wanted), "shelf": shelf}
-    connection.execute(sa.insert(schema.keys), {**row, "created": now})
+    connection.execute(sa.insert(schema.keys), {**row, "created": now, "expires": expires})
+    told = {"key": identity, "name": name, "scopes": wanted, "expires": until}
+    admin_log.enter(connection, Act(by, "key created", shelf, told), now)
     return f"qs_{identity}_{secret}"
 
 
-def revoke(connection: Connection, identity: str, now: float) -> None:
-    """Make a key worthless."""
-    table = schema.keys
-    live = (table.c.id == identity) & table.c.revoked.is_(None)
-    found = connection.execute(sa.update(table).where(live).values(revoked=now)).rowcount
+def revoke(connection: Connection, identity: str, now: float, by: str = "") -> None:
+    """Make a key worthless; ``by`` as for `create`."""
+    live = (_table.c.id == identity) & _table.c.revoked.is_(None)
+    found = connection.execute(sa.update(_table).where(live).values(revoked=now)).rowcount
     require(found == 1, "key must be one that is not revoked (`quietshelf keys list` shows them)", key=identity)
+    admin_log.enter(connection, Act(by, "key revoked", details={"key": identity}), now)
 
 
-def listed(connection: Connection) -> list[dict[str, object]]:
-    """All keys, without their hashes."""
-    table = schema.keys
-    wanted = [column for column in table.c if column.name != "hash"]
-    return [dict(row) for row in connection.execute(sa.select(*wanted).order_by(table.c.created)).mappings()]
+def listed(connection: Connection, now: float) -> list[dict[str, Any]]:
+    """All keys, oldest first, without their hashes."""
+    rows = connection.execute(sa.select(_table).order_by(_table.c.created, _table.c.id))
+    return [
+        {
+            "id": row.id,
+            "state": _state(row, now),
+            "scopes": row.scopes.split(","),
+            "shelf": row.shelf,
+            "name": row.name,
+            "created": timestamp(row.created),
+            "expires": timestamp_or_none(row.expires),
+            "revoked": timestamp_or_none(row.revoked),
+        }
+        for row in rows
+    ]
 
 
-def valid(connection: Connection) -> dict[str, Key]:
-    """Keys that are not revoked, by id."""
-    table = schema.keys
-    rows = connection.execute(sa.select(table).where(table.c.revoked.is_(None)))
-    return {row.id: Key(row.id, row.name, row.hash, frozenset(row.scopes.split(",")), row.shelf) for row in rows}
+def exists(connection: Connection, identity: str) -> bool:
+    """Whether there ever was such a key."""
+    return connection.execute(sa.select(_table.c.id).where(_table.c.id == identity)).first() is not None
+
+
+def valid(connection: Connection, now: float) -> dict[str, Key]:
+    """Keys that are neither revoked nor expired, by id."""
+    rows = connection.execute(sa.select(_table).where(_alive(now)))
+    return {
+        row.id: Key(row.id, row.name, row.hash, frozenset(row.scopes.split(",")), row.shelf, row.expires)
+        for row in rows
+    }
+
+
+def _alive(now: float) -> sa.ColumnElement[bool]:
+    return _table.c.revoked.is_(None) & (_table.c.expires.is_(None) | (_table.c.expires > now))
+
+
+def _state(row: Any, now: float) -> str:
+    if row.revoked is not None:
+        return "revoked"
+    return "valid" if row.expires is None or row.expires > now else "expired"
+
+
+def _check_room(connection: Connection, now: float) -> None:
+    """Every process keeps all keys in memory, and reads them often."""
+    held = connection.execute(sa.select(sa.func.count()).select_from(_table).where(_alive(now))).scalar_one()
+    require(held < MOST, f"there must be fewer than {MOST} valid keys (revoke some)", keys=held)
 
 
 def first(store: Store, given: str = "") -> str | None:
@@ -116,14 +168,19 @@ def presented(header: str | None) -> tuple[str, str]:
     return parts[1], parts[2]
 
 
-def matches(key: Key | None, secret: str) -> Key:
-    """The key, if the secret is its own; an unknown key takes as long."""
+def matches(key: Key | None, secret: str, now: float) -> Key:
+    """The key, if the secret is its own and it has not expired; one that is unknown or expired takes as long."""
     right = secrets.compare_digest(_hash(secret), key.hash if key is not None else _hash(""))
-    if key is None or not right:
+    if key is None or expired(key, now) or not right:
         raise Unauthorised(
-            "the key must be valid and not revoked: `quietshelf keys list` shows all, without their secrets"
+            "the key must be valid, neither expired nor revoked: `quietshelf keys list` shows all but their secrets"
         )
     return key
+
+
+def expired(key: Key, now: float) -> bool:
+    """Whether nobody may use the key any more."""
+    return key.expires is not None and now >= key.expires
 
 
 def _hash(secret: str) -> str:

@@ -41,47 +41,53 @@ def from_row(row: Row) -> dict[str, Any]:
     return {name: unpacked(value, -1) if isinstance(value, bytes) else value for name, value in row.items()}
 
 
-def learner(connection: Connection, shelf: Row, settings: Settings) -> Learner | None:
-    """The learner of a shelf; None before its first offer."""
+def learner(connection: Connection, shelf: Row, settings: Settings, *, published: bool = True) -> Learner | None:
+    """The learner of a shelf, from what is published or from all that is released; None before its first offer."""
     if shelf["second"] is None:
         return None
-    rows = [from_row(row) for row in release_rows(connection, shelf["shelf"])]
+    rows = [from_row(row) for row in release_rows(connection, shelf["shelf"], shelf["releases"] if published else None)]
     config = settings.learning()
     records = [record_from(row) for row in rows]
-    kept = ledger(connection, shelf["shelf"], config)
+    kept = ledger(connection, shelf["shelf"], config, published=published)
     capacity = shelf["prior_capacity"] or settings.capacity  # that of the first offer: it may change later
     return learner_from(config, capacity, from_row(shelf), records, rows[-1] if rows else None, kept)
 
 
-def release_rows(connection: Connection, shelf: int) -> list[Row]:
-    """Every release of a shelf, oldest first."""
+def release_rows(connection: Connection, shelf: int, most: int | None = None) -> list[Row]:
+    """The releases of a shelf, oldest first: as many as are published, or all."""
     table = schema.releases
-    query = sa.select(table).where(table.c.shelf == shelf).order_by(table.c.number)
+    query = sa.select(table).where(table.c.shelf == shelf).order_by(table.c.number).limit(most)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def release_row(learner: Learner, batch: Row) -> dict[str, Any]:
-    """The release that a learner has just made, of the batch in that row; its time is when it was due (R5)."""
+    """The release that a learner has just made, of the batch in that row, which says when it is published (R5)."""
     return {
         **{name: batch[name] for name in ("shelf", "batch", "grid", "opened_at", "full_at")},
         **to_row({**record_fields(learner.records[-1]), **learner.estimate._asdict()}),
         "number": len(learner.records),
-        "released_at": batch["due_at"],
+        "released_at": batch["released_at"],
     }
 
 
-def ledger(connection: Connection, shelf: int, config: Quiet) -> Ledger:
-    """The ledger as stored; an exact release (tests inject one) leaves no budget to keep."""
-    found = stored_events(connection, shelf)
+def ledger(connection: Connection, shelf: int, config: Quiet, *, published: bool) -> Ledger:
+    """The ledger as stored; an exact release (tests inject one) leaves no budget to keep.
+
+    Before its time the cost of a release would tell others when it was made: ``published`` leaves it out (R5).
+    """
+    found = stored_events(connection, shelf, published=published)
     exact = any(event.noise == 0 for event in found)
     budget = None if exact else config.rho
     return Ledger(budget=budget, visits=config.visits, unit=config.unit, events=tuple(found))
 
 
-def stored_events(connection: Connection, shelf: int) -> list[Event]:
-    """Every event of a shelf, oldest first."""
-    table = schema.events
+def stored_events(connection: Connection, shelf: int, *, published: bool = False) -> list[Event]:
+    """Every event of a shelf, or those of releases whose time has come and of batches without one, oldest first."""
+    table, batches = schema.events, schema.batches
     query = sa.select(table.c.event).where(table.c.shelf == shelf).order_by(table.c.number)
+    if published:
+        waiting = sa.select(batches.c.batch).where(batches.c.shelf == shelf, batches.c.stage == schema.RELEASED)
+        query = query.where(table.c.batch.not_in(waiting))
     return [Event.from_dict(json.loads(text)) for text in connection.execute(query).scalars()]
 
 

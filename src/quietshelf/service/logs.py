@@ -1,16 +1,24 @@
 """Structured logs: one JSON object a line, on stderr, with names and numbers but never what a visitor brought or did.
 
-Errors are logged by type and place. Their messages are not: they repeat values of the request.
+Errors are logged by type and place. Their messages are not: they repeat values of the request. What others log
+(uvicorn, asyncio, warnings of NumPy) is taken over in the same form: by name, level and place, with a text only where
+it is known to be of no visitor.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
+import threading
 import time
 import traceback
+import warnings
+from typing import Any
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+LONGEST = 200
+"""Letters of a text of others."""
 _threshold = [LEVELS["info"]]
 
 
@@ -34,9 +42,71 @@ def say(grade: str, event: str, **facts: str | int | float | bool | None) -> Non
 def failed(where: str, error: BaseException) -> None:
     """An error by type and place, without its message."""
     trace = traceback.extract_tb(error.__traceback__)
-    frames = [f"{frame.filename.rpartition('quietshelf/')[2]}:{frame.lineno}" for frame in trace]
-    kinds = " < ".join(f"{type(each).__module__}.{type(each).__name__}" for each in _chain(error))
-    say("error", "failed", where=where, error=kinds, at=" > ".join(frames[-8:]))
+    frames = [_place(frame.filename, frame.lineno or 0) for frame in trace]
+    say("error", "failed", where=where, error=_kinds(error), at=" > ".join(frames[-8:]))
+
+
+def take_over() -> None:
+    """Let everything that this process logs or warns of be such lines, whoever had set it up otherwise.
+
+    Requests are not logged by servers: answers would be counted, and timed.
+    """
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.handlers.clear()
+            logger.propagate = not logger.name.endswith(".access")
+    logging.root.handlers[:] = [Others()]
+    warnings.showwarning = _warned
+    threading.excepthook = _thread_ended
+    sys.unraisablehook = _unraisable
+
+
+class Others(logging.Handler):
+    """What other packages log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line: uvicorn's texts are its own, without what is put into them; others' may hold anything."""
+        grade = next((name for name in reversed(LEVELS) if LEVELS[name] <= record.levelno), "debug")
+        error = record.exc_info[1] if record.exc_info else None
+        facts: dict[str, Any] = {"logger": record.name, "at": _place(record.pathname, record.lineno)}
+        if record.name.startswith("uvicorn"):
+            lines = str(record.msg).strip().splitlines() or [""]
+            facts["text"] = lines[-1][:LONGEST]  # of a traceback, what went wrong
+        if error is not None:
+            facts["error"] = _kinds(error)
+        say(grade, "logged", **facts)
+
+
+def _warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    """In place of `warnings.showwarning`."""
+    del message, file, line
+    say("warning", "warned", category=category.__name__, at=_place(filename, lineno))
+
+
+def _thread_ended(of: threading.ExceptHookArgs) -> None:
+    if of.exc_value is not None:
+        failed(f"thread {of.thread.name if of.thread else ''}", of.exc_value)
+
+
+def _unraisable(of: Any) -> None:
+    if of.exc_value is not None:
+        failed("cleaning up", of.exc_value)
+
+
+def _place(filename: str, line: int) -> str:
+    name = filename.rpartition("quietshelf/")[2] if "quietshelf/" in filename else filename.rpartition("-packages/")[2]
+    return f"{name}:{line}"
+
+
+def _kinds(error: BaseException) -> str:
+    return " < ".join(f"{type(each).__module__}.{type(each).__name__}" for each in _chain(error))
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

@@ -20,9 +20,9 @@ from quietshelf.service.settings import Settings
 
 LOCKED = ("/v1", "/metrics")
 """Paths that need a key."""
-STAMPED = ("/offers", "/choice", "/erasures")
+STAMPED = ("/offers", "/slots", "/choice", "/contribution", "/erasures")
 """How the paths of requests end whose time of receipt counts."""
-UNCOUNTED = ("/choice", "/erasures")
+UNCOUNTED = ("/choice", "/contribution", "/erasures")
 """How the paths of requests end that are neither counted nor timed: who answers or is erased, and when, is private."""
 SMALL = 16_384
 """Bytes of a form, an answer or an erasure."""
@@ -123,11 +123,15 @@ class Gate:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         """Count and log a request, but no answer and no erasure: how many there are, and when, is theirs."""
         if not scope["path"].rstrip("/").endswith(UNCOUNTED):
-            record(self._metrics, _route(scope), status, seconds)
+            parent = _header(scope, b"traceparent")
+            record(self._metrics, _route(scope), status, seconds, method=scope["method"], parent=parent)
 
 
-def record(metrics: Metrics, route: str, status: int, seconds: float) -> None:
-    """Count and log a request."""
+def record(
+    metrics: Metrics, route: str, status: int, seconds: float, *, method: str = "POST", parent: str | None = None
+) -> None:
+    """Count, trace and log a request."""
+    metrics.trace(method, route, status, seconds, parent)
     metrics.requests.labels(route, str(status)).inc()
     metrics.latency.labels(route).observe(seconds)
     logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
@@ -172,10 +176,10 @@ def body_limit(scope: Scope, settings: Settings) -> tuple[int, str]:
     """The most bytes that the body of such a request may have, and the setting that says so."""
     if is_streamed(scope):
         return settings.upload_limit, "upload_limit"
-    if not scope["path"].startswith(LOCKED) or scope["path"].endswith(UNCOUNTED):
-        found = (SMALL, "")
-    elif scope["path"].endswith("/offers"):
+    if scope["path"].endswith(("/offers", "/contribution")):
         found = (settings.offer_limit, "offer_limit")
+    elif not scope["path"].startswith(LOCKED) or scope["path"].endswith(UNCOUNTED):
+        found = (SMALL, "")
     else:
         found = (settings.body_limit, "body_limit")
     return min(found, (settings.body_limit, "body_limit"))

@@ -17,8 +17,8 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Plain = dict[str, Any]
 """A JSON object whose fields docs/service.md names."""
 SMALLEST_RHO, LARGEST_RHO = 1e-6, 1e6
-LARGEST_DIM = 256
-"""A release of d coordinates holds d² numbers; beyond this a shelf is a mistake."""
+LARGEST_DIM = 512
+"""A release of d coordinates holds 3 d² numbers, 6 MB at this d (docs/capacity.md)."""
 
 
 Entry = TypeVar("Entry")
@@ -168,6 +168,11 @@ class ShelfBody(Strict):
     private: bool = Field(True, description="Must be false, explicitly, for a policy or a prior that is not private.")
     visits: int = Field(1, ge=1, le=1000, description="How many visits of one person count.")
     on_no_answer: Literal["no-choice", "zero"] = "no-choice"
+    contributions: Literal["server", "device"] = Field(
+        "server",
+        description="Where a visitor's contribution is computed: here, or on the visitor's device, which then keeps "
+        "features and choice to itself.",
+    )
     limits: dict[Group, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(
         default_factory=dict, description="The most items shown of each group."
     )

@@ -1,8 +1,5 @@
 """Offers enter their slots (`slots`): the batch protocol (`quietshelf.curation`) over the visits of one transaction.
 
-Several processes may serve one shelf at the same time, so what is remembered of a person or an Idempotency-Key is
-written only if it is still what was read; else the transaction is undone and asked again.
-
 Reference: docs/proofs.md, section 6.
 """
 
@@ -18,7 +15,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
 from quietshelf.curation import arms
 from quietshelf.curation.batches import Batch, Schedule, open_batch, shelf_time
@@ -31,46 +27,30 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.service import schema
 from quietshelf.service.inbox import Receipt
-from quietshelf.service.learning import Row, packed, to_row
+from quietshelf.service.learning import packed, to_row
 from quietshelf.service.models import OfferBody
-from quietshelf.service.prepared import Prepared, insert_rows
 from quietshelf.service.problems import Invalid, KeyReused, OfferExpired, Problem
+from quietshelf.service.remembering import Memory, NewRows
 from quietshelf.service.requests import visitor
 from quietshelf.service.slots import Slots
 from quietshelf.service.timestamps import timestamp
 from quietshelf.service.vault import NONCE, Ticket, Vault
 from quietshelf.service.views import View
-from quietshelf.service.writer import AGAIN, Contended
+from quietshelf.service.writer import AGAIN, problem_or
 from quietshelf.types import Context
 
 RELEASE_FIRST: Final = AGAIN
 """In place of a reply: a release is due before this arrival, which is to come again after it (R5)."""
-_persons, _retries = schema.persons.c, schema.retries.c
-_of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
-_KNOWN_PERSONS = Prepared(
-    sa.select(schema.persons).where(
-        _persons.shelf == _of_shelf, _persons.person.in_(sa.bindparam("names", expanding=True))
-    )
-)
-_KNOWN_RETRIES = Prepared(
-    sa.select(schema.retries).where(_retries.shelf == _of_shelf, _retries.key.in_(sa.bindparam("keys", expanding=True)))
-)
-_PERSON = Prepared(
-    sa.update(schema.persons)
-    .where(
-        _persons.shelf == _of_shelf,
-        _persons.person == sa.bindparam("who"),
-        _persons.counted == sa.bindparam("was"),
-        _persons.last_batch == sa.bindparam("was_last"),
-    )
-    .values(counted=sa.bindparam("now"), last_batch=sa.bindparam("now_last"))
-)
-"""A person's count, if it is still what was read."""
-_NEW, _OLD = ("shelf", "person", "counted", "last_batch"), ("of_shelf", "who", "was", "was_last", "now", "now_last")
 _LIVES = sa.exists().where(
-    schema.batches.c.shelf == schema.offers.c.shelf, schema.batches.c.batch == schema.offers.c.batch
+    schema.batches.c.shelf == schema.offers.c.shelf,
+    schema.batches.c.batch == schema.offers.c.batch,
+    schema.batches.c.stage == schema.TAKING,
+    sa.or_(
+        schema.batches.c.full_at.is_(None),
+        schema.batches.c.full_at + schema.batches.c.window > sa.bindparam("received", type_=sa.Double),
+    ),
 )
-"""Whether the batch of an offer is not released."""
+"""Whether the batch of an offer was not due when a request was received."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +62,36 @@ class OfferRequest:
         body: What was asked.
         retry: The Idempotency-Key.
         receipt: When it was received.
+        seen: The view that it was checked with before the writer had it, and the visitor or the `Problem`.
     """
 
     shelf: str
     body: OfferBody
     retry: str | None
     receipt: Receipt
+    seen: tuple[View, Context | Problem] | None = None
+
+    def checked(self, view: View | None) -> OfferRequest:
+        """The same, checked: whoever asks for what cannot be takes no time of the writer's."""
+        if view is None:
+            return self
+        try:
+            return replace(self, seen=(view, problem_or(lambda: visitor(view, self.body))))
+        except Exception:  # our mistake: the writer meets it again, and says so
+            return self
+
+    def visitor(self, view: View) -> Context:
+        """R1: the visitor, or a `Problem`; by the view of the transaction, whoever looked before."""
+        before, found = self.seen or (None, None)
+        if found is None or before is None or not view.has_items_of(before):
+            return visitor(view, self.body)
+        if isinstance(found, Problem):
+            raise found
+        return found
+
+    def nonce(self, vault: Vault, shelf: int, drawn: bytes) -> bytes:  # noqa: ARG002 - a ticket has one of its own
+        """That of its offer."""
+        return drawn
 
 
 class Named(NamedTuple):
@@ -100,12 +104,13 @@ class Named(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A valid request that took a slot: the visitor, what the table of offers will hold, and who serves it."""
+    """A valid request that took a slot: the visitor, what the table of offers will hold, what it is, who serves it."""
 
     context: Context
     row: dict[str, Any]
     counts: bool
     present: bool
+    shown: list[str]
 
 
 @dataclass
@@ -116,6 +121,7 @@ class OfferTransaction:
         slots: Those that it may give out.
         waits: Whether an arrival waits for the release that was due at that time; if not, the last one serves it.
         batch_limit: The most visitors in a batch of any shelf.
+        release_seconds: How long a release may take before anybody waits for it (`lag`).
     """
 
     connection: Connection
@@ -126,23 +132,25 @@ class OfferTransaction:
     view: View
     waits: Callable[[float], bool]
     batch_limit: int | None = None
+    release_seconds: float = 0.0
     blocked: bool = False
     arrivals: list[Arrival] = field(default_factory=list)
-    retries: dict[str, dict[str, Any]] = field(default_factory=dict)
-    new_retries: list[dict[str, Any]] = field(default_factory=list)
-    persons: dict[str, tuple[int, int]] = field(default_factory=dict)
-    known_persons: dict[str, tuple[int, int]] = field(default_factory=dict)
+    memory: Memory = field(init=False)
 
-    def take(self, requests: Sequence[OfferRequest]) -> list[Any]:
-        """A reply to each request: the offer, a `Problem`, or `RELEASE_FIRST`; then everything is written."""
+    def take(self, requests: Sequence[OfferRequest], rows: NewRows) -> list[Any]:
+        """A reply to each request: the offer, a `Problem`, or `RELEASE_FIRST`; what is to be written goes to rows."""
         named = self._named(requests)
-        self._recall(named)
+        keys = [each.key for each in named if each.key is not None]
+        persons = [each.person for each in named if each.person is not None]
+        self.memory = Memory.of(self.connection, self.slots.shelf, keys, persons)
         begins = self.view.learner is None
         found = [self._one(each) for each in named]
         if self.arrivals:
             self._decide()
-            self._write(begins=begins)
-        return [self._reply(each.row) if isinstance(each, Arrival) else each for each in found]
+            self.memory.enter(rows, (each.row for each in self.arrivals))
+            if begins:
+                self._write_start()
+        return [self._reply(each.row, each.shown) if isinstance(each, Arrival) else each for each in found]
 
     def _named(self, requests: Sequence[OfferRequest]) -> list[Named]:
         shelf, vault, nonces = self.slots.shelf, self.vault, secrets.token_bytes(NONCE * len(requests))
@@ -151,7 +159,7 @@ class OfferTransaction:
                 each,
                 None if each.retry is None else vault.retry(shelf, each.retry),
                 None if each.body.person is None else vault.person(shelf, each.body.person),
-                nonces[NONCE * place : NONCE * (place + 1)],
+                each.nonce(vault, shelf, nonces[NONCE * place : NONCE * (place + 1)]),
             )
             for place, each in enumerate(requests)
         ]
@@ -166,7 +174,7 @@ class OfferTransaction:
             return RELEASE_FIRST
         try:
             again = self._stored(named)
-            return self._arrive(named, visitor(self.view, request.body), now) if again is None else again
+            return self._arrive(named, request.visitor(self.view), now) if again is None else again
         except Problem as problem:
             return problem
 
@@ -180,17 +188,17 @@ class OfferTransaction:
         self.slots.take(present=present, share=share, anonymous=person is None)
         row = {"shelf": shelf, "batch": place[0], "slot": place[1], "nonce": named.nonce, "made": now}
         row |= {"person": person, "release": len(learner.records)}
-        counts = person is None or admit(self.persons, person, batch=place[0], visits=self.view.body.visits)
-        arrival = Arrival(context, row, counts, present)
+        counts = person is None or admit(self.memory.persons, person, batch=place[0], visits=self.view.body.visits)
+        arrival = Arrival(context, row, counts, present, [])
         self.arrivals.append(arrival)
         if named.key is not None:
-            self._remember(named.key, named.request, arrival)
+            self.memory.remember(named.key, self._fingerprint(named.request), row)
         return arrival
 
     def _open(self, learner: Learner, schedule: Schedule) -> tuple[Schedule, Batch]:
         outlook = outlook_of(self.view.settings, self.view.public, self.view.stock)
-        window, most = self.view.body.window, self.batch_limit
-        return open_batch(schedule, learner, self.source, outlook, window=window, most=most)
+        window, most, seconds = self.view.body.window, self.batch_limit, self.release_seconds
+        return open_batch(schedule, learner, self.source, outlook, window=window, most=most, release_seconds=seconds)
 
     def _learner(self) -> Learner:
         """The learner; the first arrival freezes geometry and prior from what is public by then."""
@@ -213,24 +221,13 @@ class OfferTransaction:
         policies = arms.policies(settings, [each.present for each in self.arrivals])
         for each, decided in zip(self.arrivals, decide(policies, contexts, release, coins), strict=True):
             decision = arms.kept(settings, decided, each.context, present=each.present)
-            each.row["items"] = json.dumps([self.view.ids[item] for item in decision.items.tolist()])
+            each.shown.extend(self.view.ids[item] for item in decision.items.tolist())
+            each.row["items"] = json.dumps(each.shown)
             each.row["rows"] = packed(decision.rows) if each.counts else None
-
-    def _recall(self, named: Sequence[Named]) -> None:
-        """What is remembered about the keys and persons of these requests."""
-        shelf = {"of_shelf": self.slots.shelf}
-        keys = [each.key for each in named if each.key is not None]
-        if keys:
-            self.retries = {row["key"]: row for row in _KNOWN_RETRIES.rows(self.connection, {**shelf, "keys": keys})}
-        names = [each.person for each in named if each.person is not None]
-        if names:
-            found = _KNOWN_PERSONS.rows(self.connection, {**shelf, "names": names})
-            self.known_persons = {row["person"]: (row["counted"], row["last_batch"]) for row in found}
-            self.persons = dict(self.known_persons)
 
     def _stored(self, named: Named) -> Any:
         """The offer that this Idempotency-Key got before; None if there is none."""
-        kept = None if named.key is None else self.retries.get(named.key)
+        kept = None if named.key is None else self.memory.retries.get(named.key)
         if kept is None:
             return None
         if kept["fingerprint"] is None:
@@ -243,58 +240,31 @@ class OfferTransaction:
             return mine[0]
         table = schema.offers
         where = (table.c.shelf == kept["shelf"], table.c.batch == kept["batch"], table.c.slot == kept["slot"], _LIVES)
-        row = self.connection.execute(sa.select(table).where(*where)).mappings().one_or_none()
+        when = {"received": named.request.receipt.time}
+        row = self.connection.execute(sa.select(table).where(*where), when).mappings().one_or_none()
         if row is None:  # released: the rows of a large batch are forgotten piece by piece
             raise _forgotten()
-        return self._reply(dict(row))
-
-    def _remember(self, key: str, request: OfferRequest, arrival: Arrival) -> None:
-        where = {name: arrival.row[name] for name in ("shelf", "batch", "slot", "made")}
-        self.retries[key] = {"key": key, "fingerprint": self._fingerprint(request), **where}
-        self.new_retries.append(self.retries[key])
+        return self._reply(row, json.loads(row["items"]))
 
     def _fingerprint(self, request: OfferRequest) -> str:
         new = {name for name in ("ranking", "attributes") if getattr(request.body, name) is None}
         return self.vault.fingerprint(request.body.model_dump_json(exclude=new).encode())  # as before there were those
 
-    def _reply(self, row: Row) -> dict[str, Any]:
+    def _reply(self, row: Any, shown: list[str]) -> dict[str, Any]:
         ticket = Ticket(row["shelf"], row["batch"], row["slot"], row["nonce"])
         return {
             "offer": self.vault.offer_id(ticket),
-            "items": json.loads(row["items"]),
+            "items": shown,
             "release": row["release"],
             "expires": timestamp(row["made"] + self.view.body.window),
         }
 
-    def _write(self, *, begins: bool) -> None:
-        """What belongs to these visitors alone, in an order that two transactions share: so they never deadlock."""
-        self._write_persons()
-        insert_rows(self.connection, schema.offers, [each.row for each in self.arrivals])
-        self._add(schema.retries, sorted(self.new_retries, key=lambda row: str(row["key"])))
-        if begins:
-            assert self.view.learner is not None  # noqa: S101 - somebody arrived
-            start = to_row(start_fields(self.view.learner)) | {"prior_capacity": self.view.learner.capacity}
-            where = schema.shelves.c.shelf == self.slots.shelf
-            self.connection.execute(sa.update(schema.shelves).where(where).values(start))
-
-    def _write_persons(self) -> None:
-        """Counts that moved, each if it is still what was read: a person may come to two processes at once."""
-        known, shelf = self.known_persons, self.slots.shelf
-        moved = sorted(who for who, seen in self.persons.items() if known.get(who) != seen)
-        new = [(shelf, who, *self.persons[who]) for who in moved if who not in known]
-        self._add(schema.persons, [dict(zip(_NEW, each, strict=True)) for each in new])
-        old = [(shelf, who, *known[who], *self.persons[who]) for who in moved if who in known]
-        given = [dict(zip(_OLD, each, strict=True)) for each in old]
-        if given and _PERSON.run_all(self.connection, given) != len(given):
-            raise Contended
-
-    def _add(self, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-        """Add what was not there when it was looked for; the same person or key may come to another process."""
-        try:
-            if rows:
-                insert_rows(self.connection, table, rows)
-        except IntegrityError:
-            raise Contended from None
+    def _write_start(self) -> None:
+        """What the first arrival froze."""
+        assert self.view.learner is not None  # noqa: S101 - somebody arrived
+        start = to_row(start_fields(self.view.learner)) | {"prior_capacity": self.view.learner.capacity}
+        where = schema.shelves.c.shelf == self.slots.shelf
+        self.connection.execute(sa.update(schema.shelves).where(where).values(start))
 
 
 def _forgotten() -> OfferExpired:

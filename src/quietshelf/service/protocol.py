@@ -10,13 +10,16 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from quietshelf.service.keys import Key
 from quietshelf.service.settings import Settings
-from quietshelf.service.visits import VISITS, Visits
+from quietshelf.service.visits import VISITS, Head, Visits
 
 HEADER_BYTES = 32_768
 VISITED = (b"/offers", b"/choice")
 """How the addresses of visits end."""
 HEADERS = 100
+BODY_SECONDS = 0.5
+"""How long the body of a visit is waited for here: many clients send it apart from the headers."""
 HEADER_SECONDS = 10.0
 """From a connection, or from the first byte of a request on it, to the end of its headers; and for the rest of a body
 that was answered before its end."""
@@ -28,6 +31,7 @@ def options(settings: Settings) -> dict[str, Any]:
         "http": BoundedProtocol,
         "limit_concurrency": settings.connections,
         "access_log": False,
+        "log_config": None,
         "log_level": "warning",
         "server_header": False,
         "proxy_headers": False,
@@ -37,7 +41,8 @@ def options(settings: Settings) -> dict[str, Any]:
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
-    _waiting: bytearray | None = None
+    _waiting: tuple[Head, Key, int] | None = None
+    _body = b""
     _deadline: asyncio.TimerHandle | None = None
     _in_headers = False
     _raw = 0
@@ -59,8 +64,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Some bytes; those of headers are counted."""
         super().data_received(data)
-        if self._waiting is not None:  # the rest is still to come
-            self._to_app()
+        if self._waiting is not None and self._deadline is None:  # the rest is still to come
+            self._deadline = self.loop.call_later(BODY_SECONDS, self._to_app)
         if self._in_headers:
             self._raw += len(data)
             if self._raw > HEADER_BYTES:
@@ -89,26 +94,29 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_headers = False
         self._done()
         if self._may_be_visit():
-            self._waiting = bytearray()
-        else:
+            visits: Visits = self.app_state[VISITS]
+            self._waiting, self._body = visits.expected(self.url, self.headers), b""
+        if self._waiting is None:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """A part of its body."""
         if self._waiting is None:
             super().on_body(body)
+        elif len(self._body) + len(body) <= self._waiting[2]:
+            self._body += body
         else:
-            self._waiting += body
+            self._to_app()
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The last byte of its body."""
         self._done()
-        if self._waiting is not None and self._visit(bytes(self._waiting)):
-            self._waiting = None
-            return
-        if self._waiting is not None:
+        if self._waiting is not None and not self._visit(*self._waiting[:2]):
             self._to_app()
-        super().on_message_complete()
+        if self._waiting is None:
+            super().on_message_complete()
+        self._waiting = None
 
     def _may_be_visit(self) -> bool:
         """Whether it looks like an offer or an answer, and nothing about the connection is special."""
@@ -123,20 +131,21 @@ class BoundedProtocol(HttpToolsProtocol):
             and not self.root_path
         )
 
-    def _visit(self, body: bytes) -> bool:
-        """Whether it is one that needs no app; then it is asked."""
+    def _visit(self, head: Head, key: Key) -> bool:
+        """Whether it needs no app; then it is asked."""
         visits: Visits = self.app_state[VISITS]
-        begun = visits.begin(self.url, self.headers, body, self._send)
+        begun = visits.begin(head, key, self._body, self._send)
         if begun is not None:
             self.cycle = begun  # type: ignore[assignment]  # it has all that is used of a cycle
         return begun is not None
 
     def _to_app(self) -> None:
         """What came of the request so far goes to the app."""
-        body, self._waiting = self._waiting, None
+        body, self._waiting, self._body = self._body, None, b""
+        self._done()
         if not self.transport.is_closing():
             super().on_headers_complete()
-            super().on_body(bytes(body or b""))
+            super().on_body(body)
 
     def _send(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """A whole reply."""

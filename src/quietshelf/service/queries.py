@@ -43,7 +43,7 @@ def last_time(connection: Connection) -> float:
 def late(connection: Connection, now: float) -> dict[int, float]:
     """Of shelves with a release that was due before now, how many seconds before."""
     table = schema.batches
-    due = sa.func.min(table.c.full_at + table.c.window)
+    due = sa.func.min(table.c.full_at + table.c.window + table.c.lag)
     query = sa.select(table.c.shelf, due).where(table.c.full_at.isnot(None)).group_by(table.c.shelf)
     return {shelf: now - first for shelf, first in connection.execute(query) if first < now}
 
@@ -73,11 +73,14 @@ def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
     return {**summary(row), **made}
 
 
-def ledger_of(connection: Connection, row: Row) -> Ledger:
-    """The ledger of a shelf, for whom it is counted; after a restore releases may be missing, and persons too."""
+def ledger_of(connection: Connection, row: Row, *, published: bool = True) -> Ledger:
+    """The ledger of a shelf, for whom it is counted; after a restore releases may be missing, and persons too.
+
+    ``published``: without releases that are made and wait for their time.
+    """
     config = settings_in(row).learning()
     return addressed(
-        learning.ledger(connection, row["shelf"], config),
+        learning.ledger(connection, row["shelf"], config, published=published),
         arrivals=row["arrivals"],
         anonymous=row["anonymous"],
         history_incomplete=RESTORED if row["history_incomplete"] else None,
@@ -112,7 +115,7 @@ def figure(value: float) -> float | str:
 
 def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
     """Every release: when, of how many, with which noise, and the estimate it led to."""
-    rows = learning.release_rows(connection, row["shelf"])
+    rows = learning.release_rows(connection, row["shelf"], row["releases"])
     names = described.names_in(connection, row, len(rows[0]["theta"]) // 8) if rows else []
     return [
         {

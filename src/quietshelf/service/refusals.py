@@ -23,7 +23,7 @@ WORDS = {
     401: "No valid key",
     403: "Wrong scope",
     404: "Not found",
-    409: "Refused as things stand",
+    409: "Conflict",
     413: "Too large",
     422: "Breaks a rule",
     429: "Too many failed attempts",

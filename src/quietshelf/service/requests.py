@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from quietshelf.curation.device import DEVICE
 from quietshelf.curation.requests import check_person, visitor_context
 from quietshelf.service.models import LARGEST_DIM, OfferBody
 from quietshelf.service.problems import Invalid, NoItems
@@ -15,6 +16,13 @@ from quietshelf.types import Context
 
 def visitor(view: View, body: OfferBody) -> Context:
     """The visitor; `Invalid` if the request breaks a rule."""
+    if view.body.contributions == DEVICE:
+        raise Invalid("offers of this shelf are made on visitors' devices: ask for a slot, got a request for an offer")
+    return anybody(view, body)
+
+
+def anybody(view: View, body: OfferBody) -> Context:
+    """The same, wherever the offer is made."""
     if not view.ids:
         raise NoItems("items must be put on the shelf before the first offer, got none")
     count, known, most = len(view.ids), view.numbers, view.settings.capacity

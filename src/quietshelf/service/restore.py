@@ -26,9 +26,9 @@ from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.service import epochs, learning, schema, slots
 from quietshelf.service.election import Announcement, announced, withdraw
+from quietshelf.service.forgetting import forget_batch
 from quietshelf.service.learning import Row
 from quietshelf.service.models import ShelfBody
-from quietshelf.service.releaser import forget_batch
 from quietshelf.service.shelves import new_row
 from quietshelf.service.store import Store
 from quietshelf.service.timestamps import timestamp
@@ -222,9 +222,10 @@ def _bring_back(connection: Connection, store: Store, known: Progress) -> None:
 
 
 def _drop_shelf(connection: Connection, store: Store, row: Row, mark: Mark | None, source: NoiseSource) -> Dropped:
-    """Drop a shelf's batches and enter what it has forgotten."""
+    """Drop a shelf's batches that are not released and enter what it has forgotten."""
     table, known = schema.batches, NOWHERE if mark is None else mark
-    query = sa.select(table.c.batch, table.c.size).where(table.c.shelf == row["shelf"]).order_by(table.c.batch)
+    mine = (table.c.shelf == row["shelf"], table.c.stage != schema.RELEASED)
+    query = sa.select(table.c.batch, table.c.size).where(*mine).order_by(table.c.batch)
     batches = connection.execute(query).all()
     visitors = sum(_delete_batch(connection, row["shelf"], each.batch) for each in batches)
     connection.execute(sa.delete(schema.retries).where(schema.retries.c.shelf == row["shelf"]))

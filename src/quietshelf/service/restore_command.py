@@ -20,7 +20,8 @@ from sqlalchemy import Connection
 
 from quietshelf.accounting import together
 from quietshelf.release.noise import NoiseSource
-from quietshelf.service import epochs, in_use, learning, queries, restore, schema
+from quietshelf.service import admin_log, epochs, in_use, learning, queries, restore, schema
+from quietshelf.service.admin_log import Act
 from quietshelf.service.election import announced
 from quietshelf.service.restore import Dropped
 from quietshelf.service.settings import Settings
@@ -119,6 +120,7 @@ def carry_out(settings: Settings, source: NoiseSource, agreed: Plan) -> None:
                 found, lost = _restored(connection, store, source, known)
                 require(found == agreed, CHANGED)
                 restore.settle(connection, store, known, lost)
+                admin_log.enter(connection, Act("", "database restored"), store.now(connection))
             epochs.note(store, afresh=True, mine=True)
 
 
@@ -188,7 +190,8 @@ def _known(connection: Connection, store: Store) -> dict[str, Any]:
 
 def _promises(connection: Connection) -> tuple[dict[int, Promised], float]:
     """What each shelf promises by its ledger, and what all of them do together."""
-    ledgers = {row["shelf"]: queries.ledger_of(connection, row) for row in queries.shelf_rows(connection)}
+    rows = queries.shelf_rows(connection)
+    ledgers = {row["shelf"]: queries.ledger_of(connection, row, published=False) for row in rows}
     made_of = {shelf: ledger.promise() for shelf, ledger in ledgers.items()}
     found = {shelf: Promised(unit=each.unit, rho=each.rho, words=each.words) for shelf, each in made_of.items()}
     return found, together(*ledgers.values())

@@ -173,13 +173,30 @@ batches = Table(
     Column("leased", Integer, nullable=False, server_default="0"),
     Column("unused", Integer, nullable=False, server_default="0"),
     Column("latest", Double),
+    Column("lag", Double, nullable=False, server_default="0"),
+    Column("stage", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("shelf", "batch"),
 )
-"""Batches that are not released: what their contributions are computed with, frozen when they opened.
+"""Batches that are not published: what their contributions are computed with, frozen when they opened.
 
 ``present``: slots that the present ranking served; ``share``: of visitors that the learned policy serves, -1 once it
 changed. ``arms_scale`` is null where arms are not compared. ``taken`` and ``present`` are without those of ``leases``
-that have not ended, which are ``leased``; ``unused``: slots that nobody had taken when their lease ended."""
+that have not ended, which are ``leased``; ``unused``: slots that nobody had taken when their lease ended. ``lag``: how
+long after the batch is due its release is published. ``stage``: `TAKING`, `SEALED` or `RELEASED`."""
+TAKING, SEALED, RELEASED = 0, 1, 2
+"""A batch takes answers; it is being added up, and nothing changes its slots; its release waits for its time, and its
+slots are never read again."""
+
+leftovers = Table(
+    "leftovers",
+    metadata,
+    Column("shelf", Integer),
+    Column("batch", Integer),
+    Column("slot", Integer, nullable=False),
+    Column("size", Integer, nullable=False),
+    PrimaryKeyConstraint("shelf", "batch"),
+)
+"""Batches that are gone and whose visitors are not all deleted, from ``slot`` on."""
 
 leases = Table(
     "leases",
@@ -216,7 +233,8 @@ offers = Table(
     PrimaryKeyConstraint("shelf", "batch", "slot"),
     sqlite_with_rowid=False,
 )
-"""Raw data of visitors who are not released. ``answer``: place of the item chosen, -1 for none, -3 once erased."""
+"""Raw data of visitors who are not released. ``answer``: place of the item chosen, -1 for none, -3 once erased;
+what tells one contribution from another where offers are made on devices, whose ``items`` are null."""
 Index("offers_person", offers.c.shelf, offers.c.person, sqlite_where=offers.c.person.isnot(None),
       postgresql_where=offers.c.person.isnot(None))  # fmt: skip
 
@@ -232,7 +250,7 @@ retries = Table(
     PrimaryKeyConstraint("shelf", "key"),
     sqlite_with_rowid=False,
 )
-Index("retries_batch", retries.c.shelf, retries.c.batch)
+Index("retries_slot", retries.c.shelf, retries.c.batch, retries.c.slot)
 Index("retries_released", retries.c.made, sqlite_where=retries.c.fingerprint.is_(None),
       postgresql_where=retries.c.fingerprint.is_(None))  # fmt: skip
 
@@ -303,7 +321,22 @@ keys = Table(
     Column("shelf", Text),
     Column("created", Double, nullable=False),
     Column("revoked", Double),
+    Column("expires", Double),
 )
+
+admin_log = Table(
+    "admin_log",
+    metadata,
+    Column("number", Version, primary_key=True),
+    Column("time", Double, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("what", Text, nullable=False),
+    Column("shelf", Text),
+    Column("details", Text, nullable=False),
+)
+"""What admins did. Rows are added in the transaction of the act, never changed, and deleted when they are old.
+``key``: the id of the key that was used, empty where a command did it."""
+Index("admin_log_time", admin_log.c.time)
 
 sessions = Table(
     "sessions",

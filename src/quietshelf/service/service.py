@@ -13,27 +13,37 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.service import answers, health, in_use, items, keys, queries, shelves
-from quietshelf.service.answers import Choice
+from quietshelf.service import admin_log, answers, health, in_use, items, keys, queries, shelves
+from quietshelf.service.admin_log import Act
+from quietshelf.service.answers import Answered, Choice
 from quietshelf.service.catalogues import Catalogues
 from quietshelf.service.cleaning import Cleaning
+from quietshelf.service.contributed import Contributed, ContributionBody
+from quietshelf.service.device import contribution, slot_request, transaction_of
+from quietshelf.service.documents import Documents
 from quietshelf.service.inbox import Inbox, Receipt, Step
 from quietshelf.service.keyring import Keyring
 from quietshelf.service.leasing import Leasing
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
-from quietshelf.service.offers import OfferRequest, OfferTransaction
+from quietshelf.service.offers import OfferRequest
+from quietshelf.service.preloading import Preloading
 from quietshelf.service.problems import Invalid, NotFound, Problem, Unavailable
-from quietshelf.service.releaser import next_due, next_due_of
+from quietshelf.service.releaser import due_batches, next_publication, next_publication_of
 from quietshelf.service.releasing import Releasing
+from quietshelf.service.remembering import NewRows
 from quietshelf.service.settings import Settings
 from quietshelf.service.store import Clock, Store, made
+from quietshelf.service.tickets import Visitor
 from quietshelf.service.vault import Vault
-from quietshelf.service.views import View, look, number_of, shelf_row
+from quietshelf.service.views import View, look, number_of, shelf_row, versions_of
 from quietshelf.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
 
 SOON = 0.05
 """Seconds until another look where a release is due and not made: others may wait for this process to note it."""
+
+PATIENCE = 10.0
+"""Seconds that offers wait for a release which is late and being made; then they go on from the last one."""
 
 
 class Service:
@@ -61,11 +71,16 @@ class Service:
         self.store = Store(settings.url, self.vault, clock, application=in_use.SERVICE)
         self._coins = self.vault.coins if coins is None else coins
         self.catalogues = Catalogues(self.store)
+        self.documents = Documents(self.store)
         self._views: dict[str, View] = {}
+        self.preloading = Preloading(self.store, self._views)
         self.keyring = Keyring(settings.poll_seconds)
         self._keys_at = 0.0
         self._in_trouble = False
         self._due: float | None = None
+        self._publication: float | None = None
+        self._asks = True
+        self._late_since: float | None = None
         self._tried = 0.0
         self._look_at = 0.0
         self._offset = self._ahead = 0.0
@@ -74,7 +89,7 @@ class Service:
         self.cleaning = Cleaning(self.store, pause=settings.poll_seconds)
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
         self.leasing = Leasing(self.store, self.now)
-        self.releasing = Releasing(self.store, self.source, self.inbox, settings)
+        self.releasing = Releasing(self.store, self.source, self.inbox, settings, lambda: self.writer.wake())
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
 
     def prepare(self) -> None:
@@ -91,11 +106,15 @@ class Service:
         """Prepare and begin."""
         self.prepare()
         self._look_at_keys()
+        self.releasing.work.start()
+        with self.store.read() as connection:
+            self.preloading.start(versions_of(connection))
         self.writer.start()
 
     def stop(self) -> None:
         """Finish what was asked for and let go of the database."""
         self.writer.stop()
+        self.preloading.close()
         self.catalogues.close()
         self.releasing.leave()
         self.store.close()
@@ -114,6 +133,19 @@ class Service:
         """Take an answer; durable when it returns."""
         await self._received(self.take_choices, self._stamped(partial(self.choice, offer, item, key), receipt))
 
+    async def slot(self, visitor: Visitor, receipt: Receipt | None = None) -> dict[str, Any]:
+        """A slot for a visitor whose device decides what to show; durable when it returns."""
+        asked = self._stamped(partial(slot_request, visitor), receipt)
+        reply: dict[str, Any] = await self._received(self.place, asked)
+        return reply
+
+    async def contribute(
+        self, offer: str, body: ContributionBody, visitor: Visitor, receipt: Receipt | None = None
+    ) -> None:
+        """Take what a visitor's device computed from the answer; durable when it returns."""
+        asked = self._stamped(partial(contribution, self.vault, offer, body, visitor), receipt)
+        await self._received(self.take_choices, asked)
+
     def _stamped(self, asked: Callable[[Receipt], Any], receipt: Receipt | None) -> Any:
         """What is asked of the writer; a stamp on what is refused is settled, for it would hold releases up."""
         received = receipt or self.inbox.stamp()
@@ -127,7 +159,7 @@ class Service:
         """What is asked of the writer."""
         for named in (body.candidates, body.required, body.exclude, body.ranking):
             self._check_length(named)
-        return OfferRequest(shelf, body, retry, receipt)
+        return OfferRequest(shelf, body, retry, receipt).checked(self._views.get(shelf))
 
     def choice(self, offer: str, item: str | None, key: keys.Key, receipt: Receipt) -> Choice:
         """The same, of an answer."""
@@ -136,7 +168,7 @@ class Service:
             raise NotFound("offer must be one that was made here")
         return Choice(ticket, item, receipt, key.shelf)
 
-    async def _received(self, operation: Operation, payload: OfferRequest | Choice | Step) -> Any:
+    async def _received(self, operation: Operation, payload: OfferRequest | Answered | Step) -> Any:
         """The answer to a request that was stamped; the stamp is settled if the writer does not take it."""
         try:
             return await self.writer.submit(operation, payload)
@@ -150,19 +182,28 @@ class Service:
 
     def place(self, connection: Connection, requests: Sequence[OfferRequest]) -> list[Any]:
         """Operation: give each request its slot."""
-        return in_groups(requests, lambda request: request.shelf, partial(self._take, connection))
+        rows = NewRows()
+        replies = in_groups(requests, lambda request: self._order(request.shelf), partial(self._take, connection, rows))
+        rows.write(connection)
+        return replies
 
-    def take_choices(self, connection: Connection, choices: Sequence[Choice]) -> list[Any]:
+    def take_choices(self, connection: Connection, choices: Sequence[Answered]) -> list[Any]:
         """Operation: enter each answer."""
-        return in_groups(choices, lambda choice: choice.shelf, partial(self._enter, connection))
-
-    def _enter(self, connection: Connection, shelf: int, choices: Sequence[Choice]) -> list[Any]:
-        until = self._waits_from(connection, shelf)
-        written = [choice for choice in choices if choice.receipt.time < until]
+        until = {shelf: self._waits_from(connection, shelf) for shelf in sorted({each.shelf for each in choices})}
+        in_time = [choice.receipt.time < until[choice.shelf] for choice in choices]
+        written = [choice for choice, counts in zip(choices, in_time, strict=True) if counts]
         replies = iter(answers.take(connection, self.store, written))
-        return [next(replies) if choice.receipt.time < until else self._again() for choice in choices]
+        return [next(replies) if counts else self._again() for counts in in_time]
 
-    def _take(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> list[Any]:
+    def _order(self, name: str) -> tuple[int, str]:
+        """Shelves are locked in the order of their numbers, as by answers; one that is not known yet before others."""
+        view = self._views.get(name)
+        return -1 if view is None else view.shelf, name
+
+    def _take(
+        self, connection: Connection, rows: NewRows, place: tuple[int, str], requests: Sequence[OfferRequest]
+    ) -> list[Any]:
+        name = place[1]
         try:
             row, slots = self.leasing.slots(connection, name, requests)
             view = self._views.get(name)
@@ -171,15 +212,16 @@ class Service:
                 view = look(connection, full, view, self.catalogues.follow)
         except (NotFound, Unavailable) as problem:
             return [problem] * len(requests)
-        coins, most = self._coins(slots.shelf), self.settings.batch_limit
-        transaction = OfferTransaction(connection, self.vault, self.source, coins, slots, view, self._waits, most)
-        replies = transaction.take(requests)
+        coins, limits = self._coins(slots.shelf), (self.settings.batch_limit, self.settings.release_seconds)
+        kind = transaction_of(view)
+        transaction = kind(connection, self.vault, self.source, coins, slots, view, self._waits, *limits)
+        replies = transaction.take(requests, rows)
         self.leasing.write(name, slots)
         self._fresh[name] = transaction.view
         if slots.opened_or_filled:  # the epoch file has to know
             self._opened = True
         if slots.opened_or_filled or transaction.blocked:  # what is due next has changed, or was not known here
-            self._look_at = 0.0
+            self._look_soon()
         return replies
 
     def _waits(self, due: float) -> bool:
@@ -188,38 +230,44 @@ class Service:
 
     def _waits_from(self, connection: Connection, shelf: int) -> float:
         """From when on what is received for a shelf waits for its next release; infinity if no batch is full."""
-        due = next_due_of(connection, shelf, after=self._tried)
+        due = next_publication_of(connection, shelf, after=self._tried)
         return math.inf if due is None or not self._waits(due) else due
 
     def _again(self) -> object:
         """The reply to a request that waits for a release; the chores look for it, for it may not be known here."""
-        self._look_at = 0.0
+        self._look_soon()
         return AGAIN
+
+    def _look_soon(self) -> None:
+        """Look at what is due with the next chores, or a little later while work is done: who waits asks often."""
+        self._look_at = min(self._look_at, time.monotonic() + SOON * bool(self.releasing.busy))
 
     def _settled(self, committed: bool, payloads: Sequence[Any]) -> None:
         """Keep what a transaction saw, if it was committed; what is answered was received and dealt with."""
         if committed:
-            self._views |= self._fresh
+            self._views.update(self._fresh)
         self._fresh = {}
         self.leasing.settled(committed)
         for payload in payloads:
-            if isinstance(payload, (OfferRequest, Choice, Step)):
+            if isinstance(payload, (OfferRequest, Choice, Contributed, Step)):
                 self.inbox.settle(payload.receipt)
 
     # The shop
 
-    async def put_shelf(self, name: str, body: ShelfBody) -> bool:
-        """Create or change a shelf; whether it is new."""
-        return bool(await self.write(lambda c: shelves.put(c, name, body, self.store.now(c)), name))
+    async def put_shelf(self, name: str, body: ShelfBody, by: str = "") -> bool:
+        """Create or change a shelf; whether it is new. ``by``, here and below: the id of the key that asks for it."""
+        act = Act(by, "shelf put", name, admin_log.given(body.model_dump(mode="json", exclude_unset=True)))
+        made = await self.write(lambda c: {"created": shelves.put(c, name, body, self.store.now(c))}, name, act)
+        return bool(made["created"])
 
-    async def delete_shelf(self, name: str) -> None:
+    async def delete_shelf(self, name: str, by: str = "") -> None:
         """Delete a shelf; its ledger stays."""
 
         def step(connection: Connection) -> None:
             shelves.delete(connection, name, self.store.now(connection))
             self.cleaning.soon()
 
-        await self.write(step, name)
+        await self.write(step, name, Act(by, "shelf deleted", name))
         self._views.pop(name, None)
 
     def catch_up(self, name: str) -> None:
@@ -231,16 +279,16 @@ class Service:
             return
         self.catalogues.read(row, ShelfBody.model_validate_json(row["config"]).limits)
 
-    async def put_items(self, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
+    async def put_items(self, name: str, bodies: Sequence[ItemBody], by: str = "") -> dict[str, int]:
         """Add and change items, few enough for one transaction (`uploading` takes more)."""
-        return dict(await self.write(lambda c: items.put_items(c, name, bodies), name))
+        return dict(await self.write(lambda c: items.put_items(c, name, bodies), name, Act(by, "items put", name)))
 
-    async def retire(self, name: str, ids: Sequence[str]) -> dict[str, int]:
+    async def retire(self, name: str, ids: Sequence[str], by: str = "") -> dict[str, int]:
         """Retire items."""
-        return dict(await self.write(lambda c: items.retire(c, name, ids), name))
+        return dict(await self.write(lambda c: items.retire(c, name, ids), name, Act(by, "items retired", name)))
 
-    async def erase(self, name: str, person: str, receipt: Receipt | None = None) -> int:
-        """Let a person's pending visits contribute nothing."""
+    async def erase(self, name: str, person: str, receipt: Receipt | None = None, by: str = "") -> int:
+        """Let a person's pending visits contribute nothing; that somebody was erased is entered, not who."""
         received = receipt or self.inbox.stamp()
 
         def step(connection: Connection) -> int:
@@ -249,10 +297,13 @@ class Service:
             person_hash = self.vault.person(number, person)
             return answers.erase(connection, number, person_hash, received=received.time)
 
-        return int(await self._received(self.each, Step(step, received, name)))
+        both = admin_log.entering(Act(by, "erasure", name), step, self.store.now)
+        return int(await self._received(self.each, Step(both, received, name)))
 
     async def ready(self) -> dict[str, Any]:
-        """Raise `Unavailable` unless the store can be written; else what an operator should know."""
+        """Raise `Unavailable` unless shelves are read and the store can be written; else what operators should know."""
+        if not self.preloading.ready:
+            raise Unavailable("the items of the shelves are being read; try again in some seconds")
         this, late = await self.write(lambda c: (health.written(c), queries.late(c, self.now(c))))
         moved, here = round(self.store.clock_drift, 1), not self.releasing.elsewhere
         return {
@@ -270,8 +321,15 @@ class Service:
         if items is not None and len(items) > most:
             raise Invalid(f"a list must name at most {most} items (the setting candidates_limit), got {len(items)}")
 
-    async def write(self, step: Callable[[Connection], Any], shelf: str | None = None) -> Any:
-        """What a step answers, once it is durable; a `Problem` is raised. ``shelf``: the one it changes."""
+    async def write(self, step: Callable[[Connection], Any], shelf: str | None = None, act: Act | None = None) -> Any:
+        """What a step answers, once it is durable; a `Problem` is raised.
+
+        Args:
+            step: One transaction, or a part of one.
+            shelf: The one it changes.
+            act: What it is in the log of admins, if they did it.
+        """
+        step = step if act is None else admin_log.entering(act, step, self.store.now)
         return await self._received(self.each, Step(step, self.inbox.stamp(), shelf))
 
     def each(self, connection: Connection, steps: Sequence[Step]) -> list[Any]:
@@ -306,35 +364,71 @@ class Service:
             self._opened, self._look_at = True, 0.0
         if self._opened:
             self.releasing.check_memory()
+            self.cleaning.released()  # what was burnt
             self._opened = False
         if time.monotonic() >= self._look_at:
             self._look()
-        while self._due is not None and (now := self.inbox.time()) >= self._due:
-            self._tried = max(self._tried, self._due)
-            self.cleaning.released()
-            if not self.releasing.release():
-                self._tried = max(self._tried, now)
-                self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, SOON)
-                break
-            self._look()
+        self._release()
         wait = min(self._look_at, self.cleaning.run(), self._keys_at) - time.monotonic()
-        return min(wait, min(self._due or math.inf, self.leasing.next_end) - self.inbox.time())
+        now = self.inbox.time()
+        later = [each for each in (self._publication,) if each is not None and each > now]
+        return min(wait, min(self._due or math.inf, self.leasing.next_end, *later) - now)
+
+    def _release(self) -> None:
+        """Go on with releases that are due, and publish those whose time has come (R5)."""
+        while self.releasing.finished or (self._due is not None and self.inbox.time() >= self._due):
+            self.cleaning.released()
+            done = self.releasing.release()
+            self._look_at_due()
+            if not done:
+                if self._due is not None:  # witnesses are waited for, or another process is at it
+                    self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, SOON)
+                break
+        now = self.inbox.time()
+        while self._asks and self._publication is not None and now >= self._publication:
+            if self.releasing.publish():
+                self._look_at_due()
+            elif self.releasing.late(now) and self._patient():
+                break  # whoever waits for it waits until it is done
+            else:
+                self._tried, self._asks = max(self._tried, now), False
+
+    def _patient(self) -> bool:
+        """Whether a release that is late is still waited for; by this machine's own clock, which is the schedule's."""
+        now = time.monotonic()
+        self._late_since = now if self._late_since is None else self._late_since
+        return now < self._late_since + PATIENCE
 
     def _look(self) -> None:
         """What changes by itself or elsewhere: batches fill, keys are revoked, releases come."""
+        self._look_at_due()
         with self.store.read() as connection:
-            self._due = next_due(connection)
             self.leasing.look(connection)
             self._read_clock(connection)
-            for name in list(self._views):
-                self._refresh(connection, name)
+            living = versions_of(connection)
+            self.preloading.follow(living)
+            for name, view in list(self._views.items()):
+                if living.get(name) != (view.shelf, view.versions):
+                    self._refresh(connection, name)
         self.releasing.stay()
         self._look_at = time.monotonic() + self.settings.poll_seconds
+
+    def _look_at_due(self) -> None:
+        """What is to be released next, apart from what is at work, and when something is published next."""
+        with self.store.read() as connection:
+            due, publication = due_batches(connection), next_publication(connection)
+        before, self._publication, self._asks = self._publication, publication, True
+        self._late_since = self._late_since if before == publication else None
+        gone = before is not None and (publication is None or before < publication)
+        if before is not None and gone and before <= self.inbox.time():
+            self._tried = max(self._tried, before)  # it is published, or gone: if it comes back, nobody waits for it
+        self._due = min((at for place, at in due.items() if place not in self.releasing.busy), default=None)
 
     def _look_at_keys(self) -> None:
         if time.monotonic() >= self._keys_at:
             with self.store.read() as connection:
-                self.keyring.update(keys.valid(connection))
+                now = self.store.now(connection)
+                self.keyring.update(keys.valid(connection, now), now)
             self._keys_at = time.monotonic() + self.settings.poll_seconds
 
     def _refresh(self, connection: Connection, name: str) -> None:
@@ -343,9 +437,12 @@ class Service:
         except NotFound:
             self._views.pop(name, None)
             return
-        if not self._views[name].is_of(row):
-            with suppress(Unavailable):  # many items are being read: the next look finds them
-                self._views[name] = look(connection, row, self._views[name], self.catalogues.follow)
+        with suppress(Unavailable):  # many items are being read: the next look finds them
+            self._views[name] = look(connection, row, self._views[name], self.catalogues.follow)
+
+    def keys_changed(self) -> None:
+        """Look at the keys with the next chores: one was made here."""
+        self._keys_at = 0.0
 
     def now(self, connection: Connection) -> float:
         """The time of this service: the clock's, never behind that of a shelf, so that what is due comes in time."""

@@ -7,6 +7,7 @@ seed: noise comes from the operating system.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -17,6 +18,7 @@ from quietshelf.service.logs import LEVELS
 from quietshelf.types import positive, require, whole
 
 PREFIX = "QUIETSHELF_"
+ROOT_PATH = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._~-]*)*")
 
 
 def _setting(default: Any, says: str) -> Any:
@@ -32,18 +34,25 @@ class Settings:
     admin_key: str = _setting("", "file that holds the first admin key, such as a container's secret; else one is made")
     host: str = _setting("127.0.0.1", "address to listen on")
     port: int = _setting(8080, "port to listen on")
-    workers: int = _setting(1, "API processes on this machine")
+    root_path: str = _setting("", "path under which a proxy serves it, such as /shelf; the whole site if empty")
+    workers: int = _setting(1, "API processes on this machine; more than one need PostgreSQL")
     releaser: bool = _setting(True, "whether this machine may release; of several that may, one is elected")
     connections: int = _setting(512, "connections open at once, in each process; more are closed as they come")
     body_limit: int = _setting(4_194_304, "largest request body, in bytes, but for a streamed upload")
-    offer_limit: int = _setting(262_144, "largest body of a request for an offer, in bytes")
+    offer_limit: int = _setting(262_144, "largest body of a request for an offer, or of a contribution, in bytes")
     upload_limit: int = _setting(4_294_967_296, "largest streamed upload of items, in bytes")
     candidates_limit: int = _setting(10_000, "most items named in one list of one request")
     request_seconds: float = _setting(30.0, "longest time for one request")
     group_limit: int = _setting(256, "most writes that share one transaction")
-    batch_limit: int = _setting(50_000, "most visitors in one batch: a release takes time with each of them")
+    batch_limit: int = _setting(2_000_000, "most visitors in one batch: they are kept until it is released")
+    release_seconds: float = _setting(1.0, "what a release of a small batch may take before its visitors wait for it")
     poll_seconds: float = _setting(1.0, "how often keys, batches and shelves changed elsewhere are looked at")
-    retry_hours: float = _setting(24.0, "how long an Idempotency-Key is remembered, at least")
+    retry_hours: float = _setting(
+        24.0, "how long an Idempotency-Key is remembered, at least; a ticket for an hour in any case"
+    )
+    origins: str = _setting("", "comma-separated origins of pages that may use visitor tickets: https://shop.example")
+    admin_log_days: float = _setting(400.0, "how long it is kept what admins did")
+    traces: bool = _setting(False, "whether counted requests are traced by OpenTelemetry; needs the extra otel")
     log_level: str = _setting("info", "debug, info, warning or error")
 
     def __post_init__(self) -> None:
@@ -52,11 +61,24 @@ class Settings:
             whole(name, getattr(self, name))
         for name in ("body_limit", "offer_limit", "upload_limit"):
             whole(name, getattr(self, name))
-        for name in ("request_seconds", "poll_seconds", "retry_hours"):
+        for name in ("request_seconds", "poll_seconds", "retry_hours", "admin_log_days"):
             positive(name, getattr(self, name))
+        require(self.release_seconds >= 0, "release_seconds must be at least 0", release_seconds=self.release_seconds)
+        rule = "root_path must begin with / and end without, in letters, digits, ., _, ~ and -"
+        require(ROOT_PATH.fullmatch(self.root_path) is not None, rule, root_path=self.root_path)
         require(self.log_level in LEVELS, f"log_level must be one of {', '.join(LEVELS)}", log_level=self.log_level)
+        for each in self.allowed_origins:
+            plain = re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", each) is not None
+            require(plain, "origins must be written https://shop.example, without a path or a star", origins=each)
         known = self.database.startswith(("sqlite:///", "postgresql"))
         require(known, "database must be a URL that starts with sqlite:/// or postgresql", database=self.shown)
+        alone = "workers must be 1 on SQLite, which has one writer: others gain nothing, and wait (use PostgreSQL)"
+        require(self.workers == 1 or not self.database.startswith("sqlite"), alone, workers=self.workers)
+
+    @property
+    def allowed_origins(self) -> list[str]:
+        """The origins, one by one."""
+        return [each.strip() for each in self.origins.split(",") if each.strip()]
 
     @property
     def url(self) -> str:

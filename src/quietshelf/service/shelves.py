@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.curation.device import DEVICE, check_device
 from quietshelf.curation.prior_checks import check_log
 from quietshelf.service import described, schema
 from quietshelf.service.catalogues import counted
@@ -34,6 +35,8 @@ def checked(body: ShelfBody) -> ShelfBody:
         settings, public = settings_of(body), public_of(body)
         if public.log is not None:
             check_log(settings, public, public.log)
+        if body.contributions == DEVICE:
+            check_device(settings, groups=bool(body.limits), attributes=bool(public.schema and public.schema.visitors))
     except ValueError as error:
         raise Invalid(str(error)) from None
     if body.private and body.policy in NOT_PRIVATE:
@@ -100,10 +103,11 @@ def _group_without_limit(connection: Connection, row: Row, body: ShelfBody) -> s
 def delete(connection: Connection, name: str, now: float) -> None:
     """Forget a shelf and everybody on it who is not released. Its releases and its ledger stay."""
     row = shelf_row(connection, name, lock=True)
-    raw = (schema.leases, schema.batches, schema.offers, schema.retries, schema.persons)
+    raw = (schema.leases, schema.batches, schema.leftovers, schema.offers, schema.retries, schema.persons)
     for table in (*raw, schema.items, schema.uploads):
         connection.execute(sa.delete(table).where(table.c.shelf == row["shelf"]))
-    _update(connection, row, {"deleted": now})
+    made = sa.select(sa.func.count()).select_from(schema.releases).where(schema.releases.c.shelf == row["shelf"])
+    _update(connection, row, {"deleted": now, "releases": made.scalar_subquery()})  # nobody waits for their time
 
 
 def _promised(connection: Connection, row: Row) -> bool:

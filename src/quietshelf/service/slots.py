@@ -60,7 +60,7 @@ _COUNT = Prepared(
     )
 )
 _DUE = (
-    sa.select(_batches.full_at + _batches.window)
+    sa.select(_batches.full_at + _batches.window + _batches.lag)
     .where(_batches.shelf == _shelves.shelf)
     .order_by(_batches.batch)
     .limit(1)
@@ -111,7 +111,7 @@ class Slots:
         connection: The transaction's.
         shelf: Number of the shelf.
         now: The shelf's time.
-        seen_due: When its oldest batch was due as this transaction began.
+        seen_due: When its oldest batch's release was to be published as this transaction began.
         held: This process's lease.
         batches: What may change, by number; None where the shelf is not locked and the lease is all there is.
         schedule: Which batch comes next.
@@ -135,9 +135,9 @@ class Slots:
     anonymous: int = 0
 
     def due(self, now: float) -> float:
-        """When the oldest batch is due, as is known at that time; infinity if it is not full."""
+        """When the oldest batch's release is published, as is known at that time; infinity if it is not full."""
         self._finish_mine(now)  # which may fill it
-        return next((batch.due_at for batch in (self.batches or {}).values()), self.seen_due)
+        return next((batch.published_at for batch in (self.batches or {}).values()), self.seen_due)
 
     @property
     def opened_or_filled(self) -> bool:

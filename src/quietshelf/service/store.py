@@ -20,7 +20,7 @@ from quietshelf.service.vault import Vault
 from quietshelf.types import require
 
 LOCKS = 0x71756965
-"""Tells our advisory locks from others' in one PostgreSQL: alone for migrations, with a shelf's number for releases."""
+"""Tells our advisory lock, for migrations, from others' in one PostgreSQL."""
 WAIT_MILLISECONDS = 20_000
 IDLE_SECONDS = 0.5
 CONNECTION = {
@@ -125,12 +125,6 @@ class Store:
     def clock_drift(self) -> float:
         """How far this machine's wall clock was moved since the start, in seconds."""
         return self._clock.drift if isinstance(self._clock, SteadyClock) else 0.0
-
-    def lock(self, connection: Connection, shelf: int) -> bool:
-        """Whether this transaction alone may release of that shelf; SQLite has one writer anyway."""
-        if self.sqlite:
-            return True
-        return bool(connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(LOCKS, shelf))).scalar())
 
     def checkpoint(self) -> bool:
         """Move what was deleted out of SQLite's log file; False if a reader is in the way: try again later."""

@@ -14,6 +14,19 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def seconds(text: str) -> float:
+    """A time or a day as others write it, in seconds since 1970; UTC unless it says otherwise.
+
+    >>> seconds("2027-01-15T08:00:00.250Z"), timestamp(seconds("2027-01-15"))
+    (1800000000.25, '2027-01-15T00:00:00.000Z')
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError(f"a time must be written like 2027-01-15 or 2027-01-15T08:00:00Z, got {text!r}") from None
+
+
 def timestamp_or_none(seconds: float | None) -> str | None:
     """The same, where nothing may have happened yet."""
     return None if seconds is None else timestamp(seconds)

@@ -13,7 +13,8 @@ from typing import IO, Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from quietshelf.service import uploads
+from quietshelf.service import admin_log, uploads
+from quietshelf.service.admin_log import Act
 from quietshelf.service.items import Prepared, named
 from quietshelf.service.middleware import STREAMED
 from quietshelf.service.models import ItemBody
@@ -43,19 +44,19 @@ class Checked:
     new: int = 0
 
 
-async def receive(service: Service, shelf: str, kind: str, body: AsyncIterator[bytes]) -> dict[str, int]:
-    """Put the items of a body on a shelf, all of them or none."""
+async def receive(service: Service, shelf: str, kind: str, body: AsyncIterator[bytes], by: str = "") -> dict[str, int]:
+    """Put the items of a body on a shelf, all of them or none; ``by``: the id of the key that asks for it."""
     if kind == PARQUET:
         with tempfile.TemporaryFile() as file:  # its table of contents comes last
             async for part in body:
                 await asyncio.to_thread(file.write, part)
             declared = await asyncio.to_thread(_schema, service, shelf)
             rows = _rows(file, declared)
-            return await put(service, shelf, _each(rows))
-    return await put(service, shelf, _lines(body))
+            return await put(service, shelf, _each(rows), by)
+    return await put(service, shelf, _lines(body), by)
 
 
-async def put(service: Service, shelf: str, groups: AsyncIterator[Numbered]) -> dict[str, int]:
+async def put(service: Service, shelf: str, groups: AsyncIterator[Numbered], by: str = "") -> dict[str, int]:
     """The same, of lines; how many were added and changed."""
     now = service.store.now
     upload = await service.write(lambda c: uploads.begin(c, shelf, now(c)))
@@ -66,7 +67,8 @@ async def put(service: Service, shelf: str, groups: AsyncIterator[Numbered]) -> 
             await service.write(partial(_stage, service, upload, lines))
         if empty:
             raise Invalid("an upload must have an item at least, got none")
-        while not await service.write(lambda c: uploads.complete(c, upload, now(c))):
+        act = Act(by, "items uploaded", shelf, {"new": seen.new})
+        while not await service.write(partial(_complete, service, upload, act)):
             await asyncio.sleep(PAUSE)
     except BaseException:
         await asyncio.shield(service.write(lambda c: uploads.drop(c, upload)))
@@ -76,6 +78,15 @@ async def put(service: Service, shelf: str, groups: AsyncIterator[Numbered]) -> 
 
 def _stage(service: Service, upload: str, lines: Sequence[Line], connection: Connection) -> None:
     uploads.stage(connection, upload, lines, service.store.now(connection))
+
+
+def _complete(service: Service, upload: str, act: Act, connection: Connection) -> bool:
+    """Whether it is complete; from then on it is taken in, whatever happens."""
+    now = service.store.now(connection)
+    done = uploads.complete(connection, upload, now)
+    if done:
+        admin_log.enter(connection, act, now)
+    return done
 
 
 async def finish(service: Service, shelf: str | None, upload: str) -> dict[str, int]:

@@ -15,7 +15,8 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ class Vault:
         self._key = path.read_bytes()
         rule = "the key file must hold 32 bytes or more (put back the copy that was kept)"
         require(len(self._key) >= 32, f"{rule}, got {len(self._key)} in {path}")
+        self._derived = lru_cache(maxsize=4096)(self._derive)  # of purposes that come again with every visitor
 
     @property
     def key_check(self) -> str:
@@ -62,15 +64,15 @@ class Vault:
 
     def person(self, shelf: int, person: str) -> str:
         """A person's keyed hash; the same person has another one on every shelf."""
-        return self._tag(f"person {shelf}", person.encode()).hex()
+        return _hashed(self._derived(f"person {shelf}"), person.encode()).hex()
 
     def retry(self, shelf: int, key: str) -> str:
         """The keyed hash of an Idempotency-Key."""
-        return self._tag(f"retry {shelf}", key.encode()).hex()
+        return _hashed(self._derived(f"retry {shelf}"), key.encode()).hex()
 
     def fingerprint(self, body: bytes) -> str:
         """The keyed hash of a request."""
-        return self._tag("body", body).hex()
+        return _hashed(self._derived("body"), body).hex()
 
     def offer_id(self, ticket: Ticket) -> str:
         """An id that nobody else can make, and that can be recognised after its offer was forgotten."""
@@ -118,6 +120,17 @@ class Vault:
         finally:
             os.close(held)
 
+    def releasing(self) -> ExitStack | None:
+        """The right to release, of processes that share this folder, until it is closed; None if another has it."""
+        held = os.open(self._folder / "releasing", os.O_RDWR | os.O_CREAT, 0o600)
+        with ExitStack() as stack:
+            stack.callback(os.close, held)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None
+            return stack.pop_all()
+
     @property
     def place(self) -> str:
         """Tells this folder from those of other machines, and from copies of it."""
@@ -126,15 +139,34 @@ class Vault:
 
     def note(self, content: dict[str, Any]) -> None:
         """Remember how far the database has come, and which release is announced (`epochs`)."""
-        atomic_write(self._folder / EPOCH, json.dumps(content, indent=1).encode())
+        atomic_write(self._folder / EPOCH, json.dumps(content).encode())
+
+    def slot_nonce(self, shelf: int, ticket: str) -> bytes:
+        """The nonce of the only slot that this visitor ticket takes: who shows it may answer there, and nobody else."""
+        return self._tag(f"slot {shelf}", ticket.encode())[:NONCE]
+
+    def edition(self, shelf: int, epoch: int) -> str:
+        """Tells what devices are told of a shelf from what they were told before it was made anew, or restored."""
+        return self._tag("edition", f"{shelf} {epoch}".encode())[:NONCE].hex()
+
+    @property
+    def signing_seed(self) -> bytes:
+        """The private half of the service's signing key: the same wherever this secret is, and another one nowhere."""
+        return hashlib.blake2b(b"quietshelf signing", key=self._key[:64], digest_size=32).digest()
 
     def coins(self, shelf: int) -> Coins:
         """The coins of a shelf's visitors (R3)."""
         return Coins(self._tag(f"coins {shelf}", b""))
 
     def _tag(self, purpose: str, content: bytes) -> bytes:
-        key = hashlib.blake2b(purpose.encode(), key=self._key[:64], digest_size=32).digest()
-        return hashlib.blake2b(content, key=key, digest_size=16).digest()
+        return _hashed(self._derive(purpose), content)
+
+    def _derive(self, purpose: str) -> bytes:
+        return hashlib.blake2b(purpose.encode(), key=self._key[:64], digest_size=32).digest()
+
+
+def _hashed(key: bytes, content: bytes) -> bytes:
+    return hashlib.blake2b(content, key=key, digest_size=16).digest()
 
 
 def _renamed(content: dict[str, Any]) -> dict[str, Any]:

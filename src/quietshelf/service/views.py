@@ -30,6 +30,12 @@ from quietshelf.types import Release
 _LIVES = sa.and_(schema.shelves.c.name == sa.bindparam("wanted"), schema.shelves.c.deleted.is_(None))
 _LIVING = Prepared(schema.COUNTED.where(_LIVES))
 _LIVING_LOCKED = Prepared(sa.select(schema.shelves).where(_LIVES).with_for_update())
+_VERSIONS = Prepared(
+    sa.select(
+        *(schema.shelves.c[name] for name in ("name", "shelf", "config_version", "stock_version", "releases")),
+        schema.shelves.c.second.isnot(None).label("begun"),
+    ).where(schema.shelves.c.deleted.is_(None))
+)
 Versions = tuple[int, int, int, bool]
 Follow = Callable[[Connection, Row, dict[str, int], ShelfItems | None], ShelfItems]
 
@@ -78,6 +84,10 @@ class View:
         """What policies may know; None before the first offer."""
         return None if self.learner is None else self.learner.release
 
+    def has_items_of(self, other: View) -> bool:
+        """Whether another view has the same settings and items, to the object: what is valid for one is for both."""
+        return self.settings is other.settings and self.public is other.public and self.catalogue is other.catalogue
+
     def is_of(self, row: Row) -> bool:
         """Whether another look at this row would see the same."""
         return self.shelf == row["shelf"] and self.versions == versions(row)
@@ -86,6 +96,14 @@ class View:
 def versions(row: Row) -> Versions:
     """What a view of this row would be a view of."""
     return row["config_version"], row["stock_version"], row["releases"], row["second"] is not None
+
+
+def versions_of(connection: Connection) -> dict[str, tuple[int, Versions]]:
+    """Number and versions of every living shelf, by name."""
+    return {
+        row["name"]: (row["shelf"], (row["config_version"], row["stock_version"], row["releases"], bool(row["begun"])))
+        for row in _VERSIONS.rows(connection, {})
+    }
 
 
 def settings_of(body: ShelfBody) -> Settings:

@@ -37,6 +37,10 @@ AGAIN: Final = object()
 """An answer that is none: the operation is to be asked again, after the chores."""
 
 
+WAKE: Final = object()
+"""In the queue: the chores have something to do."""
+
+
 class Contended(Exception):  # noqa: N818 - nothing is wrong: come again
     """Another process changed what a transaction rests on: it is undone, and its operations are asked again."""
 
@@ -71,7 +75,7 @@ class Writer:
     ) -> None:
         self._store, self._chores, self._limit, self._settled = store, chores, group_limit, settled
         self._died = died
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._asked: Counter[Operation] = Counter()  # written by the event loop alone
         self._taken: Counter[Operation] = Counter()  # written by the thread alone
         self._thread = threading.Thread(target=self._live, name="quietshelf-writer", daemon=True)
@@ -107,6 +111,10 @@ class Writer:
         self._asked[operation] += 1
         self._queue.put(Job(operation, payload, loop, reply))
 
+    def wake(self) -> None:
+        """Let the chores run soon."""
+        self._queue.put(WAKE)
+
     @property
     def alive(self) -> bool:
         """Whether what is asked for will be written."""
@@ -139,9 +147,10 @@ class Writer:
         try:
             job = self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
             while job is not None:
-                jobs.append(job)
-                self._taken[job.operation] += 1
-                if len(jobs) >= self._limit:
+                if job is not WAKE:
+                    jobs.append(job)
+                    self._taken[job.operation] += 1
+                if job is WAKE or len(jobs) - len(first) >= self._limit:  # who waits for a release keeps nobody out
                     return jobs, True
                 job = self._queue.get_nowait()
         except queue.Empty:
@@ -149,13 +158,15 @@ class Writer:
         return jobs, False
 
     def _groups(self, jobs: list[Job]) -> list[list[Job]]:
-        """What shares a transaction: all of it, or where others write too, one operation on one shelf: no deadlocks."""
+        """What shares a transaction: all of it, or where others write too, offers or answers: no deadlocks.
+
+        Both take shelves in the order of their numbers, and of a shelf its rows in an order of their own.
+        """
         if self._store.sqlite:
             return [jobs] if jobs else []
         groups: dict[Any, list[Job]] = {}
         for part, job in _parts(jobs):
-            shelf = getattr(job.payload, "shelf", None)
-            groups.setdefault((part, job.operation, shelf), []).append(job)
+            groups.setdefault((part, job.operation), []).append(job)
         return list(groups.values())
 
     def _chore(self) -> float:
@@ -177,6 +188,11 @@ class Writer:
                 job.answer = AGAIN
         except Exception as error:
             self._settled(False, [])
+            shelves = _by_shelf(jobs) if not asked and _locked(error) else []
+            if len(shelves) > 1:  # one of them is in somebody's hands: the others do not wait for it
+                for mine in shelves:
+                    self._commit(mine)
+                return
             away = bool(asked) or isinstance(error, (OperationalError, InterfaceError, OSError))
             if len(jobs) > 1 and not away:
                 for job in jobs:
@@ -212,6 +228,18 @@ def _parts(jobs: list[Job]) -> Iterator[tuple[int, Job]]:
         part += alone
         yield part, job
         part += alone
+
+
+def _by_shelf(jobs: list[Job]) -> list[list[Job]]:
+    shelves: dict[Any, list[Job]] = {}
+    for job in jobs:
+        shelves.setdefault(getattr(job.payload, "shelf", None), []).append(job)
+    return list(shelves.values())
+
+
+def _locked(error: Exception) -> bool:
+    """Whether PostgreSQL would not wait longer for a lock, or found a deadlock: nothing is wrong with the store."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None) in ("55P03", "40P01")
 
 
 def _reply(jobs: list[Job]) -> None:

@@ -54,11 +54,11 @@ def _tally(connection: Connection, row: Row) -> tuple[Counter[str], Counter[str]
     answered = offers = 0
     query = sa.select(table.c["items"], table.c.answer).where(table.c.shelf == row["shelf"])
     for text, answer in connection.execute(query):
-        items = json.loads(text)
+        items = json.loads(text) or []  # nobody here knows what a device has shown
         shown.update(items)
         offers += 1
         answered += answer not in (None, ERASED)
-        if answer not in (None, ERASED, NOTHING):
+        if items and answer not in (None, ERASED, NOTHING):
             chosen[items[answer]] += 1
     return shown, chosen, answered, offers
 

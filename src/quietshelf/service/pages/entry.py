@@ -17,8 +17,9 @@ from quietshelf.service.pages import sessions
 from quietshelf.service.problems import Forbidden, TooLarge, Unauthorised
 from quietshelf.service.service import Service
 
-SECURE, PLAIN = "__Host-quietshelf", "quietshelf"
-"""Names of the cookie: a browser that sees the first one's prefix refuses it unless it is Secure and ours alone."""
+SECURE, SECURE_BELOW, PLAIN = "__Host-quietshelf", "__Secure-quietshelf", "quietshelf"
+"""Names of the cookie. A browser refuses the first one unless it is Secure and of this host alone. Under a sub-path,
+whose cookie is not sent to the rest of the site, the second one takes its place."""
 FORM_LIMIT = 10_000
 
 
@@ -66,7 +67,7 @@ async def viewer(request: Request) -> Viewer:
     service, header = request.app.state.service, request.headers.get("authorization")
     if header is not None:
         return Viewer(await service.keyring.find(header, address(request.scope)))
-    cookie = next((request.cookies[name] for name in (SECURE, PLAIN) if name in request.cookies), None)
+    cookie = next((request.cookies[name] for name in _names(request) if name in request.cookies), None)
     if cookie is None:
         return Viewer()
     key = await run_in_threadpool(sessions.key_of, service.store, cookie)
@@ -105,14 +106,30 @@ async def sign_out(service: Service, who: Viewer) -> None:
 def set_cookie(request: Request, response: Response, token: str | None) -> None:
     """Give the browser its cookie, or take it back; Secure wherever the browser says it came by https."""
     secure = urlsplit(request.headers.get("origin", "")).scheme == "https" or request.url.scheme == "https"
+    path, names = root_path(request) or "/", _names(request)
     if token is None:
-        for name in (SECURE, PLAIN):
-            response.delete_cookie(name, path="/", httponly=True, samesite="strict", secure=name == SECURE)
+        for name in names:
+            response.delete_cookie(name, path=path, httponly=True, samesite="strict", secure=name != PLAIN)
         return
-    name = SECURE if secure else PLAIN
     response.set_cookie(
-        name, token, max_age=sessions.SECONDS, path="/", httponly=True, samesite="strict", secure=secure
+        names[0] if secure else PLAIN,
+        token,
+        max_age=sessions.SECONDS,
+        path=path,
+        httponly=True,
+        samesite="strict",
+        secure=secure,
     )
+
+
+def root_path(request: Request) -> str:
+    """The sub-path under which the pages are served, empty for the whole site."""
+    return str(request.app.state.service.settings.root_path)
+
+
+def _names(request: Request) -> tuple[str, str]:
+    """The cookies that are believed: the one for https, and the one for http."""
+    return (SECURE_BELOW if root_path(request) else SECURE), PLAIN
 
 
 def local(path: str) -> str:

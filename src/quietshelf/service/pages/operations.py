@@ -12,20 +12,22 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.__about__ import __version__
-from quietshelf.service import queries, schema
+from quietshelf.service import admin_log, keys, queries, schema
 from quietshelf.service.metrics import Metrics
 from quietshelf.service.pages import standing
 from quietshelf.service.pages.views import Room
-from quietshelf.service.releaser import next_due
+from quietshelf.service.releaser import next_publication
 from quietshelf.service.timestamps import timestamp, timestamp_or_none
 
+LATEST = 20
+"""Entries of the log of admins that are shown."""
 QUANTILES = {"half_within": 0.5, "most_within": 0.95, "nearly_all_within": 0.99}
 
 
 def operations(room: Room, connection: Connection) -> dict[str, Any]:
     """How the service runs."""
     service = room.service
-    now, due = service.now(connection), next_due(connection)
+    now, due = service.now(connection), next_publication(connection)
     store = connection.execute(sa.select(schema.store)).one()
     routes = requests(service.metrics)
     return {
@@ -47,6 +49,12 @@ def operations(room: Room, connection: Connection) -> dict[str, Any]:
             "clock_moved_seconds": round(service.store.clock_drift, 1),
         },
     }
+
+
+def admins(room: Room, connection: Connection) -> dict[str, Any]:
+    """Keys, and what admins did last: for admins alone, for erasures are among it."""
+    now = room.service.store.now(connection)
+    return {"keys": keys.listed(connection, now), **admin_log.entries(connection, most=LATEST)}
 
 
 def requests(metrics: Metrics) -> list[dict[str, Any]]:

@@ -18,6 +18,9 @@ from quietshelf.service.learning import Row
 from quietshelf.service.queries import figure
 
 DELTAS, FALSE_ALARMS = (1e-5, DELTA, 1e-9), 0.01
+DISCRETE = 1e-8
+"""Per rho, by how much discrete noise may raise an error rate: (d + d(d+1)/2 + 4) 0.025 / s², the 4 for a comparison
+(docs/proofs.md, section 5). It is 3e-9, for d <= 512 and s >= 2^20 / sqrt(rho) grid steps in batches below 2^29."""
 
 
 class Promises:
@@ -29,7 +32,7 @@ class Promises:
     def of(self, connection: Connection, row: Row) -> dict[str, Any]:
         """What is promised, in figures and in words; reads the ledger and whether everybody came with a person id."""
         named = (row["arrivals"] > 0, row["anonymous"] > 0)
-        stamp = (_entries(connection, row), row["config"], row["history_incomplete"], *named)
+        stamp = (_entries(connection, row), row["releases"], row["config"], row["history_incomplete"], *named)
         kept = self._kept.get(row["shelf"])
         if kept is None or kept[0] != stamp:
             kept = (stamp, promise(queries.ledger_of(connection, row), json.loads(row["config"])))
@@ -49,7 +52,7 @@ def promise(ledger: Ledger, settings: dict[str, Any]) -> dict[str, Any]:
         "epsilon": [{"delta": delta, "epsilon": figure(epsilon_of(ledger.rho, delta))} for delta in DELTAS],
         "delta": DELTA,
         "epsilon_at_limit": figure(epsilon_of(limit, DELTA)),
-        "found_at_most": found_at_most(limit if math.isfinite(ledger.rho) else math.inf),
+        "found_at_most": found_at_most(limit if math.isfinite(ledger.rho) else math.inf, gaussian=one_release(ledger)),
         "false_alarms": FALSE_ALARMS,
         "unit": ledger.unit,
         "visits": settings["visits"],
@@ -59,12 +62,25 @@ def promise(ledger: Ledger, settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@cache
-def found_at_most(rho: float) -> float:
-    """How often an attacker finds a true match at one false alarm in a hundred, at best, whatever the mechanism."""
-    from quietshelf.auditing.bounds import power_under_zcdp  # the room of audits is large, and not needed to serve
+def one_release(ledger: Ledger) -> bool:
+    """Whether everybody is in one release of `quiet` at most, and in nothing else, such as a log behind the prior."""
+    return ledger.visits == 1 and all(isinstance(event.batch, int) for event in ledger.events)
 
-    return 1.0 if math.isinf(rho) else float(power_under_zcdp(np.array(FALSE_ALARMS), rho))
+
+@cache
+def found_at_most(rho: float, *, gaussian: bool) -> float:
+    """How often an attacker finds a true match at one false alarm in a hundred, at best.
+
+    Against one Gaussian release (docs/proofs.md, section 3), whose discreteness is allowed for; or by rho alone.
+    """
+    from quietshelf.auditing import bounds  # the room of audits is large, and not needed to serve
+
+    if math.isinf(rho):
+        return 1.0
+    if not gaussian:
+        return float(bounds.power_under_zcdp(np.array(FALSE_ALARMS), rho))
+    slack = DISCRETE * rho
+    return min(1.0, float(bounds.power_under_gaussian(np.array(FALSE_ALARMS + slack), rho)) + slack)
 
 
 def refuses(ledger: Ledger, settings: dict[str, Any]) -> bool:

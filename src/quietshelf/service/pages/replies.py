@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
 
 from quietshelf.service.pages import charts, rows
-from quietshelf.service.pages.entry import Viewer, viewer
+from quietshelf.service.pages.entry import Viewer, root_path, viewer
 from quietshelf.service.pages.wording import FILTERS
 from quietshelf.service.problems import Forbidden, NotFound, Problem
 
@@ -27,14 +27,10 @@ POLICY = (
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
 }
+"""What a page needs beside the headers of every reply (`middleware.GUARDS`)."""
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -71,7 +67,7 @@ def reply(request: Request, who: Viewer, view: dict[str, Any]) -> Response:
 def html(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 200) -> HTMLResponse:
     """A page, by the template of its name."""
     demo = getattr(request.app.state, "demo", None)
-    given = {"view": view, "who": who, "path": request.url.path, "demo": demo}
+    given = {"view": view, "who": who, "base": root_path(request), "path": request.url.path, "demo": demo}
     page = templates().get_template(f"{view['page']}.html")
     return HTMLResponse(page.render(given), status, {"Vary": "Accept"})
 

@@ -10,11 +10,12 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from quietshelf.service import queries
+from quietshelf.service.admin_log import Act
 from quietshelf.service.middleware import address
 from quietshelf.service.pages import entry, views
 from quietshelf.service.pages.counts import counts
 from quietshelf.service.pages.entry import Looking, form, local, set_cookie
-from quietshelf.service.pages.operations import operations
+from quietshelf.service.pages.operations import admins, operations
 from quietshelf.service.pages.replies import Page, assets, html, reply, static
 from quietshelf.service.pages.views import Room
 from quietshelf.service.problems import Forbidden, NotFound, Unauthorised
@@ -68,7 +69,9 @@ async def publish(request: Request, shelf: str, who: Looking, room: Shared) -> R
     """Make the statement public, or take it back."""
     who.may("admin", shelf)
     wanted = (await form(request, who)).get("public") == "yes"
-    await room.service.write(lambda c: views.publish(room, c, shelf, wanted))
+    key = who.key.id if who.key else ""
+    act = Act(key, "statement published" if wanted else "statement withdrawn", shelf)
+    await room.service.write(lambda c: views.publish(room, c, shelf, wanted), act=act)
     return RedirectResponse(f"/shelves/{shelf}/privacy", HTTPStatus.SEE_OTHER)
 
 
@@ -85,7 +88,8 @@ def operations_page(request: Request, who: Looking, room: Shared) -> Response:
     """How the service runs; not for keys of a single shelf."""
     who.may("read")
     with room.service.store.read() as connection:
-        return reply(request, who, operations(room, connection))
+        administered = admins(room, connection) if who.key is not None and who.key.has("admin") else None
+        return reply(request, who, {**operations(room, connection), "admins": administered})
 
 
 @pages.get("/demo")
@@ -95,6 +99,12 @@ def demo_page(request: Request, who: Looking) -> Response:
     if demo is None:
         raise NotFound("this service is not a demo: `quietshelf serve --demo` is")
     return reply(request, who, demo.view())
+
+
+@pages.get("/docs")
+async def api_page(request: Request, who: Looking) -> Response:
+    """The API, for anybody: what it can be asked, with examples that can be tried."""
+    return html(request, who, {"page": "api"})
 
 
 @pages.get("/sign-in")

@@ -1,6 +1,6 @@
 """Signed in: a random cookie, stored as its hash, which stands for a key for an hour at most.
 
-A session can do what its key can, no longer than the key itself: a revoked key ends its sessions at once.
+A session can do what its key can, no longer than the key itself: when that is revoked or expires, its sessions end.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def key_of(store: Store, token: str) -> Key | None:
     """The key that a cookie stands for; None if it never did or no longer does."""
     table = schema.sessions
     with store.read() as connection:
-        live = (table.c.hash == _hash(token), table.c.expires > store.now(connection))
+        now = store.now(connection)
+        live = (table.c.hash == _hash(token), table.c.expires > now)
         identity = connection.execute(sa.select(table.c.key).where(*live)).scalar_one_or_none()
-        return None if identity is None else keys.valid(connection).get(identity)
+        return None if identity is None else keys.valid(connection, now).get(identity)
 
 
 def form_token(token: str) -> str:

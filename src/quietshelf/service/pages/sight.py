@@ -46,7 +46,7 @@ class Sights:
 
 def sight(connection: Connection, row: Row, view: View) -> dict[str, Any]:
     """All of it, from one view."""
-    rows = learning.release_rows(connection, row["shelf"])
+    rows = learning.release_rows(connection, row["shelf"], row["releases"])
     names = coordinate_names(view)
     return {
         "items": {"total": len(view.ids), "on_offer": int(view.stock.offerable.sum())},

@@ -35,7 +35,7 @@ STATES = {
 def open_batches(connection: Connection) -> dict[int, list[Row]]:
     """Batches that are not released, oldest first, by shelf: how full, and since when."""
     table = schema.batches
-    columns = [table.c[name] for name in ("shelf", "size", "taken", "window", "full_at")]
+    columns = [table.c[name] for name in ("shelf", "size", "taken", "window", "full_at", "lag")]
     found: dict[int, list[Row]] = defaultdict(list)
     for row in connection.execute(sa.select(*columns).order_by(table.c.shelf, table.c.batch)).mappings():
         found[row["shelf"]].append(dict(row))
@@ -58,7 +58,7 @@ def standing(row: Row, batches: list[Row], *, refuses: bool, items: int, now: fl
 
 def overdue(batches: list[Row], *, now: float, poll: float) -> float | None:
     """Seconds since a release was due, if it is late; None if none is."""
-    due = [now - each["full_at"] - each["window"] for each in batches if each["full_at"] is not None]
+    due = [now - each["full_at"] - each["window"] - each["lag"] for each in batches if each["full_at"] is not None]
     worst = max(due, default=0.0)
     return worst if worst > GRACE + 2 * poll else None
 
@@ -103,7 +103,7 @@ def _batch(batches: list[Row], now: float) -> dict[str, Any] | None:
         return None
     newest = batches[-1]
     full = newest["full_at"]
-    due = None if full is None else full + newest["window"]
+    due = None if full is None else full + newest["window"] + newest["lag"]
     return {
         "visitors": newest["taken"],
         "size": newest["size"],

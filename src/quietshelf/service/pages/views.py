@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from quietshelf.accounting import Event
 from quietshelf.accounting.figures import added_up
 from quietshelf.service import learning, queries, schema
 from quietshelf.service.learning import Row
@@ -76,6 +77,7 @@ def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "left_out": left_out(row, batches.get(row["shelf"], [])),
         "notes": json.loads(row["notes"]),
         "settings": {name: settings[name] for name in SHOWN_SETTINGS},
+        "contributions": settings.get("contributions", "server"),
         "statement_public_since": timestamp_or_none(since),
     }
 
@@ -84,7 +86,7 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
     """The privacy statement. Reads the ledger, when releases were made, and the settings: nothing else."""
     since = published_since(connection, row)
     settings = json.loads(row["config"])
-    dated = {each["batch"]: each for each in learning.release_rows(connection, row["shelf"])}
+    dated = {each["batch"]: each for each in learning.release_rows(connection, row["shelf"], row["releases"])}
     ledger = queries.ledger_of(connection, row)
     return {
         "page": "statement",
@@ -95,7 +97,8 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "promise": room.promises.of(connection, row),
         "window_seconds": settings["window"],
         "on_no_answer": settings["on_no_answer"],
-        "events": [_event(event.to_dict(), dated) for event in ledger.events],
+        "contributions": settings.get("contributions", "server"),
+        "events": [_event(event, dated) for event in ledger.events],
         "notes": json.loads(row["notes"]),
         "public_since": timestamp_or_none(since),
     }
@@ -138,21 +141,22 @@ def _line(
 
 def _last_release(connection: Connection, row: Row) -> str | None:
     table = schema.releases
-    query = sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == row["shelf"])
+    query = sa.select(sa.func.max(table.c.released_at)).where(
+        table.c.shelf == row["shelf"], table.c.number <= row["releases"]
+    )
     return timestamp_or_none(connection.execute(query).scalar())
 
 
-def _event(event: dict[str, Any], dated: dict[Any, Row]) -> dict[str, Any]:
+def _event(event: Event, dated: dict[Any, Row]) -> dict[str, Any]:
     """A line of the ledger, with the moment of its release and how many it was of, where that is known."""
-    of = dated.get(event["batch"])
+    of = dated.get(event.batch)
+    given = event.to_dict()
+    if event.cost_alone:
+        given |= {"sensitivity": None, "noise": None}
     return {
-        "what": event["name"],
-        "batch": event["batch"],
+        "what": event.name,
+        "batch": event.batch,
         "released": None if of is None else timestamp(of["released_at"]),
         "visitors": None if of is None else of["size"],
-        "sensitivity": event["sensitivity"],
-        "noise": event["noise"],
-        "rho": event["rho"],
-        "assumption": event["assumption"],
-        "detail": event["detail"],
+        **{name: given[name] for name in ("sensitivity", "noise", "rho", "assumption", "detail")},
     }

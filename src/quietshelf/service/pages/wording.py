@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from quietshelf.accounting.figures import shown, shown_below
+from quietshelf.service.admin_log import words
 
 UNITS = ((86400.0, "day", "days"), (3600.0, "h", "h"), (60.0, "min", "min"), (1.0, "s", "s"))
 MINUS, THIN = "\N{MINUS SIGN}", "\N{NARROW NO-BREAK SPACE}"
@@ -147,6 +148,6 @@ FILTERS: dict[str, Any] = {
     each.__name__: each
     for each in (
         *(count, lapse, rho, shown_below, signed, percent, percent_up, rate, milliseconds),
-        *(day, ago, sentence, tiny, times),
+        *(day, ago, sentence, tiny, times, words),
     )
 }

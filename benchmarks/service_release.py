@@ -1,0 +1,177 @@
+"""The longest that anybody waits while a batch of 2,000,000 visitors is released, and the memory that takes.
+
+One process without HTTP. Visitors of the shelf that is released, of another shelf, and reads come one after the other,
+from some seconds before the large batch is due until some after its release is published, when its visitors are being
+deleted. What they wait before it is due is what the machine and its disk make them wait. The batch is written by SQL:
+copies of two visits, one answered, one not, each with an Idempotency-Key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from benchmarks import table
+from benchmarks.service_load import fsync_ms, postgres
+from quietshelf.curation.batches import lag
+from quietshelf.service import queries, schema
+from quietshelf.service.keys import Key
+from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
+from quietshelf.service.service import Service
+from quietshelf.service.settings import Settings
+
+VISITORS, ITEMS, DIM, CAPACITY, WINDOW = 2_000_000, 200, 8, 5, 1e9
+NAMES = ("large", "other")
+ADMIN = Key("id", "benchmark", "", frozenset({"admin"}), None)
+BEFORE, WARM = 20.0, 5.0
+"""Seconds of visits before the batch is due, and of them the first, which are not counted."""
+AFTER = 30.0
+"""Seconds of visits after its release is published."""
+ANYBODY = OfferBody.model_validate({})
+PAUSE = 0.005
+"""Seconds between two requests of one kind."""
+
+
+def main(visitors: int | None = None) -> None:
+    """Print a table for each database; ``visitors`` of the large batch, or the last argument on the command line."""
+    size = int(sys.argv[-1]) if visitors is None and sys.argv[-1].isdigit() else visitors or VISITORS
+    print(f"{size:,} visitors, d={DIM}, K={CAPACITY}; fsync of 4 KiB: {fsync_ms():.2f} ms")
+    with tempfile.TemporaryDirectory() as folder:
+        _measured("SQLite", f"sqlite:///{folder}/shop.db", Path(folder), size)
+    with tempfile.TemporaryDirectory() as folder, postgres(folder) as url:
+        _measured("PostgreSQL", url, Path(folder), size)
+
+
+def _measured(name: str, database: str, folder: Path, size: int) -> None:
+    settings = Settings(database=database, secrets=str(folder / "secrets"), log_level="error")
+    asyncio.run(_filled(settings, size))
+    service = Service(settings)
+    service.start()
+    began = time.monotonic()
+    before, waits = asyncio.run(_visited(service))
+    lasted = time.monotonic() - began - BEFORE - AFTER
+    service.stop()
+    rows = [
+        [
+            kind,
+            f"{len(each):,}",
+            f"{1e3 * np.median(each):.1f}",
+            f"{1e3 * np.quantile(each, 0.999):.1f}",
+            f"{1e3 * max(each):.0f}",
+        ]
+        for kind, each in waits.items()
+    ]
+    head = ["requests beside it", "how many", "median ms", "99.9 %", "longest"]
+    table(f"{name}: a batch of {size:,}, published {lasted:.0f} s after it was due", head, rows)
+    print(f"  peak memory {_memory():.0f} MB, {_memory() - before:.0f} MB more than before it was due")
+
+
+def _memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+async def _filled(settings: Settings, size: int) -> None:
+    """Two shelves, and a full batch of that size on one of them, which is due."""
+    service = Service(settings)
+    service.start()
+    rng = np.random.default_rng(3)
+    for name in NAMES:
+        body = {"rho": 1.0, "capacity": CAPACITY, "window": WINDOW if name == "large" else 5.0, "feature_map": "item"}
+        await service.put_shelf(name, ShelfBody.model_validate(body))
+        listed = [
+            {"id": f"{number}", "features": row} for number, row in enumerate(rng.normal(size=(ITEMS, DIM)).tolist())
+        ]
+        await service.put_items(name, [ItemBody.model_validate(each) for each in listed])
+        service.catch_up(name)
+    offers = [await service.offer("large", ANYBODY, f"key {number}") for number in range(2)]
+    await service.choose(offers[0]["offer"], offers[0]["items"][0], ADMIN)
+    await asyncio.to_thread(_copied, service, size)
+    service.stop()
+
+
+def _copied(service: Service, size: int) -> None:
+    with service.store.write() as connection:
+        if not service.store.sqlite:
+            connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+        have = 2
+        while have < size:
+            more = min(have, size - have)
+            for columns, names in (
+                ("nonce, made, release, items, rows, answer, contribution, person", "offers"),
+                ("fingerprint, made", "retries"),
+            ):
+                key = "" if names == "offers" else "key, "
+                new = "" if names == "offers" else f"key || '{have}', "
+                text = f"INSERT INTO {names} (shelf, batch, slot, {key}{columns}) SELECT shelf, batch, slot + {have}, {new}{columns} FROM {names} WHERE batch = 0 AND shelf = 1 AND slot < {more}"  # noqa: S608, E501 - our own names
+                connection.execute(sa.text(text))
+            have += more
+        full = {"size": size, "taken": size, "full_at": time.time() + 1e6, "latest": time.time()}
+        full["lag"] = lag(service.settings.release_seconds, size, DIM)
+        connection.execute(sa.update(schema.batches).where(schema.batches.c.shelf == 1).values(full))
+        connection.execute(sa.update(schema.shelves).where(schema.shelves.c.shelf == 1).values(arrivals=size))
+
+
+def _becomes_due(connection: Any, service: Service) -> None:
+    table = schema.batches
+    full = service.now(connection) - WINDOW + BEFORE
+    connection.execute(sa.update(table).where(table.c.shelf == 1, table.c.batch == 0).values(full_at=full))
+
+
+async def _visited(service: Service) -> tuple[float, dict[str, list[float]]]:
+    """Memory before the batch is due, and how long each request took, by kind, until it is gone."""
+    waits: dict[str, list[float]] = {}
+    over, phase = asyncio.Event(), [""]
+    await service.write(lambda connection: _becomes_due(connection, service))
+
+    async def visit(name: str) -> None:
+        offer = await service.offer(name, ANYBODY, f"{time.monotonic()}")
+        await service.choose(offer["offer"], None, ADMIN)
+
+    async def read(name: str) -> None:
+        await asyncio.to_thread(_read, service, name)
+
+    async def many(kind: str, ask: Callable[[], Awaitable[Any]]) -> None:
+        while not over.is_set():
+            began = time.monotonic()
+            await ask()
+            if phase[0]:
+                waits.setdefault(f"{kind}, {phase[0]}", []).append(time.monotonic() - began)
+            await asyncio.sleep(PAUSE)
+
+    tasks = [asyncio.create_task(many(f"visit of {name} shelf", partial(visit, name))) for name in NAMES]
+    tasks.append(asyncio.create_task(many("read", partial(read, "large"))))
+    await asyncio.sleep(WARM)
+    phase[0] = "before"
+    await asyncio.sleep(BEFORE - WARM)
+    phase[0], memory = "meanwhile", _memory()
+    while not await asyncio.to_thread(_published, service):
+        await asyncio.sleep(1.0)
+    await asyncio.sleep(AFTER)
+    over.set()
+    await asyncio.gather(*tasks)
+    return memory, dict(sorted(waits.items()))
+
+
+def _read(service: Service, name: str) -> Any:
+    with service.store.read() as connection:
+        return queries.promise(connection, queries.latest_row(connection, name), 1e-6)
+
+
+def _published(service: Service) -> bool:
+    """Whether the release is published."""
+    with service.store.read() as connection:
+        return bool(queries.latest_row(connection, "large")["releases"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What is kept for a while is deleted when it is old, piece by piece, however much of it there is.
+
+Idempotency-Keys of visitors who are released, and the log of admins. How old they are is public.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.service import schema
+from quietshelf.service.service import Service
+from quietshelf.service.settings import Settings
+from quietshelf.service.tickets import LONGEST
+
+PIECE = 256
+"""Rows that are deleted at a time: each is somewhere else in the file, and visitors wait for all of them."""
+RESTS = 3.0
+"""How long nothing is deleted after a piece was, in the time that this took."""
+HOUR, DAY = 3_600.0, 86_400.0
+
+
+def old(settings: Settings, now: float) -> dict[sa.Table, sa.Select[Any]]:
+    """Primary keys of what is old, by table."""
+    log, keys = schema.admin_log, schema.retries
+    released, kept = keys.c.fingerprint.is_(None), max(settings.retry_hours * HOUR, LONGEST + 1)  # a ticket is a key
+    return {
+        log: sa.select(log.c.number).where(log.c.time < now - settings.admin_log_days * DAY),
+        keys: sa.select(keys.c.shelf, keys.c.key).where(released, keys.c.made < now - kept),
+    }
+
+
+def waiting(connection: Connection, settings: Settings, now: float) -> bool:
+    """Whether there is anything."""
+    return any(connection.execute(rows.limit(1)).first() for rows in old(settings, now).values())
+
+
+def forget(connection: Connection, settings: Settings, now: float) -> None:
+    """Delete a piece of each kind, row by row: in one statement SQLite would go through the whole table for them."""
+    for table, rows in old(settings, now).items():
+        piece = [dict(row) for row in connection.execute(rows.limit(PIECE)).mappings()]
+        if piece:
+            this = [column == sa.bindparam(column.name) for column in table.primary_key.columns]
+            connection.execute(sa.delete(table).where(*this), piece)
+
+
+async def tend(service: Service) -> None:
+    """Delete all that is old."""
+
+    def look() -> bool:
+        with service.store.read() as connection:
+            return waiting(connection, service.settings, service.now(connection))
+
+    while await asyncio.to_thread(look):
+        began = time.monotonic()
+        await service.write(lambda c: forget(c, service.settings, service.now(c)))
+        await asyncio.sleep(RESTS * (time.monotonic() - began))

@@ -1,0 +1,101 @@
+"""A sealed batch is added up beside the service: piece by piece, without a lock, in bounded memory (R6).
+
+Nothing changes the slots of a sealed batch, so that each piece may be read at another moment; and on a grid sums are
+exact, so that it makes no difference how they are cut. A sum lives in memory alone: after a restart it is made again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from quietshelf.curation.contributions import at_once, summed, total, width
+from quietshelf.curation.fields import batch_from
+from quietshelf.release.quiet import Learner
+from quietshelf.service import learning, schema
+from quietshelf.service.answers import of_rows
+from quietshelf.service.learning import Row, from_row, unpacked
+from quietshelf.service.prepared import Prepared
+from quietshelf.service.store import Store, one
+from quietshelf.service.views import settings_in
+from quietshelf.service.work import Task
+from quietshelf.statistics import Total
+from quietshelf.types import NOTHING, FloatArray
+
+PIECE = 512
+"""Slots that are read at a time."""
+PLACES = 20
+"""Items shown, as reckoned with where a piece is sized; more of them make it longer, and no more than that."""
+_offers = schema.offers.c
+_SOME = Prepared(
+    sa.select(_offers.contribution, _offers.rows, _offers.answer)
+    .where(
+        _offers.shelf == sa.bindparam("of_shelf"),
+        _offers.batch == sa.bindparam("of_batch"),
+        _offers.slot >= sa.bindparam("first"),
+        _offers.slot < sa.bindparam("end"),
+        sa.or_(_offers.contribution.isnot(None), _offers.rows.isnot(None)),
+    )
+    .order_by(_offers.slot)
+)
+
+
+class Sum(Task):
+    """The sum over one sealed batch, and what was known of its shelf when it was made.
+
+    Attributes:
+        row: That of the batch.
+        batch: What is public of it.
+        shelf: The row of the shelf.
+        learner: All that was released of it before, published or not.
+    """
+
+    def __init__(self, store: Store, row: Row) -> None:
+        super().__init__(rank=(1, row["full_at"] + row["window"] + row["lag"]))
+        self._store, self.row, self.batch = store, row, batch_from(from_row(row))
+        self.shelf: Row = {}
+        self.learner: Learner | None = None
+        dim, compares = self._dim, self.batch.frozen.compares
+        self._slot, self._size = 0, min(PIECE, at_once(dim, PLACES))
+        self._answered, self._silent = np.zeros((2, width(dim, compares=compares)))
+
+    @property
+    def _dim(self) -> int:
+        return int(self.batch.frozen.theta.shape[-1])
+
+    @property
+    def total(self) -> Total:
+        """What a release is made of; answers were added first, then those without one if they count."""
+        return total(self._answered + self._silent, self._dim)
+
+    def step(self) -> bool:
+        """Add the next piece; whether there is more."""
+        if not self.shelf:
+            self._look()
+            return True
+        place = {"of_shelf": self.row["shelf"], "of_batch": self.row["batch"]}
+        with self._store.read() as connection:
+            some = _SOME.rows(connection, {**place, "first": self._slot, "end": self._slot + self._size})
+        self._slot += self._size
+        answered = [unpacked(each["contribution"], -1) for each in some if each["contribution"] is not None]
+        self._answered = self._answered + self._added(answered)
+        if settings_in(self.shelf).on_no_answer == "no-choice":
+            self._silent = self._silent + self._added(self._of_silent(some))
+        return self._slot < self.batch.frozen.size
+
+    def _look(self) -> None:
+        shelves = schema.shelves
+        with self._store.read() as connection:
+            found = one(connection, sa.select(shelves).where(shelves.c.shelf == self.row["shelf"]))
+            assert found is not None  # noqa: S101 - shelves stay, if only as deleted ones
+            self.learner = learning.learner(connection, found, settings_in(found), published=False)
+        self.shelf = found
+
+    def _of_silent(self, some: list[dict[str, Any]]) -> list[FloatArray]:
+        rows = [each["rows"] for each in some if each["rows"] is not None and each["answer"] is None]
+        return of_rows(rows, [NOTHING] * len(rows), self.batch)
+
+    def _added(self, parts: list[FloatArray]) -> FloatArray:
+        return summed(parts, self._dim, compares=self.batch.frozen.compares)

@@ -1,0 +1,118 @@
+"""One thread for what takes long: batches are added up, noise is drawn, estimates are made. It writes nothing.
+
+Tasks are cut in steps, and before each the most urgent one is chosen: a small batch does not wait for a large one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from quietshelf.service import logs
+
+YIELDS = 0.5
+"""How long the thread rests after a step, as a part of the time that it took: visitors come first."""
+LONGEST_REST = 0.02
+
+
+class Task:
+    """Something to do; ``rank``: the lowest is done first."""
+
+    def __init__(self, rank: tuple[int, float]) -> None:
+        self.rank = rank
+        self.done = False
+        self.error: Exception | None = None
+
+    def step(self) -> bool:
+        """Do some of it; whether there is more to do."""
+        raise NotImplementedError
+
+    def run(self) -> bool:
+        """A step, whatever comes of it; whether there is more to do."""
+        try:
+            more = self.step()
+        except Exception as error:  # told to whoever asks for what it found
+            self.error, more = error, False
+        self.done = not more
+        return more
+
+
+class Once(Task):
+    """A call that cannot be cut, and goes before everything that can."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__(rank=(0, 0.0))
+        self._call = call
+
+    def step(self) -> bool:
+        """All of it."""
+        self._call()
+        return False
+
+
+class Work:
+    """The thread, and what it has to do; ``wake`` is called whenever a task is done.
+
+    Before `start` and after `stop` a task is done at once, by whoever asks for it.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._tasks: list[Task] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name="quietshelf-work", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the step that is being done, and end; what is left is done by nobody."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            with self._changed:
+                self._tasks.clear()
+                self._changed.notify()
+            thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether what is asked for will be done."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def ask(self, task: Task) -> None:
+        """Do this, too."""
+        if self._thread is None:
+            while task.run():
+                pass
+            return
+        with self._changed:
+            self._tasks.append(task)
+            self._changed.notify()
+
+    def forget(self, task: Task) -> None:
+        """Nobody needs this any longer."""
+        with self._changed:
+            if task in self._tasks:
+                self._tasks.remove(task)
+
+    def _run(self) -> None:
+        while self._thread is not None:
+            with self._changed:
+                if not self._tasks:
+                    self._changed.wait()
+                    continue
+                task = min(self._tasks, key=lambda each: each.rank)
+            began = time.monotonic()
+            if not task.run():
+                self.forget(task)
+                self._told()
+            time.sleep(min(LONGEST_REST, YIELDS * (time.monotonic() - began)))
+
+    def _told(self) -> None:
+        try:
+            self._wake()
+        except Exception as error:  # the thread must live on
+            logs.failed("work", error)

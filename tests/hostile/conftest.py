@@ -1,0 +1,7 @@
+"""Databases as tests of the service have them."""
+
+from __future__ import annotations
+
+from tests.service.conftest import database, postgres
+
+__all__ = ["database", "postgres"]
