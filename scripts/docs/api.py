@@ -83,8 +83,14 @@ def api_page() -> str:
     """A section for each purpose, a directive for each name."""
     parts = [HEAD]
     for purpose, names in PUBLIC.items():
-        parts += [f"## {purpose}", *(f"::: {name}" for name in names)]
+        parts += [f"## {purpose}", *map(_directive, names)]
     return "\n\n".join(parts) + "\n"
+
+
+def _directive(name: str) -> str:
+    """With what is inherited, where it is from us: a shelf is written in several files."""
+    inherits = "\n    options:\n      inherited_members: true" if name == "quietshelf.Shelf" else ""
+    return f"::: {name}{inherits}"
 
 
 def fenced(text: str) -> str:

@@ -12,6 +12,7 @@ from scripts.docs.routes import routes_page
 from scripts.docs.settings import settings_page
 
 ROOT = Path(__file__).parents[2]
+CLIENT = "clients/typescript/README.md"
 AT_THE_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "notation.md": "NOTATION.md"}
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
 EXAMPLES = """# Examples
@@ -28,6 +29,7 @@ def generated() -> dict[str, str]:
     return pages | {
         "index.md": from_root(front),
         "examples.md": examples_page(ROOT / "examples"),
+        "typescript.md": (ROOT / CLIENT).read_text(encoding="utf-8").replace("../../docs/", ""),
         "reference/cli.md": commands_page(),
         "reference/http.md": routes_page(),
         "reference/python.md": api_page(),
@@ -41,7 +43,7 @@ def from_root(text: str) -> str:
     >>> from_root("[a](docs/proofs.md#one), [b](CHANGELOG.md), [c](https://example.org)")
     '[a](proofs.md#one), [b](changelog.md), [c](https://example.org)'
     """
-    places = {name: place for place, name in AT_THE_ROOT.items()} | {"README.md": "index.md"}
+    places = {name: place for place, name in AT_THE_ROOT.items()} | {"README.md": "index.md", CLIENT: "typescript.md"}
 
     def moved(match: re.Match[str]) -> str:
         path, anchor = match.group(1), match.group(2) or ""
