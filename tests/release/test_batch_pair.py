@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quietshelf.accounting import Assumption, BudgetExceeded, Ledger
-from quietshelf.release.batch_pair import Scales, events, grids, release, scales, unit_scale
-from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, NoiseSource, Simulated
+from quietshelf.release import arms
+from quietshelf.release.batch_pair import FEWEST_STEPS, Scales, events, grids, release, scales, unit_scale
+from quietshelf.release.noise import GRID, LARGEST_SCALE, DiscreteGaussian, Noiseless, NoiseSource, Simulated
 from quietshelf.statistics import Total, from_upper, nothing, row_grid, svec, svec_dim
+from quietshelf.types import FloatArray
 
 N = 3_000
 SIZE = 500
@@ -46,6 +48,31 @@ def test_more_visitors_than_sum_exactly_are_refused(grid: float) -> None:
     assert grids(noise, 2**60, 0.0).score == 0.0
     with pytest.raises(ValueError, match=f"visitors must be at most {most:,}, to sum exactly"):
         grids(noise, most + 1, grid)
+
+
+class Steps(DiscreteGaussian):
+    """Draws nothing, and keeps the scale of each draw in steps of the grid."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn: list[float] = []
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        self.drawn.append(scale / self.grid)
+        return np.zeros(size)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), st.one_of(st.integers(1, 2**33), st.just(2**33)))
+def test_no_scale_has_fewer_steps_than_the_distance_to_a_gaussian_takes_for_granted(
+    rho: float, bound: float, size: int
+) -> None:
+    """Of everything that a release and a comparison draw, in every batch that may be opened; and none has too many."""
+    source, noise = Steps(), scales(rho=rho, bound=bound)
+    release(Total(np.zeros(3), np.zeros(6)), scales=noise, size=size, source=source)
+    arms.release(np.zeros(4), visitors=(1, 1), scale=arms.scale(rho), source=source)
+    assert len(source.drawn) == 4
+    assert min(source.drawn) * math.sqrt(rho) >= FEWEST_STEPS
+    assert max(source.drawn) <= LARGEST_SCALE
 
 
 def test_scales_are_those_of_the_formula() -> None:

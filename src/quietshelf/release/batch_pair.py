@@ -41,6 +41,8 @@ BOUND = 1.0
 """B, where nothing else is known: about what one visitor's information can be in coordinates in which Γ0 is I/d."""
 WIDER, NARROWER = 1 + 2.0**-49, 1 - 2.0**-51
 """Room for rounding: scales are a little wider than asked, and what they are worth is rounded down by less."""
+FEWEST_STEPS = 2.0**16.5
+"""Times 1/sqrt(rho): steps of its grid that each scale has at least, in every batch (docs/proofs.md, section 5)."""
 
 
 class Scales(NamedTuple):

@@ -13,14 +13,15 @@ from sqlalchemy import Connection
 
 from quietshelf.accounting import DELTA, Assumption, Event, Ledger, epsilon_of
 from quietshelf.accounting.figures import TOLERANCE
+from quietshelf.release.batch_pair import FEWEST_STEPS
 from quietshelf.service import queries, schema
 from quietshelf.service.learning import Row
+from quietshelf.service.models import LARGEST_DIM
 from quietshelf.service.queries import figure
 
 DELTAS, FALSE_ALARMS = (1e-5, DELTA, 1e-9), 0.01
-DISCRETE = 1e-8
-"""Per rho, by how much discrete noise may raise an error rate: (d + d(d+1)/2 + 4) 0.025 / s², the 4 for a comparison
-(docs/proofs.md, section 5). It is 3e-9, for d <= 512 and s >= 2^20 / sqrt(rho) grid steps in batches below 2^29."""
+DISCRETE = (LARGEST_DIM * (LARGEST_DIM + 3) / 2 + 4) * 0.025 / FEWEST_STEPS**2
+"""Per rho, by how much discrete noise may raise an error rate, the 4 for a comparison (docs/proofs.md, section 5)."""
 
 
 class Promises:
