@@ -39,15 +39,20 @@ class Greedy:
 def best_for(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
     """The exact best assortment at utilities ``x . theta + radius |x|``, ties broken at random, (..., K)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if suits_device(context, release):
-            return _guessed(context, release, theta, radius, rng)
-        if not suits(context):
-            return decide(context, release, _utility(context, release, theta, radius), rng)
-        items, decided, coins = shortlisted(context, release, theta, radius, rng)
-        if everywhere(decided):
-            return items
-        others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
-        return np.where(decided[..., None], items, others)
+        return best_at(context, release, theta, radius, rng)
+
+
+def best_at(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
+    """The same, for those who have silenced overflow already."""
+    if suits_device(context, release):
+        return _guessed(context, release, theta, radius, rng)
+    if not suits(context):
+        return decide(context, release, _utility(context, release, theta, radius), rng)
+    items, decided, coins = shortlisted(context, release, theta, radius, rng)
+    if everywhere(decided):
+        return items
+    others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
+    return np.where(decided[..., None], items, others)
 
 
 def _guessed(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
