@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from quietshelf.choice.features import Dense
+from quietshelf.policies.bounded import bounded, suits_bounds
 from quietshelf.policies.chance import decide
 from quietshelf.policies.many_worlds import beyond_doubt, suits_device
 from quietshelf.policies.shortlist import shortlisted, suits
@@ -46,9 +47,10 @@ def best_at(context: Context, release: Release, theta: FloatArray, radius: Float
     """The same, for those who have silenced overflow already."""
     if suits_device(context, release):
         return _guessed(context, release, theta, radius, rng)
-    if not suits(context):
+    if not suits(context) and not suits_bounds(context, release):
         return decide(context, release, _utility(context, release, theta, radius), rng)
-    items, decided, coins = shortlisted(context, release, theta, radius, rng)
+    fewer = shortlisted if suits(context) else bounded
+    items, decided, coins = fewer(context, release, theta, radius, rng)
     if everywhere(decided):
         return items
     others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
