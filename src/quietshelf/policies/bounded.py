@@ -46,14 +46,15 @@ def bounded(
     assert isinstance(features, Dense)  # noqa: S101 - `suits_bounds` says so
     shape = (*batch, features.items)
     coins = None if hasattr(rng, "random_where") else rng.random(shape)
-    utility = np.broadcast_to(features.utility(theta), shape)
-    x = np.broadcast_to(features.x, (*shape, features.dim))
-    free = None if context.available is None else np.broadcast_to(context.available, shape)
-    plain = equal_revenue(context.revenue) & ~release.explore & (radius > 0)
-    plain = plain if context.required is None else plain & ~context.required.any(axis=-1)
-    wanted = np.broadcast_to(plain, batch)
+    utility = features.utility(theta)
+    wanted = equal_revenue(context.revenue) & ~release.explore & (radius > 0)
+    wanted = wanted if context.required is None else wanted & ~context.required.any(axis=-1)
     found, decided = np.full((*batch, context.capacity), NOTHING), np.zeros(batch, dtype=bool)
-    for place in np.ndindex(batch):
+    x, free = features.x, context.available
+    if batch:
+        wanted, utility = np.broadcast_to(wanted, batch), np.broadcast_to(utility, shape)
+        x, free = np.broadcast_to(x, (*shape, features.dim)), None if free is None else np.broadcast_to(free, shape)
+    for place in np.ndindex(batch) if batch else [()]:
         if wanted[place]:
             allowed = None if free is None else free[place]
             best = _best(x[place], utility[place], float(radius), release, context.capacity, allowed)
