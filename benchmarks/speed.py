@@ -13,12 +13,15 @@ from itertools import pairwise
 from multiprocessing import get_context
 from time import process_time
 
+from numpy.random import SeedSequence
+
 from benchmarks import plain_dpmnl, table
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, simulate
 from quietshelf.loop.named import contestant
 from quietshelf.loop.parallel import worker_environment
 from quietshelf.loop.simulation import Study, play
+from quietshelf.types import Streams
 
 HORIZON, REPLICATES = 10_000, 30
 RHO = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -41,6 +44,7 @@ def main() -> None:
             (name, worlds): pool.submit(alone_seconds, name, worlds).result() for name in ALONE for worlds in WORLDS
         }
         plain.append(pool.submit(plain_seconds).result())
+        drawing = pool.submit(drawing_seconds).result()
         early, late = pool.submit(growth).result()
     rows = [("plain loop, one world", f"{1 / min(plain):,.0f}", f"{1e6 * min(plain):.1f}", "1", "")]
     for (name, each), beside in zip(ours.items(), pairwise(plain[:-1]), strict=True):
@@ -50,6 +54,8 @@ def main() -> None:
     for (name, worlds), each in alone.items():
         times = f"{sum(plain[-2:]) / 2 / each:.1f}"
         rows.append((f"{name} alone, {worlds} worlds", f"{1 / each:,.0f}", f"{1e6 * each:.1f}", times, ""))
+    floor = f"{sum(plain[-2:]) / 2 / drawing:.1f}"
+    rows.append(("drawing the visitors alone", f"{1 / drawing:,.0f}", f"{1e6 * drawing:.1f}", floor, ""))
     table(
         f"N=100, K=10, d=5, T={HORIZON:,}, one core",
         ("", "rounds/s", "µs per round", "times plain", "wanted"),
@@ -79,6 +85,16 @@ def alone_seconds(name: str, worlds: int) -> float:
     begin = process_time()
     simulate(Synthetic(), [one], horizon=HORIZON, replicates=worlds, seed=0)
     return (process_time() - begin) / (HORIZON * worlds)
+
+
+def drawing_seconds() -> float:
+    """Of drawing the features of one visitor, which no simulation of a synthetic world can do without."""
+    world, many = Synthetic(), 25
+    streams = Streams([SeedSequence(number) for number in range(WORLDS[-1])])
+    begin = process_time()
+    for _ in range(HORIZON // many):
+        streams.rounds(many).standard_normal((many, len(streams), world.dim, world.items))
+    return (process_time() - begin) / (HORIZON * len(streams))
 
 
 def contestants(name: str) -> list[Contestant]:

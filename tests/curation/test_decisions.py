@@ -14,6 +14,7 @@ from quietshelf.curation.decisions import decide
 from quietshelf.curation.requests import visitor_context
 from quietshelf.curation.settings import SERVED, Settings
 from quietshelf.curation.stock import Stock
+from quietshelf.policies.bounded import suits_bounds
 from quietshelf.types import Context, Release
 
 ITEMS, VISITOR, ITEM, MANY = 30, 3, 2, 12
@@ -71,6 +72,25 @@ def test_visitors_decided_together_are_shown_what_each_is_shown_alone(
         together = decide([policy] * len(contexts), contexts, release, COINS.of(SLOTS))
         each = [decide([policy], [one], release, COINS.of([slot])) for one, slot in zip(contexts, SLOTS, strict=True)]
     for place, (alone,) in enumerate(each):
+        np.testing.assert_array_equal(together[place].items, alone.items)
+        np.testing.assert_array_equal(together[place].rows, alone.rows)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e200])
+def test_long_features_are_decided_alone_as_together(size: float) -> None:
+    """Where bounds leave most norms out: beside a visitor of any size, with and without wishes."""
+    rng = np.random.default_rng(1)
+    items, dim = 300, 60
+    options, stock = Settings(rho=1.0, capacity=4, dim=dim), Stock.of(items, None, None, None)
+    made = [rng.normal(size=(items, dim)) for _ in range(6)]
+    made[0] *= size
+    wishes: list[dict[str, Any]] = [{}, {}, {"exclude": [0, 1]}, {"required": [5]}, {}, {"revenue": np.arange(items)}]
+    contexts = [visitor_context(options, stock, features=x, **wish) for x, wish in zip(made, wishes, strict=True)]
+    release = released(rng, dim)
+    assert suits_bounds(contexts[0], release)
+    together = decide(["quiet"] * 6, contexts, release, COINS.of(SLOTS[:6]))
+    for place, context in enumerate(contexts):
+        (alone,) = decide(["quiet"], [context], release, COINS.of([SLOTS[place]]))
         np.testing.assert_array_equal(together[place].items, alone.items)
         np.testing.assert_array_equal(together[place].rows, alone.rows)
 

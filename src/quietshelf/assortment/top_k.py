@@ -22,12 +22,14 @@ def top_k(
     (array([[0], [0]]), array([ True, False]))
     """
     *batch, count = utility.shape
+    if not batch:
+        found, sure = _of_one(utility, capacity, available, largest, doubt)
+        return found, np.asarray(sure)
     score = utility.reshape(-1, count)
     if len(score) == 1:
-        found, sure = _of_one(
-            score[0], capacity, None if available is None else available.reshape(count), largest, doubt
-        )
-        return found.reshape(*batch, capacity), np.array(sure).reshape(batch)
+        mask = None if available is None else available.reshape(count)
+        found, sure = _of_one(score[0], capacity, mask, largest, doubt)
+        return found.reshape(*batch, capacity), np.full(batch, sure)
     size = np.maximum(np.maximum(score.max(axis=-1), -score.min(axis=-1)), 1.0)
     if available is not None:
         score = np.where(np.broadcast_to(available, utility.shape).reshape(-1, count), score, -np.inf)
@@ -50,12 +52,15 @@ def _of_one(
     score: FloatArray, capacity: int, available: BoolArray | None, largest: float, doubt: float
 ) -> tuple[IntArray, bool]:
     """The same of one problem, (N,), with as few calls of NumPy as there can be: most offers are to one visitor."""
-    size = max(float(score.max()), -float(score.min()), 1.0)
-    if available is not None:
-        score = np.where(available, score, -np.inf)
     first = score.size - capacity
-    few = score.size <= SORTED or not first
-    order = score.argsort() if few else score.argpartition((first - 1, first))
+    if score.size <= SORTED and available is None:
+        order = score.argsort()
+        size = max(float(score[order[-1]]), -float(score[order[0]]), 1.0)  # NaN comes last
+    else:
+        size = max(float(score.max()), -float(score.min()), 1.0)
+        if available is not None:
+            score = np.where(available, score, -np.inf)
+        order = score.argsort() if score.size <= SORTED or not first else score.argpartition((first - 1, first))
     last, next_best = float(score[order[first]]), float(score[order[first - 1]]) if first else -np.inf
     if size <= largest and last > -np.inf and last - next_best > doubt * size:
         best = order[first:]

@@ -54,7 +54,7 @@ class Dense:
         """``x . theta`` of every item, (..., N), for theta (..., d)."""
         _fits("theta", theta, (self.dim,))
         utility: FloatArray
-        if self._by_rows:
+        if self.by_rows:
             utility = (self.x @ theta[..., None])[..., 0]
         else:
             utility = (theta[..., None, :] @ self._columns)[..., 0, :]
@@ -63,20 +63,24 @@ class Dense:
     def norm(self, metric: FloatArray) -> FloatArray:
         """``sqrt(x' metric x)`` of every item, (..., N), for a positive semidefinite metric (..., d, d)."""
         _fits("metric", metric, (self.dim, self.dim))
-        if self._by_rows:
-            return _root(np.vecdot(self.x @ metric, self.x))
+        if self.by_rows:
+            image = self.x @ metric
+            image *= self.x
+            return _root((image @ np.ones((self.dim, 1)))[..., 0])  # a third of the time of a product per vector
         return _root(np.einsum("...dn,...dn->...n", metric @ self._columns, self._columns))
 
     def rows(self, items: IntArray) -> FloatArray:
         """The vectors x of the given items (..., K) as (..., K, d); zero where the place is empty."""
         batch = self.x.shape[:-2]
+        if not batch:
+            return _emptied(self.x.take(items, axis=0), items)
         if all(n == 1 for n in batch):
             return _emptied(self.x.reshape(self.items, self.dim).take(items, axis=0), items)
         worlds = (np.arange(n).reshape(n, *(1,) * (len(batch) - axis)) for axis, n in enumerate(batch))
         return _emptied(self.x[(*worlds, items)], items)
 
     @property
-    def _by_rows(self) -> bool:
+    def by_rows(self) -> bool:
         """Whether long vectors lie in memory one after the other: to turn them round takes longer than it saves."""
         return self.dim >= LONG and self.x.strides[-1] == self.x.itemsize
 

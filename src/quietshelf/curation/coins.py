@@ -7,7 +7,7 @@ on what they draw (docs/proofs.md, section 6). No noise comes from here: that is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import local
 
@@ -50,6 +50,12 @@ class SlotCoins:
         """Those of some of these visitors."""
         return SlotCoins([self._keys[place] for place in places])
 
+    @property
+    def alone(self) -> OwnCoins:
+        """Those of the only visitor, without an axis of visitors."""
+        (key,) = self._keys
+        return OwnCoins(key)
+
     def __len__(self) -> int:
         return len(self._keys)
 
@@ -71,8 +77,8 @@ class SlotCoins:
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniform on [0, 1)."""
         found = np.empty(size)
-        for place, generator in self._each(size):
-            generator.random(out=found[place])
+        for row, key in zip(found, self._keys, strict=True):
+            _generator(key).random(out=row)
         return found
 
     def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
@@ -84,42 +90,64 @@ class SlotCoins:
         return found
 
     def random_at(self, visitor: int, items: IntArray, count: int) -> FloatArray:
-        """What ``random`` draws for some items (n,) of one visitor's ``count``; the generator counts, so few are few.
-
-        One step of its counter makes four numbers, of which the upper 53 bits are used.
-        """
-        key = int.from_bytes(self._keys[visitor], "little")
-        if items.size * WORTH_DRAWING_ALL >= count:
-            return np.random.Generator(np.random.Philox(key=key)).random(count)[items]
-        raw = [np.random.Philox(key=key, counter=int(item) // 4).random_raw(4)[item % 4] for item in items]
-        return (np.array(raw, dtype=np.uint64) >> np.uint64(11)) * 2.0**-53
+        """What ``random`` draws for some items (n,) of one visitor's ``count``."""
+        return _random_at(self._keys[visitor], items, count)
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal."""
         found = np.empty(size)
-        for place, generator in self._each(size):
-            generator.standard_normal(out=found[place])
+        for row, key in zip(found, self._keys, strict=True):
+            _generator(key).standard_normal(out=row)
         return found
 
-    def _each(self, size: tuple[int, ...]) -> Iterator[tuple[int, np.random.Generator]]:
-        """The generator of each slot, at its beginning; to be used before the next one is asked for."""
-        assert size[0] == len(self._keys)  # noqa: S101 - one row per visitor
-        generator = _generator()
-        for place, key in enumerate(self._keys):
-            number = int.from_bytes(key, "little")
-            generator.bit_generator.state = {
-                "bit_generator": "Philox",
-                "state": {"counter": (0, 0, 0, 0), "key": (number & _HALF, number >> 64)},
-                "buffer": (0, 0, 0, 0),
-                "buffer_pos": 4,  # nothing is left in the buffer
-                "has_uint32": 0,
-                "uinteger": 0,
-            }
-            yield place, generator
+
+class OwnCoins:
+    """The same draws of a single visitor, without an axis of visitors."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniform on [0, 1)."""
+        return _generator(self._key).random(size)
+
+    def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
+        """The same if they are needed, else zeros."""
+        return self.random(size) if needed else np.zeros(size)
+
+    def random_at(self, visitor: int, items: IntArray, count: int) -> FloatArray:  # noqa: ARG002 - there is one
+        """What ``random`` draws for some items (n,) of ``count``."""
+        return _random_at(self._key, items, count)
+
+    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Standard normal."""
+        return _generator(self._key).standard_normal(size)
 
 
-def _generator() -> np.random.Generator:
+def _random_at(key: bytes, items: IntArray, count: int) -> FloatArray:
+    """The uniform numbers of some items; the generator counts, so few are few.
+
+    One step of its counter makes four numbers, of which the upper 53 bits are used.
+    """
+    number = int.from_bytes(key, "little")
+    if items.size * WORTH_DRAWING_ALL >= count:
+        return np.random.Generator(np.random.Philox(key=number)).random(count)[items]
+    raw = [np.random.Philox(key=number, counter=int(item) // 4).random_raw(4)[item % 4] for item in items]
+    return (np.array(raw, dtype=np.uint64) >> np.uint64(11)) * 2.0**-53
+
+
+def _generator(key: bytes) -> np.random.Generator:
+    """The generator of a slot, at its beginning; to be used before the next one is asked for."""
     if not hasattr(_LOCAL, "generator"):
         _LOCAL.generator = np.random.Generator(np.random.Philox(key=0))
     found: np.random.Generator = _LOCAL.generator
+    number = int.from_bytes(key, "little")
+    found.bit_generator.state = {
+        "bit_generator": "Philox",
+        "state": {"counter": (0, 0, 0, 0), "key": (number & _HALF, number >> 64)},
+        "buffer": (0, 0, 0, 0),
+        "buffer_pos": 4,  # nothing is left in the buffer
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
     return found

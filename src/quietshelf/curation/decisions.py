@@ -31,6 +31,8 @@ class Decision(NamedTuple):
 @np.errstate(all="ignore")  # numbers that overflow are served all the same, and nobody is told of them
 def decide(policies: Sequence[str], contexts: Sequence[Context], release: Release, coins: SlotCoins) -> list[Decision]:
     """R3: what to show each visitor, by whose policy; ``coins`` holds those of their slots, in the same order."""
+    if len(contexts) == 1:
+        return [_alone(policies[0], contexts[0], release, coins)]
     alike: dict[Hashable, list[int]] = {}
     for place, context in enumerate(contexts):
         # shared by those who ask for nothing special
@@ -38,22 +40,34 @@ def decide(policies: Sequence[str], contexts: Sequence[Context], release: Releas
         alike.setdefault((policies[place], context.capacity, *map(id, rules)), []).append(place)
     found: list[Decision] = [Decision(np.empty(0, np.int64), np.empty(0))] * len(contexts)
     for places in alike.values():
+        if len(places) == 1:
+            (only,) = places
+            found[only] = _alone(policies[only], contexts[only], release, coins.only(places))
+            continue
         context = _together([contexts[place] for place in places])
         shown = SERVING[policies[places[0]]].offer(context, release, coins.only(places))
         for place, items, rows in zip(places, shown, context.features.rows(shown), strict=True):
-            decision = Decision(items, rows)
-            if NOTHING in items.tolist():
-                decision = Decision(items[items != NOTHING], rows[items != NOTHING])
-            found[place] = _in_order(decision, contexts[place].ranks)
+            found[place] = _made(items, rows, contexts[place].ranks)
     return found
 
 
-def _in_order(decision: Decision, ranks: FloatArray | None) -> Decision:
-    """In the order of the shop's present ranking, where there is one: the arms then differ in what they show alone."""
+def _alone(policy: str, context: Context, release: Release, coins: SlotCoins) -> Decision:
+    """The same of one visitor, as most are: no axis of visitors is put on and taken off."""
+    items = SERVING[policy].offer(context, release, coins.alone)
+    return _made(items, context.features.rows(items), context.ranks)
+
+
+def _made(items: IntArray, rows: FloatArray, ranks: FloatArray | None) -> Decision:
+    """Without empty places, and in the order of the shop's present ranking, where there is one.
+
+    The arms then differ in what they show alone.
+    """
+    if NOTHING in items.tolist():
+        items, rows = items[items != NOTHING], rows[items != NOTHING]
     if ranks is None:
-        return decision
-    order = np.argsort(ranks[decision.items], kind="stable")
-    return Decision(decision.items[order], decision.rows[order])
+        return Decision(items, rows)
+    order = np.argsort(ranks[items], kind="stable")
+    return Decision(items[order], rows[order])
 
 
 def _together(contexts: Sequence[Context]) -> Context:
@@ -73,7 +87,7 @@ def _together(contexts: Sequence[Context]) -> Context:
 
 
 def _for_all(values: NDArray[Any], many: int) -> NDArray[Any]:
-    return values[None] if many == 1 else np.broadcast_to(values, (many, *values.shape))
+    return np.broadcast_to(values, (many, *values.shape))
 
 
 def _stacked(features: Sequence[Features]) -> Features:
@@ -81,4 +95,4 @@ def _stacked(features: Sequence[Features]) -> Features:
     if isinstance(first, Catalogued):
         return replace(first, visitor=np.stack([each.visitor for each in features if isinstance(each, Catalogued)]))
     dense = [each.x for each in features if isinstance(each, Dense)]
-    return Dense(dense[0][None] if len(dense) == 1 else np.stack(dense))
+    return Dense(np.stack(dense))

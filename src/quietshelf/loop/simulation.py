@@ -75,13 +75,7 @@ def simulate(
     check_world(world)
     whole("replicates", replicates)
     whole("seed", seed, low=0)
-    require(not isinstance(contestants, str), "contestants must be a list", contestants=contestants)
-    entrants = tuple(contestant(one) if isinstance(one, str) else one for one in contestants)
-    kinds = [type(one).__name__ for one in entrants if not isinstance(one, Contestant)]
-    rule = "contestants must be names or Contestant(label, policy, curator)"
-    require(not kinds, f"{rule}, got an object of type {', '.join(kinds)}")
-    labels = [one.label for one in entrants]
-    require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
+    entrants = _checked(contestants)
     times = checkpoint_times(whole("horizon", horizon), whole("checkpoints", checkpoints))
     study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times, device=device)
     groups = _groups(replicates, min(whole("workers", workers), replicates))
@@ -89,6 +83,18 @@ def simulate(
     parts = spread(partial(play, study), groups, report)
     report.finish()
     return merge(parts)
+
+
+def _checked(contestants: Sequence[Contestant | str]) -> tuple[Contestant, ...]:
+    """Contestants with distinct labels; those that were named, made."""
+    require(not isinstance(contestants, str), "contestants must be a list", contestants=contestants)
+    entrants = tuple(contestant(one) if isinstance(one, str) else one for one in contestants)
+    kinds = [type(one).__name__ for one in entrants if not isinstance(one, Contestant)]
+    rule = "contestants must be names or Contestant(label, policy, curator)"
+    require(not kinds, f"{rule}, got an object of type {', '.join(kinds)}")
+    labels = [one.label for one in entrants]
+    require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
+    return entrants
 
 
 def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from quietshelf.choice.features import Dense
+from quietshelf.policies.bounded import bounded, suits_bounds
 from quietshelf.policies.chance import decide
 from quietshelf.policies.many_worlds import beyond_doubt, suits_device
 from quietshelf.policies.shortlist import shortlisted, suits
@@ -39,15 +40,21 @@ class Greedy:
 def best_for(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
     """The exact best assortment at utilities ``x . theta + radius |x|``, ties broken at random, (..., K)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if suits_device(context, release):
-            return _guessed(context, release, theta, radius, rng)
-        if not suits(context):
-            return decide(context, release, _utility(context, release, theta, radius), rng)
-        items, decided, coins = shortlisted(context, release, theta, radius, rng)
-        if everywhere(decided):
-            return items
-        others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
-        return np.where(decided[..., None], items, others)
+        return best_at(context, release, theta, radius, rng)
+
+
+def best_at(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
+    """The same, for those who have silenced overflow already."""
+    if suits_device(context, release):
+        return _guessed(context, release, theta, radius, rng)
+    if not suits(context) and not suits_bounds(context, release):
+        return decide(context, release, _utility(context, release, theta, radius), rng)
+    fewer = shortlisted if suits(context) else bounded
+    items, decided, coins = fewer(context, release, theta, radius, rng)
+    if everywhere(decided):
+        return items
+    others = decide(context, release, _utility(context, release, theta, radius), rng, coins)
+    return np.where(decided[..., None], items, others)
 
 
 def _guessed(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:

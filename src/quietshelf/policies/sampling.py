@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from quietshelf.policies.chance import batch_of, decide
-from quietshelf.policies.optimism import best_for
+from quietshelf.policies.optimism import best_at
 from quietshelf.types import Context, FloatArray, IntArray, Random, Release, anywhere, whole
 
 OPTIMISTIC = 1.0 / (4.0 * math.sqrt(math.e * math.pi))
@@ -81,7 +81,7 @@ class OptimisticDraw:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
         with np.errstate(over="ignore", invalid="ignore"):
             drawn = _tastes(release, rng, batch_of(context, release))
-        return best_for(context, release, drawn, release.radius, rng)
+            return best_at(context, release, drawn, release.radius, rng)
 
 
 def _tastes(release: Release, rng: Random, batch: tuple[int, ...]) -> FloatArray:

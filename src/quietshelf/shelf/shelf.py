@@ -194,21 +194,12 @@ class Shelf(Stocked, Published):
         known = infer(table) if schema is None else as_schema(schema).measured(table)
         found = known.products(table)
         groups = grouped(found, limits)
+        names, given = groups.pop("names"), found.features if known.item_names else None
         if known.visitors:
             options = {"visitor_scale": known.visitor_scale} | options
-        shelf = cls(
-            items=found.ids,
-            catalogue=found.features if known.item_names else None,
-            capacity=capacity,
-            groups=groups["groups"],
-            limits=groups["limits"],
-            schema=known,
-            **options,
-        )
+        shelf = cls(items=found.ids, catalogue=given, capacity=capacity, schema=known, **groups, **options)
         stock = shelf._state.stock
-        shelf._state.stock = replace(
-            stock, revenue=found.revenue, available=found.available, group_names=groups["names"]
-        )
+        shelf._state.stock = replace(stock, revenue=found.revenue, available=found.available, group_names=names)
         return shelf
 
     def offer(

@@ -130,6 +130,11 @@ class Release:
         return symmetric_inverse(self.precision)
 
     @cached_property
+    def largest_variance(self) -> FloatArray:
+        """The largest eigenvalue of the covariance, computed once a release, (...)."""
+        return np.asarray(np.linalg.eigvalsh(self.covariance)[..., -1])
+
+    @cached_property
     def root(self) -> FloatArray:
         """A factor of the covariance, ``root root' = covariance``, computed once a release, (..., d, d)."""
         lower = np.linalg.cholesky(self.precision)
