@@ -1,6 +1,8 @@
-"""One thread for what takes long: batches are added up, noise is drawn, estimates are made. It writes nothing.
+"""Threads beside the writer's: one for what takes long, which writes nothing, and one for what releases write.
 
-Tasks are cut in steps, and before each the most urgent one is chosen: a small batch does not wait for a large one.
+On the first batches are added up, noise is drawn, estimates are made. Tasks are cut in steps, and before each the most
+urgent one is chosen: a small batch does not wait for a large one. What is written, or compared, for a release takes a
+few round trips to the disk and the database: on a thread of its own (`Beside`), so that visitors wait for none of them.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from quietshelf.service import logs
 
@@ -39,15 +42,16 @@ class Task:
 
 
 class Once(Task):
-    """A call that cannot be cut, and goes before everything that can."""
+    """A call that cannot be cut, and goes before everything that can; ``found`` is what it answered."""
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], Any]) -> None:
         super().__init__(rank=(0, 0.0))
         self._call = call
+        self.found: Any = None
 
     def step(self) -> bool:
         """All of it."""
-        self._call()
+        self.found = self._call()
         return False
 
 
@@ -57,15 +61,15 @@ class Work:
     Before `start` and after `stop` a task is done at once, by whoever asks for it.
     """
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
+    def __init__(self, wake: Callable[[], None], name: str = "quietshelf-work") -> None:
+        self._wake, self._name = wake, name
         self._tasks: list[Task] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._thread = threading.Thread(target=self._run, name="quietshelf-work", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -116,3 +120,45 @@ class Work:
             self._wake()
         except Exception as error:  # the thread must live on
             logs.failed("work", error)
+
+
+class Beside:
+    """Chores that wait for the disk, one after the other in the order in which they are asked for, on another thread.
+
+    Asked for and settled by one thread, the writer's. Before `start` and after `stop` each is done at once.
+
+    Attributes:
+        failing: Names of chores that failed the last time.
+        tried: When the one that `settle` raises for was asked for, by ``clock``.
+    """
+
+    def __init__(self, wake: Callable[[], None], clock: Callable[[], float]) -> None:
+        self._work, self._clock = Work(wake, "quietshelf-beside"), clock
+        self._asked: dict[str, tuple[Once, Callable[[Any], None], float]] = {}
+        self.failing: set[str] = set()
+        self.tried = 0.0
+        self.start, self.stop = self._work.start, self._work.stop
+
+    def busy(self, name: str) -> bool:
+        """Whether this chore was asked for and is not settled."""
+        return name in self._asked
+
+    def ask(self, name: str, call: Callable[[], Any], then: Callable[[Any], None] = lambda _: None) -> None:
+        """Do this, unless it is under way; ``then`` is told what it answered by the thread that asks."""
+        if name not in self._asked:
+            task = Once(call)
+            self._asked[name] = task, then, self._clock()
+            self._work.ask(task)
+            if task.done:
+                self.settle()
+
+    def settle(self) -> None:
+        """Deal with what is done; raises what one of them failed with."""
+        for name in [name for name, (task, _, _) in self._asked.items() if task.done]:
+            task, then, asked = self._asked.pop(name)
+            if task.error is not None:
+                self.failing.add(name)
+                self.tried = asked
+                raise task.error
+            self.failing.discard(name)
+            then(task.found)
