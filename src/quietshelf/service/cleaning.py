@@ -49,16 +49,23 @@ class Cleaning:
         An erasure brings nothing else forward: it is somebody's own act.
         """
         began = time.monotonic()
-        more, self._more = self._more, False  # what is said meanwhile is not lost
-        if more:
-            with self._store.write() as connection:
-                more = forgetting.forget_more(connection, self._piece.rows)
-            self._piece.took(time.monotonic() - began)
-            self._more |= more
-            self._full = True
-        empty, self._full = self._full and not self._more, self._full and self._more
-        moved = self._store.checkpoint(empty=empty)
-        self._full |= empty and not moved
+        more, full, self._more, self._full = self._more, self._full, False, False  # what is said meanwhile is not lost
+        try:
+            if more:
+                more = self._delete()
+            moved = self._store.checkpoint(empty=full and not more)
+        except Exception:
+            self._more = self._full = True
+            raise
+        self._more |= more
+        self._full |= more or (full and not moved)
         now = time.monotonic()
         rest = RESTS * (now - began)
         self._next = now + (rest if more else max(rest, OFTEN if moved else self._pause))
+
+    def _delete(self) -> bool:
+        began = time.monotonic()
+        with self._store.write() as connection:
+            more = forgetting.forget_more(connection, self._piece.rows)
+        self._piece.took(time.monotonic() - began)
+        return more

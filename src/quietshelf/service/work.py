@@ -7,6 +7,7 @@ few round trips to the disk and the database: on a thread of its own (`Beside`),
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -129,15 +130,20 @@ class Beside:
 
     Attributes:
         failing: Names of chores that failed the last time.
-        tried: When the one that `settle` raises for was asked for, by ``clock``.
+        tried: When the first that failed since this was infinite was asked for, by ``clock``.
     """
 
     def __init__(self, wake: Callable[[], None], clock: Callable[[], float]) -> None:
         self._work, self._clock = Work(wake, "quietshelf-beside"), clock
         self._asked: dict[str, tuple[Once, Callable[[Any], None], float]] = {}
         self.failing: set[str] = set()
-        self.tried = 0.0
+        self.tried = math.inf
         self.start, self.stop = self._work.start, self._work.stop
+
+    @property
+    def alive(self) -> bool:
+        """Whether what is asked for will be done."""
+        return self._work.alive
 
     def busy(self, name: str) -> bool:
         """Whether this chore was asked for and is not settled."""
@@ -153,12 +159,15 @@ class Beside:
                 self.settle()
 
     def settle(self) -> None:
-        """Deal with what is done; raises what one of them failed with."""
+        """Deal with all that is done; raises what one of them failed with."""
+        error: Exception | None = None
         for name in [name for name, (task, _, _) in self._asked.items() if task.done]:
             task, then, asked = self._asked.pop(name)
-            if task.error is not None:
+            if task.error is None:
+                self.failing.discard(name)
+                then(task.found)
+            else:
                 self.failing.add(name)
-                self.tried = asked
-                raise task.error
-            self.failing.discard(name)
-            then(task.found)
+                error, self.tried = task.error, min(asked, self.tried)
+        if error is not None:
+            raise error
