@@ -16,7 +16,7 @@ RESTS = 3.0
 """How long nothing is deleted after a piece was, in the time that this took: visitors come first."""
 SECONDS, MOST = 0.02, 8192
 """How long a piece should take, and the most rows it has."""
-OFTEN = 0.5
+OFTEN = 1.0
 """Seconds between two times that what was written is moved out of SQLite's log file."""
 
 

@@ -1,6 +1,6 @@
 """A sealed batch is added up beside the service: piece by piece, without a lock, in bounded memory (R6).
 
-A piece takes a few milliseconds and is added as one array: Python lets one thread work at a time, and visitors wait.
+A piece is added as one array: Python lets one thread work at a time, and visitors wait for each step of it.
 Nothing changes the slots of a sealed batch, so that each piece may be read at another moment; and on a grid sums are
 exact, so that it makes no difference how they are cut. A sum lives in memory alone: after a restart it is made again.
 """
@@ -25,7 +25,7 @@ from quietshelf.service.work import Task
 from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, FloatArray
 
-FIRST, MOST, SECONDS = 64, 4096, 0.005
+FIRST, MOST, SECONDS = 64, 4096, 0.02
 """Slots of the first piece, of the largest, and how long one should take."""
 PLACES = 20
 """Items shown, as reckoned with where a piece is sized; more of them make it longer, and no more than that."""
