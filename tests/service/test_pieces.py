@@ -17,13 +17,15 @@ from tests.service.test_election import people
 from tests.service.test_machines import machine, shop
 
 from quietshelf.curation.contributions import NUMBERS
-from quietshelf.service import releaser, store, summing
+from quietshelf.curation.fields import record_from
+from quietshelf.service import learning, queries, releaser, store, summing
 from quietshelf.service.pieces import Piece
 from quietshelf.service.prepared import Prepared
 from quietshelf.service.service import Service
 from quietshelf.service.store import Store
 from quietshelf.service.summing import Sum
 from quietshelf.service.vault import Vault
+from quietshelf.service.views import settings_in
 from quietshelf.service.work import Beside
 
 
@@ -93,6 +95,44 @@ def test_pieces_in_many_dimensions_hold_as_many_numbers_as_in_few(due: tuple[Ser
     most = Sum(service.store, wide)._piece._most
     assert 1 < most * 500 * summing.PLACES <= NUMBERS
     assert Sum(service.store, row)._piece._most <= summing.MOST
+
+
+def test_a_shelf_that_is_known_reads_its_new_releases_alone(database: str, tmp_path: Path) -> None:
+    """And the last one before, for the estimate: in many dimensions each has megabytes."""
+    clock = FakeClock()
+    service = machine(database, tmp_path / "secrets", clock)
+    service.prepare()
+    shop(service)
+    found = []
+    for _ in range(3):
+        people(service, 2 * FIRST, f"at {clock.time}")
+        clock.time += WINDOW
+        assert service.releasing.release()
+        with service.store.read() as connection:
+            row = queries.latest_row(connection, "teas")
+            found.append(learning.learner(connection, row, settings_in(row)))
+    first, _, whole = found
+    assert first is not None
+    assert whole is not None
+    read: list[Any] = []
+
+    def counted(row: Any) -> Any:
+        read.append(row)
+        return record_from(row)
+
+    with pytest.MonkeyPatch.context() as patch, service.store.read() as connection:
+        patch.setattr(learning, "record_from", counted)
+        again = learning.learner(connection, row, settings_in(row), known=whole)
+        later = learning.learner(connection, row, settings_in(row), known=first)
+    assert len(read) == 1 + len(whole.records)
+    for each in (again, later):
+        assert each is not None
+        assert each.ledger == whole.ledger
+        for one, other in zip(each.records, whole.records, strict=True):
+            np.testing.assert_array_equal(one.score, other.score)
+            np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(each.estimate.theta, whole.estimate.theta)
+    service.store.close()
 
 
 @pytest.fixture
