@@ -32,13 +32,16 @@ from quietshelf.service.work import Beside
 def test_a_piece_that_took_too_long_is_followed_by_a_smaller_one() -> None:
     """In proportion, and at most twice as large a one otherwise; never more rows than memory is given to."""
     piece = Piece(64, 1000, seconds=0.01)
-    piece.took(0.02)
+    piece.took(64, 0.02)
     assert piece.rows == 32
-    piece.took(10.0)
+    piece.took(5, 0.0)  # there were no more
+    piece.took(0, 0.0)
+    assert piece.rows == 32
+    piece.took(32, 10.0)
     assert piece.rows == Piece.LEAST
     for _ in range(20):
         before = piece.rows
-        piece.took(0.0)
+        piece.took(before, 0.0)
         assert before <= piece.rows <= 2 * before
     assert piece.rows == 1000
     assert Piece(64, 8, seconds=0.01).rows == 8

@@ -14,7 +14,7 @@ from quietshelf.service.store import Store
 
 RESTS = 3.0
 """How long nothing is deleted after a piece was, in the time that this took: visitors come first."""
-SECONDS, MOST = 0.02, 8192
+SECONDS, MOST = 0.02, 2048
 """How long a piece should take, and the most rows it has."""
 OFTEN = 1.0
 """Seconds between two times that what was written is moved out of SQLite's log file."""
@@ -66,6 +66,6 @@ class Cleaning:
     def _delete(self) -> bool:
         began = time.monotonic()
         with self._store.write() as connection:
-            more = forgetting.forget_more(connection, self._piece.rows)
-        self._piece.took(time.monotonic() - began)
-        return more
+            slots = forgetting.forget_more(connection, self._piece.rows)
+        self._piece.took(slots, time.monotonic() - began)
+        return slots > 0

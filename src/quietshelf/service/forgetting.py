@@ -33,18 +33,18 @@ def forget_slots(connection: Connection, shelf: int, batch: int, size: int) -> N
         connection.execute(sa.insert(schema.leftovers), {"shelf": shelf, "batch": batch, "slot": 0, "size": size})
 
 
-def forget_more(connection: Connection, slots: int = PIECE) -> bool:
-    """Delete so many more slots of what batches that are gone have left; whether there were any."""
+def forget_more(connection: Connection, slots: int) -> int:
+    """Delete so many more slots of what a batch that is gone has left; how many there were."""
     left = schema.leftovers
     oldest = sa.select(left).order_by(left.c.shelf, left.c.batch).limit(1).with_for_update(skip_locked=True)
     row = connection.execute(oldest).one_or_none()
     if row is None:
-        return False
+        return 0
     end, mine = row.slot + slots, (left.c.shelf == row.shelf, left.c.batch == row.batch)
     _delete(connection, row.shelf, row.batch, row.slot, end)
     done = sa.update(left).values(slot=end) if end < row.size else sa.delete(left)
     connection.execute(done.where(*mine))
-    return True
+    return min(slots, int(row.size) - int(row.slot))
 
 
 def _delete(connection: Connection, shelf: int, batch: int, first: int, end: int) -> None:

@@ -40,13 +40,16 @@ def waiting(connection: Connection, settings: Settings, now: float) -> bool:
     return any(connection.execute(rows.limit(1)).first() for rows in old(settings, now).values())
 
 
-def forget(connection: Connection, settings: Settings, now: float, most: int) -> None:
-    """Delete some of each kind, row by row: in one statement SQLite would go through the whole table for them."""
+def forget(connection: Connection, settings: Settings, now: float, most: int) -> int:
+    """Delete some of each kind, row by row: in one statement SQLite would go through the whole table; how many."""
+    gone = 0
     for table, rows in old(settings, now).items():
         piece = [dict(row) for row in connection.execute(rows.limit(most)).mappings()]
         if piece:
             this = [column == sa.bindparam(column.name) for column in table.primary_key.columns]
             connection.execute(sa.delete(table).where(*this), piece)
+        gone += len(piece)
+    return gone
 
 
 async def tend(service: Service) -> None:
@@ -60,8 +63,8 @@ async def tend(service: Service) -> None:
     def some() -> float:
         began = time.monotonic()
         with service.store.write() as connection:
-            forget(connection, service.settings, service.now(connection), piece.rows)
-        piece.took(time.monotonic() - began)
+            gone = forget(connection, service.settings, service.now(connection), piece.rows)
+        piece.took(gone, time.monotonic() - began)
         return time.monotonic() - began
 
     while await asyncio.to_thread(look):

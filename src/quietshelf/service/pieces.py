@@ -15,9 +15,13 @@ class Piece:
     LEAST = 16
 
     def __init__(self, first: int, most: int, seconds: float) -> None:
-        self.rows, self._most, self._seconds = max(1, min(first, most)), most, seconds
+        self.rows, self._most, self._seconds = min(first, most), most, seconds
 
-    def took(self, seconds: float) -> None:
-        """A piece took so long: the next one is smaller if that was too long, and at most twice as large if not."""
-        goal = self.rows * min(2.0, self._seconds / max(seconds, 1e-9))
-        self.rows = max(1, min(self._most, max(self.LEAST, int(goal))))
+    def took(self, rows: int, seconds: float) -> None:
+        """So many rows took so long: the next piece is smaller if that was too long, and at most twice as large if not.
+
+        Fewer rows than were asked for say nothing about larger pieces.
+        """
+        if rows >= self.rows or seconds > self._seconds:
+            goal = int(rows * min(2.0, self._seconds / max(seconds, 1e-9)))
+            self.rows = min(self._most, max(self.LEAST, goal))

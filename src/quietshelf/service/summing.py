@@ -88,7 +88,7 @@ class Sum(Task):
             self._silent = self._silent + self._of_silent(
                 [rows for _, rows, answer in some if rows is not None and answer is None]
             )
-        self._piece.took(time.monotonic() - began)
+        self._piece.took(self._piece.rows, time.monotonic() - began)
         return self._slot < self.batch.frozen.size
 
     def _look(self) -> None:
