@@ -3,12 +3,14 @@
 One process without HTTP. Visitors of the shelf that is released, of another shelf, and reads come one after the other,
 from some seconds before the large batch is due until some after its release is published, when its visitors are being
 deleted. What they wait before it is due is what the machine and its disk make them wait. The batch is written by SQL:
-copies of two visits, one answered, one not, each with an Idempotency-Key.
+copies of two visits, one answered, one not, each with an Idempotency-Key. Beside them a page is made durable again and
+again: what the disk alone takes. `python -m benchmarks.service_release [visitors [coordinates]] [SQLite] [PostgreSQL]`
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import sys
 import tempfile
@@ -24,7 +26,7 @@ import sqlalchemy as sa
 from benchmarks import table
 from benchmarks.service_load import fsync_ms, postgres
 from quietshelf.curation.batches import lag
-from quietshelf.service import queries, schema
+from quietshelf.service import app, queries, schema
 from quietshelf.service.keys import Key
 from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.service.service import Service
@@ -38,27 +40,34 @@ BEFORE, WARM = 20.0, 5.0
 AFTER = 30.0
 """Seconds of visits after its release is published."""
 ANYBODY = OfferBody.model_validate({})
-PAUSE = 0.005
-"""Seconds between two requests of one kind."""
+PAUSE, SELDOM = 0.005, 0.1
+"""Seconds between two requests of one kind, and between two pages made durable."""
 
 
-def main(visitors: int | None = None) -> None:
-    """Print a table for each database; ``visitors`` of the large batch, or the last argument on the command line."""
-    size = int(sys.argv[-1]) if visitors is None and sys.argv[-1].isdigit() else visitors or VISITORS
-    print(f"{size:,} visitors, d={DIM}, K={CAPACITY}; fsync of 4 KiB: {fsync_ms():.2f} ms")
+def main(visitors: int = VISITORS, dim: int = DIM) -> None:
+    """Print a table for each database; what is on the command line comes first."""
+    numbers = [int(each) for each in sys.argv[1:] if each.isdigit()]
+    size, dim = numbers[0] if numbers else visitors, numbers[1] if numbers[1:] else dim
+    names = [each for each in sys.argv[1:] if each in ("SQLite", "PostgreSQL")]
+    sys.setswitchinterval(app.SWITCH_SECONDS)  # as `quietshelf serve` does
+    app.warm()
+    load = os.getloadavg()[0]
+    print(f"{size:,} visitors, d={dim}, K={CAPACITY}; load average {load:.1f}; fsync of 4 KiB: {fsync_ms():.2f} ms")
     with tempfile.TemporaryDirectory() as folder:
-        _measured("SQLite", f"sqlite:///{folder}/shop.db", Path(folder), size)
-    with tempfile.TemporaryDirectory() as folder, postgres(folder) as url:
-        _measured("PostgreSQL", url, Path(folder), size)
+        if "SQLite" in (names or ["SQLite"]):
+            _measured("SQLite", f"sqlite:///{folder}/shop.db", Path(folder), size, dim)
+    if "PostgreSQL" in (names or ["PostgreSQL"]):
+        with tempfile.TemporaryDirectory() as folder, postgres(folder) as url:
+            _measured("PostgreSQL", url, Path(folder), size, dim)
 
 
-def _measured(name: str, database: str, folder: Path, size: int) -> None:
+def _measured(name: str, database: str, folder: Path, size: int, dim: int) -> None:
     settings = Settings(database=database, secrets=str(folder / "secrets"), log_level="error")
-    asyncio.run(_filled(settings, size))
+    asyncio.run(_filled(settings, size, dim))
     service = Service(settings)
     service.start()
     began = time.monotonic()
-    before, waits = asyncio.run(_visited(service))
+    before, waits = asyncio.run(_visited(service, folder))
     lasted = time.monotonic() - began - BEFORE - AFTER
     service.stop()
     rows = [
@@ -80,7 +89,7 @@ def _memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def _filled(settings: Settings, size: int) -> None:
+async def _filled(settings: Settings, size: int, dim: int) -> None:
     """Two shelves, and a full batch of that size on one of them, which is due."""
     service = Service(settings)
     service.start()
@@ -89,17 +98,17 @@ async def _filled(settings: Settings, size: int) -> None:
         body = {"rho": 1.0, "capacity": CAPACITY, "window": WINDOW if name == "large" else 5.0, "feature_map": "item"}
         await service.put_shelf(name, ShelfBody.model_validate(body))
         listed = [
-            {"id": f"{number}", "features": row} for number, row in enumerate(rng.normal(size=(ITEMS, DIM)).tolist())
+            {"id": f"{number}", "features": row} for number, row in enumerate(rng.normal(size=(ITEMS, dim)).tolist())
         ]
         await service.put_items(name, [ItemBody.model_validate(each) for each in listed])
         service.catch_up(name)
     offers = [await service.offer("large", ANYBODY, f"key {number}") for number in range(2)]
     await service.choose(offers[0]["offer"], offers[0]["items"][0], ADMIN)
-    await asyncio.to_thread(_copied, service, size)
+    await asyncio.to_thread(_copied, service, size, dim)
     service.stop()
 
 
-def _copied(service: Service, size: int) -> None:
+def _copied(service: Service, size: int, dim: int) -> None:
     with service.store.write() as connection:
         if not service.store.sqlite:
             connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
@@ -116,7 +125,7 @@ def _copied(service: Service, size: int) -> None:
                 connection.execute(sa.text(text))
             have += more
         full = {"size": size, "taken": size, "full_at": time.time() + 1e6, "latest": time.time()}
-        full["lag"] = lag(service.settings.release_seconds, size, DIM)
+        full["lag"] = lag(service.settings.release_seconds, size, dim)
         connection.execute(sa.update(schema.batches).where(schema.batches.c.shelf == 1).values(full))
         connection.execute(sa.update(schema.shelves).where(schema.shelves.c.shelf == 1).values(arrivals=size))
 
@@ -127,7 +136,7 @@ def _becomes_due(connection: Any, service: Service) -> None:
     connection.execute(sa.update(table).where(table.c.shelf == 1, table.c.batch == 0).values(full_at=full))
 
 
-async def _visited(service: Service) -> tuple[float, dict[str, list[float]]]:
+async def _visited(service: Service, folder: Path) -> tuple[float, dict[str, list[float]]]:
     """Memory before the batch is due, and how long each request took, by kind, until it is gone."""
     waits: dict[str, list[float]] = {}
     over, phase = asyncio.Event(), [""]
@@ -140,16 +149,20 @@ async def _visited(service: Service) -> tuple[float, dict[str, list[float]]]:
     async def read(name: str) -> None:
         await asyncio.to_thread(_read, service, name)
 
-    async def many(kind: str, ask: Callable[[], Awaitable[Any]]) -> None:
+    async def synced() -> None:
+        await asyncio.to_thread(_synced, folder / "page")
+
+    async def many(kind: str, ask: Callable[[], Awaitable[Any]], pause: float = PAUSE) -> None:
         while not over.is_set():
             began = time.monotonic()
             await ask()
             if phase[0]:
                 waits.setdefault(f"{kind}, {phase[0]}", []).append(time.monotonic() - began)
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(pause)
 
     tasks = [asyncio.create_task(many(f"visit of {name} shelf", partial(visit, name))) for name in NAMES]
     tasks.append(asyncio.create_task(many("read", partial(read, "large"))))
+    tasks.append(asyncio.create_task(many("fsync of 4 KiB", synced, SELDOM)))
     await asyncio.sleep(WARM)
     phase[0] = "before"
     await asyncio.sleep(BEFORE - WARM)
@@ -165,6 +178,13 @@ async def _visited(service: Service) -> tuple[float, dict[str, list[float]]]:
 def _read(service: Service, name: str) -> Any:
     with service.store.read() as connection:
         return queries.promise(connection, queries.latest_row(connection, name), 1e-6)
+
+
+def _synced(path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(os.urandom(4096))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _published(service: Service) -> bool:

@@ -119,14 +119,17 @@ def test_what_is_erased_or_deleted_leaves_the_log_file(tmp_path: Path) -> None:
                 assert client.get("/readyz").status_code == 200
             return any(struct.pack("d", value) in path.read_bytes() for path in tmp_path.glob("shop.db*"))
 
+        def gone(value: float) -> bool:  # what empties the log file works beside those who ask
+            return any(not held(value) for _ in range(100))
+
         offered(client, features=[0.123456789012345, 0.0], person="eve")
         assert held(0.123456789012345)
         assert client.post("/v1/shelves/teas/erasures", json={"person": "eve"}).status_code == 200
-        assert not held(0.123456789012345)
+        assert gone(0.123456789012345)
         offered(client, features=[0.234567890123456, 0.0], person="eva")
         assert held(0.234567890123456)
         assert client.delete("/v1/shelves/teas").status_code == 204
-        assert not held(0.234567890123456)
+        assert gone(0.234567890123456)
 
 
 def test_many_releasers_release_a_batch_once(database: str, tmp_path: Path) -> None:

@@ -155,10 +155,13 @@ def _public(batches: Sequence[OpenBatch], grid: float) -> tuple[FloatArray, Floa
 
 
 def summed(parts: Sequence[FloatArray], dim: int, *, compares: bool = False) -> FloatArray:
-    """The sum of some contributions, (width,): of their informations by one matrix product."""
-    head = dim + OUTCOME_NUMBERS * compares
-    if not parts:
-        return np.zeros(width(dim, compares=compares))
-    rows = np.concatenate([part[head:] for part in parts]).reshape(-1, dim)
-    heads = np.sum([part[:head] for part in parts], axis=0)
-    return np.concatenate([heads[:dim], upper(rows.T @ rows), heads[dim:]])
+    """The sum of some contributions, (width,): of their informations by one matrix product for each length."""
+    head, found = dim + OUTCOME_NUMBERS * compares, np.zeros(width(dim, compares=compares))
+    alike: dict[int, list[FloatArray]] = {}
+    for part in parts:
+        alike.setdefault(part.size, []).append(part)
+    for some in alike.values():  # as one array: many small ones would cost more than the sum
+        each = np.concatenate(some).reshape(len(some), -1)
+        heads, rows = each[:, :head].sum(axis=0), each[:, head:].reshape(-1, dim)
+        found += np.concatenate([heads[:dim], upper(rows.T @ rows), heads[dim:]])
+    return found

@@ -28,7 +28,7 @@ from quietshelf.service.problems import AnswerConflict, Invalid, NotFound, Offer
 from quietshelf.service.store import Store
 from quietshelf.service.vault import Ticket
 from quietshelf.service.writer import in_groups
-from quietshelf.types import NOTHING, FloatArray
+from quietshelf.types import NOTHING
 
 _batches, _offers = schema.batches.c, schema.offers.c
 _MINE = sa.and_(_offers.shelf == sa.bindparam("of_shelf"), _offers.batch == sa.bindparam("of_batch"))
@@ -168,12 +168,6 @@ def _enter(connection: Connection, entries: Sequence[Entry]) -> None:
         for (place, row, _), part in zip(some, parts, strict=True):
             changed.append({**place, "this": row["slot"], "chosen": row["answer"], "part": part})
     _ENTER.run_all(connection, changed)
-
-
-def of_rows(rows: Sequence[bytes], chosen: Sequence[int], batch: Batch) -> list[FloatArray]:
-    """R6: contributions of visitors to a batch, from the bytes of what each was shown."""
-    numbers = row_width(batch.frozen)
-    return contributions([unpacked(each, -1, numbers) for each in rows], chosen, batch.frozen, batch.grid)
 
 
 def _names(connection: Connection, shelf: int) -> list[str]:

@@ -195,7 +195,7 @@ def get_everything(service: Serving, delta: Delta = DELTA) -> models.Plain:
 @public.get("/healthz", responses={503: PROBLEMS[503]})
 async def health(request: Request, service: Serving) -> models.Plain:
     """The process lives, and so do its threads."""
-    threads = (service.writer, service.releasing.work, request.app.state.room.pulse)
+    threads = (service.writer, service.beside, service.releasing.work, request.app.state.room.pulse)
     if not all(each.alive for each in threads):
         raise Unavailable("a thread of this process has ended; it has to be started again")
     return {"status": "alive", "version": __version__}

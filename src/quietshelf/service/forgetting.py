@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from quietshelf.service import schema
 
-PIECE = 256
-"""Rows that are deleted at a time."""
+PIECE = 64
+"""Slots that are deleted at once with their batch, and in the first piece of a larger one."""
 _USED_KEY = sa.update(schema.retries).values(fingerprint=None)
 
 
@@ -26,30 +26,29 @@ def forget_batch(connection: Connection, shelf: int, batch: int) -> None:
 
 
 def forget_slots(connection: Connection, shelf: int, batch: int, size: int) -> None:
-    """Begin to delete what was seen of the visitors of a batch of that size."""
-    connection.execute(sa.insert(schema.leftovers), {"shelf": shelf, "batch": batch, "slot": 0, "size": size})
-    _forget_piece(connection, shelf, batch, 0, size)
+    """Delete what was seen of the visitors of a batch of that size; of a large one it is noted that it goes later."""
+    if size <= PIECE:
+        _delete(connection, shelf, batch, 0, size)
+    else:
+        connection.execute(sa.insert(schema.leftovers), {"shelf": shelf, "batch": batch, "slot": 0, "size": size})
 
 
-def forget_more(connection: Connection) -> bool:
-    """Delete some more of what batches that are gone have left; whether there was any."""
-    table = schema.leftovers
-    oldest = sa.select(table).order_by(table.c.shelf, table.c.batch).limit(1).with_for_update(skip_locked=True)
+def forget_more(connection: Connection, slots: int) -> int:
+    """Delete so many more slots of what a batch that is gone has left; how many there were."""
+    left = schema.leftovers
+    oldest = sa.select(left).order_by(left.c.shelf, left.c.batch).limit(1).with_for_update(skip_locked=True)
     row = connection.execute(oldest).one_or_none()
     if row is None:
-        return False
-    _forget_piece(connection, row.shelf, row.batch, row.slot, row.size)
-    return True
+        return 0
+    end, mine = row.slot + slots, (left.c.shelf == row.shelf, left.c.batch == row.batch)
+    _delete(connection, row.shelf, row.batch, row.slot, end)
+    done = sa.update(left).values(slot=end) if end < row.size else sa.delete(left)
+    connection.execute(done.where(*mine))
+    return min(slots, int(row.size) - int(row.slot))
 
 
-def _forget_piece(connection: Connection, shelf: int, batch: int, slot: int, size: int) -> None:
-    """The next slots; of Idempotency-Keys only that they were used remains."""
+def _delete(connection: Connection, shelf: int, batch: int, first: int, end: int) -> None:
+    """Some slots; of Idempotency-Keys only that they were used remains."""
     for table, forget in ((schema.offers, sa.delete(schema.offers)), (schema.retries, _USED_KEY)):
-        some = (table.c.slot >= slot, table.c.slot < slot + PIECE)
+        some = (table.c.slot >= first, table.c.slot < end)
         connection.execute(forget.where(table.c.shelf == shelf, table.c.batch == batch, *some))
-    left = schema.leftovers
-    mine = (left.c.shelf == shelf, left.c.batch == batch)
-    if slot + PIECE < size:
-        connection.execute(sa.update(left).where(*mine).values(slot=slot + PIECE))
-    else:
-        connection.execute(sa.delete(left).where(*mine))

@@ -41,22 +41,30 @@ def from_row(row: Row) -> dict[str, Any]:
     return {name: unpacked(value, -1) if isinstance(value, bytes) else value for name, value in row.items()}
 
 
-def learner(connection: Connection, shelf: Row, settings: Settings, *, published: bool = True) -> Learner | None:
-    """The learner of a shelf, from what is published or from all that is released; None before its first offer."""
+def learner(
+    connection: Connection, shelf: Row, settings: Settings, *, published: bool = True, known: Learner | None = None
+) -> Learner | None:
+    """The learner of a shelf, from what is published or from all that is released; None before its first offer.
+
+    ``known``: an earlier one, whose records are not read again; but the last one, which has the estimate.
+    """
     if shelf["second"] is None:
         return None
-    rows = [from_row(row) for row in release_rows(connection, shelf["shelf"], shelf["releases"] if published else None)]
+    before = [] if known is None else list(known.records[: shelf["releases"]][:-1])
+    most = shelf["releases"] if published else None
+    rows = [from_row(row) for row in release_rows(connection, shelf["shelf"], most, after=len(before))]
     config = settings.learning()
-    records = [record_from(row) for row in rows]
+    records = before + [record_from(row) for row in rows]
     kept = ledger(connection, shelf["shelf"], config, published=published)
     capacity = shelf["prior_capacity"] or settings.capacity  # that of the first offer: it may change later
     return learner_from(config, capacity, from_row(shelf), records, rows[-1] if rows else None, kept)
 
 
-def release_rows(connection: Connection, shelf: int, most: int | None = None) -> list[Row]:
-    """The releases of a shelf, oldest first: as many as are published, or all."""
+def release_rows(connection: Connection, shelf: int, most: int | None = None, *, after: int = 0) -> list[Row]:
+    """The releases of a shelf, oldest first: as many as are published, or all; without the first ``after``."""
     table = schema.releases
-    query = sa.select(table).where(table.c.shelf == shelf).order_by(table.c.number).limit(most)
+    limit = None if most is None else most - after
+    query = sa.select(table).where(table.c.shelf == shelf, table.c.number > after).order_by(table.c.number).limit(limit)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 

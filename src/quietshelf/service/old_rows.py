@@ -13,12 +13,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.service import schema
+from quietshelf.service.pieces import Piece
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 from quietshelf.service.tickets import LONGEST
 
-PIECE = 256
-"""Rows that are deleted at a time: each is somewhere else in the file, and visitors wait for all of them."""
+PIECE, MOST, SECONDS = 64, 4096, 0.02
+"""Rows of the first piece, of the largest, and how long one should take: on SQLite visitors wait for it."""
 RESTS = 3.0
 """How long nothing is deleted after a piece was, in the time that this took."""
 HOUR, DAY = 3_600.0, 86_400.0
@@ -39,23 +40,32 @@ def waiting(connection: Connection, settings: Settings, now: float) -> bool:
     return any(connection.execute(rows.limit(1)).first() for rows in old(settings, now).values())
 
 
-def forget(connection: Connection, settings: Settings, now: float) -> None:
-    """Delete a piece of each kind, row by row: in one statement SQLite would go through the whole table for them."""
+def forget(connection: Connection, settings: Settings, now: float, most: int) -> int:
+    """Delete some of each kind, row by row: in one statement SQLite would go through the whole table; how many."""
+    gone = 0
     for table, rows in old(settings, now).items():
-        piece = [dict(row) for row in connection.execute(rows.limit(PIECE)).mappings()]
+        piece = [dict(row) for row in connection.execute(rows.limit(most)).mappings()]
         if piece:
             this = [column == sa.bindparam(column.name) for column in table.primary_key.columns]
             connection.execute(sa.delete(table).where(*this), piece)
+        gone += len(piece)
+    return gone
 
 
 async def tend(service: Service) -> None:
-    """Delete all that is old."""
+    """Delete all that is old, beside the writer."""
+    piece = Piece(PIECE, MOST, SECONDS)
 
     def look() -> bool:
         with service.store.read() as connection:
             return waiting(connection, service.settings, service.now(connection))
 
-    while await asyncio.to_thread(look):
+    def some() -> float:
         began = time.monotonic()
-        await service.write(lambda c: forget(c, service.settings, service.now(c)))
-        await asyncio.sleep(RESTS * (time.monotonic() - began))
+        with service.store.write() as connection:
+            gone = forget(connection, service.settings, service.now(connection), piece.rows)
+        piece.took(gone, time.monotonic() - began)
+        return time.monotonic() - began
+
+    while await asyncio.to_thread(look):
+        await asyncio.sleep(RESTS * await asyncio.to_thread(some))

@@ -41,6 +41,11 @@ class Prepared:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
+    def tuples(self, connection: Connection, given: Given) -> list[tuple[Any, ...]]:
+        """The rows that it finds, where there are many of them."""
+        found: list[tuple[Any, ...]] = self._execute(connection, given).fetchall()
+        return found
+
     def one(self, connection: Connection, given: Given) -> dict[str, Any] | None:
         """The only row, or None."""
         (row,) = self.rows(connection, given) or (None,)

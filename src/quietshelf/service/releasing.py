@@ -1,10 +1,10 @@
 """When this process releases, and what it checks first, running as at its start: memory (R8), and who leads.
 
-A release goes through the transactions of `releaser` one after the other; this thread, the writer's, makes them, and
-`work` does what takes long in between. On SQLite the right to release is a lock beside the epoch file. On PostgreSQL
-the releaser is elected (`election`), and a release is announced in the database and noted in the epoch file of every
-witness before it is drawn. A process that dies between announcement and entry costs the batch that was announced;
-whoever releases next burns it.
+A release goes through the transactions of `releaser` one after the other. One thread makes them, beside the writer's
+(`work.Beside`), which asks for them and reads here what became of them; another does what takes long in between. On
+SQLite the right to release is a lock beside the epoch file. On PostgreSQL the releaser is elected (`election`), and a
+release is announced in the database and noted in the epoch file of every witness before it is drawn. A process that
+dies between announcement and entry costs the batch that was announced; whoever releases next burns it.
 """
 
 from __future__ import annotations
@@ -71,18 +71,19 @@ class Releasing:
     @property
     def busy(self) -> set[Place]:
         """Batches that are being added up or drawn at this moment."""
-        sums = {place for place, each in self._sums.items() if not each.done}
+        sums = {place for place, each in list(self._sums.items()) if not each.done}  # another thread changes them
         drawn = self._drawing
         return sums | ({drawn.charged.place} if drawn is not None and not drawn.task.done else set())
 
     @property
     def finished(self) -> bool:
         """Whether something was finished, and there is more to do about it."""
-        return (self._drawing is not None and self._drawing.task.done) or any(each.done for each in self._sums.values())
+        drawn = self._drawing
+        return (drawn is not None and drawn.task.done) or any(each.done for each in list(self._sums.values()))
 
     def late(self, now: float) -> bool:
         """Whether what is being done should have been published by then: visitors of that shelf wait for it."""
-        return self._drawing is not None or any(each.batch.published_at <= now for each in self._sums.values())
+        return self._drawing is not None or any(each.batch.published_at <= now for each in list(self._sums.values()))
 
     def prepare(self) -> None:
         """At the start: drop what may have been released already, and find out who releases."""

@@ -37,6 +37,7 @@ from quietshelf.service.store import Clock, Store, made
 from quietshelf.service.tickets import Visitor
 from quietshelf.service.vault import Vault
 from quietshelf.service.views import View, look, number_of, shelf_row, versions_of
+from quietshelf.service.work import Beside
 from quietshelf.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
 
 SOON = 0.05
@@ -82,6 +83,7 @@ class Service:
         self._asks = True
         self._late_since: float | None = None
         self._tried = 0.0
+        self._release_at = 0.0
         self._look_at = 0.0
         self._offset = self._ahead = 0.0
         self.inbox = Inbox(lambda: self.store.local_now(self._offset) + self._ahead)
@@ -89,7 +91,8 @@ class Service:
         self.cleaning = Cleaning(self.store, pause=settings.poll_seconds)
         self._fresh: dict[str, View] = {}  # views of a transaction that is not committed yet
         self.leasing = Leasing(self.store, self.now)
-        self.releasing = Releasing(self.store, self.source, self.inbox, settings, lambda: self.writer.wake())
+        self.releasing = Releasing(self.store, self.source, self.inbox, settings, self._made)
+        self.beside = Beside(lambda: self.writer.wake(), self.inbox.time)
         self.writer = Writer(self.store, self._chores, group_limit=settings.group_limit, settled=self._settled)
 
     def prepare(self) -> None:
@@ -107,6 +110,7 @@ class Service:
         self.prepare()
         self._look_at_keys()
         self.releasing.work.start()
+        self.beside.start()
         with self.store.read() as connection:
             self.preloading.start(versions_of(connection))
         self.writer.start()
@@ -114,6 +118,7 @@ class Service:
     def stop(self) -> None:
         """Finish what was asked for and let go of the database."""
         self.writer.stop()
+        self.beside.stop()
         self.preloading.close()
         self.catalogues.close()
         self.releasing.leave()
@@ -240,7 +245,7 @@ class Service:
 
     def _look_soon(self) -> None:
         """Look at what is due with the next chores, or a little later while work is done: who waits asks often."""
-        self._look_at = min(self._look_at, time.monotonic() + SOON * bool(self.releasing.busy))
+        self._look_at = min(self._look_at, time.monotonic() + SOON * self._at_work())
 
     def _settled(self, committed: bool, payloads: Sequence[Any]) -> None:
         """Keep what a transaction saw, if it was committed; what is answered was received and dealt with."""
@@ -349,49 +354,90 @@ class Service:
 
         R5: nobody waits for releases that fail. Whatever was due by then has been tried, of all shelves.
         """
-        now = self.inbox.time()
+        now, self.beside.tried = self.inbox.time(), math.inf
         try:
-            wait, self._in_trouble = self._do_chores(), False
+            wait, self._in_trouble = self._do_chores(), bool(self.beside.failing)
         except Exception:
-            self._in_trouble, self._tried = True, max(self._tried, now)
+            self._in_trouble, self._tried = True, max(self._tried, min(now, self.beside.tried))
             raise
         return wait
 
     def _do_chores(self) -> float:
-        """Release what is due, note how far the shelves are, look at what others changed; seconds until the next."""
+        """Release what is due, note how far the shelves are, look at what others changed; seconds until the next.
+
+        Whatever a release, or a check of memory, writes or compares is done beside the writer, in the order of asking.
+        """
         self._look_at_keys()  # first: whatever else fails keeps no revoked key alive
+        self.beside.settle()
         if self.leasing.end(self.inbox.time()):
             self._opened, self._look_at = True, 0.0
-        if self._opened:
-            self.releasing.check_memory()
-            self.cleaning.released()  # what was burnt
+        if self._opened and not self.beside.busy("check"):
             self._opened = False
+            self.beside.ask("check", self._check, lambda _: self.cleaning.released())  # what was burnt
         if time.monotonic() >= self._look_at:
             self._look()
         self._release()
-        wait = min(self._look_at, self.cleaning.run(), self._keys_at) - time.monotonic()
+        if time.monotonic() >= self.cleaning.at():
+            self.beside.ask("clean", self.cleaning.run)
+        return self._until_next()
+
+    def _until_next(self) -> float:
+        """Seconds until there is something to do; whatever is done beside wakes the writer when it is done."""
+        cleaning = math.inf if self.beside.busy("clean") else self.cleaning.at()
+        again = self._release_at if self.releasing.finished else math.inf
+        wait = min(self._look_at, cleaning, self._keys_at, again) - time.monotonic()
         now = self.inbox.time()
+        due = None if self.beside.busy("release") else self._due
         later = [each for each in (self._publication,) if each is not None and each > now]
-        return min(wait, min(self._due or math.inf, self.leasing.next_end, *later) - now)
+        return min(wait, min(due or math.inf, self.leasing.next_end, *later) - now)
+
+    def _check(self) -> None:
+        """R8: compare database and epoch file; where that fails it is done again."""
+        try:
+            self.releasing.check_memory()
+        except Exception:
+            self._opened = True
+            raise
 
     def _release(self) -> None:
         """Go on with releases that are due, and publish those whose time has come (R5)."""
-        while self.releasing.finished or (self._due is not None and self.inbox.time() >= self._due):
+        while not self.beside.busy("release") and self._to_release():
             self.cleaning.released()
-            done = self.releasing.release()
-            self._look_at_due()
-            if not done:
-                if self._due is not None:  # witnesses are waited for, or another process is at it
-                    self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, SOON)
-                break
+            self.beside.ask("release", self._go_on, self._released)
         now = self.inbox.time()
         while self._asks and self._publication is not None and now >= self._publication:
             if self.releasing.publish():
                 self._look_at_due()
-            elif self.releasing.late(now) and self._patient():
+            elif (self.beside.busy("release") or self.releasing.late(now)) and self._patient():
                 break  # whoever waits for it waits until it is done
             else:
                 self._tried, self._asks = max(self._tried, now), False
+
+    def _to_release(self) -> bool:
+        """Whether something is due, or was finished: again soon, where it has to wait for something else."""
+        due = self._due is not None and self.inbox.time() >= self._due
+        return due or (self.releasing.finished and time.monotonic() >= self._release_at)
+
+    def _go_on(self) -> tuple[bool, bool]:
+        """Whether a batch was released, or refused; and whether something is finished and waits for something else."""
+        done = self.releasing.release()
+        return done, not done and self.releasing.finished
+
+    def _released(self, found: tuple[bool, bool]) -> None:
+        """Look what is next."""
+        done, waits = found
+        self._release_at = time.monotonic() + SOON * waits
+        self._look_at_due()
+        if not done and self._due is not None:  # witnesses are waited for, or another process is at it
+            self._due, self._look_at = None, time.monotonic() + min(self.settings.poll_seconds, SOON)
+
+    def _made(self) -> None:
+        """Go on at once: something was added up or drawn."""
+        self._release_at = 0.0
+        self.writer.wake()
+
+    def _at_work(self) -> bool:
+        return bool(self.releasing.busy) or self.beside.busy("release")
 
     def _patient(self) -> bool:
         """Whether a release that is late is still waited for; by this machine's own clock, which is the schedule's."""
@@ -410,7 +456,7 @@ class Service:
             for name, view in list(self._views.items()):
                 if living.get(name) != (view.shelf, view.versions):
                     self._refresh(connection, name)
-        self.releasing.stay()
+        self.beside.ask("stay", self.releasing.stay)
         self._look_at = time.monotonic() + self.settings.poll_seconds
 
     def _look_at_due(self) -> None:

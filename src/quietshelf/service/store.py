@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import stat
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +25,11 @@ LOCKS = 0x71756965
 """Tells our advisory lock, for migrations, from others' in one PostgreSQL."""
 WAIT_MILLISECONDS = 20_000
 IDLE_SECONDS = 0.5
+LOG_PAGES = 16_384
+"""From this many pages on whoever commits empties SQLite's log file: 64 MB, which `Store.checkpoint` never lets it grow
+to while nobody reads for long."""
+REST_PAGES, TRIES = 128, 4
+"""Pages that are moved out of it while nobody may write, and how often it is tried to leave no more than these."""
 CONNECTION = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -73,13 +80,17 @@ class Store:
 
     Attributes:
         held: What is let go of when the store is closed.
+        written: Whether anything was written since the last `checkpoint`.
     """
 
     def __init__(self, url: str, vault: Vault, clock: Clock | None = None, *, application: str = "quietshelf") -> None:
         self.vault = vault
         self.held = ExitStack()
         self._clock: Clock | None = clock
+        self.written = True
         self.sqlite = url.startswith("sqlite")
+        # SQLite has one writer: threads of this process take turns here, for it would let them sleep and ask again
+        self._turn: AbstractContextManager[Any] = threading.Lock() if self.sqlite else nullcontext()
         if self.sqlite:
             _keep_private(url)
             self._writer = _sqlite(url, "BEGIN IMMEDIATE")
@@ -95,13 +106,14 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """One transaction: all of it or, on any error, nothing."""
-        with self._writer.begin() as connection:
+        with self._turn, self._writer.begin() as connection:
+            self.written = True
             yield connection
 
     @contextmanager
     def rehearse(self) -> Iterator[Connection]:
         """One transaction of which nothing stays."""
-        with self._writer.connect() as connection:
+        with self._turn, self._writer.connect() as connection:
             yield connection
 
     @contextmanager
@@ -126,17 +138,27 @@ class Store:
         """How far this machine's wall clock was moved since the start, in seconds."""
         return self._clock.drift if isinstance(self._clock, SteadyClock) else 0.0
 
-    def checkpoint(self) -> bool:
-        """Move what was deleted out of SQLite's log file; False if a reader is in the way: try again later."""
+    def checkpoint(self, *, empty: bool = False) -> bool:
+        """Move SQLite's log file into the database, on the disk; False if a reader is in the way: try again later.
+
+        Most of it while others write; they wait for the last few pages alone, after which the file begins again.
+
+        Args:
+            empty: Cut the file, so that nothing that was deleted stays in it.
+        """
         if not self.sqlite:
             return True
         with closing(self._reader.raw_connection()) as connection:
             cursor = connection.cursor()
-            cursor.execute("PRAGMA busy_timeout=0")  # visitors wait behind us: never for a reader
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            busy = cursor.fetchone()
+            cursor.execute("PRAGMA busy_timeout=0")  # never wait for a reader
+            self.written = False
+            few = any(_moved(cursor, "PASSIVE") <= REST_PAGES for _ in range(TRIES))
+            if few:
+                with self._turn:
+                    few = _moved(cursor, "TRUNCATE" if empty else "PASSIVE") == 0
+            self.written |= not few
             cursor.execute(f"PRAGMA busy_timeout={WAIT_MILLISECONDS}")
-        return busy is not None and not busy[0]
+        return few
 
     def migrate(self) -> None:
         """Take the tables to the newest form, and check that this database belongs to this key."""
@@ -218,6 +240,13 @@ def _ping(connection: Any, record: Any, _proxy: Any) -> None:
         raise DisconnectionError from None  # the pool makes another one
 
 
+def _moved(cursor: Any, how: str) -> float:
+    """Move what can be moved out of SQLite's log file; how many pages are left there."""
+    cursor.execute(f"PRAGMA wal_checkpoint({how})")
+    busy, log, done = cursor.fetchone()
+    return math.inf if busy else log - done
+
+
 def _sqlite(url: str, begin: str) -> Engine:
     engine = sa.create_engine(url, connect_args={"timeout": WAIT_MILLISECONDS / 1000, "check_same_thread": False})
 
@@ -225,6 +254,7 @@ def _sqlite(url: str, begin: str) -> Engine:
         connection.isolation_level = None  # BEGIN is said below, not guessed by the driver
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         connection.execute(f"PRAGMA busy_timeout={WAIT_MILLISECONDS}")
 
     def start(connection: Any) -> None:

@@ -1,22 +1,23 @@
 """A sealed batch is added up beside the service: piece by piece, without a lock, in bounded memory (R6).
 
+A piece is added as one array: Python lets one thread work at a time, and visitors wait for each step of it.
 Nothing changes the slots of a sealed batch, so that each piece may be read at another moment; and on a grid sums are
 exact, so that it makes no difference how they are cut. A sum lives in memory alone: after a restart it is made again.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import time
 
 import numpy as np
 import sqlalchemy as sa
 
-from quietshelf.curation.contributions import at_once, summed, total, width
+from quietshelf.curation.contributions import at_once, row_width, sum_of, summed, total, width
 from quietshelf.curation.fields import batch_from
 from quietshelf.release.quiet import Learner
 from quietshelf.service import learning, schema
-from quietshelf.service.answers import of_rows
 from quietshelf.service.learning import Row, from_row, unpacked
+from quietshelf.service.pieces import Piece
 from quietshelf.service.prepared import Prepared
 from quietshelf.service.store import Store, one
 from quietshelf.service.views import settings_in
@@ -24,8 +25,8 @@ from quietshelf.service.work import Task
 from quietshelf.statistics import Total
 from quietshelf.types import NOTHING, FloatArray
 
-PIECE = 512
-"""Slots that are read at a time."""
+FIRST, MOST, SECONDS = 64, 4096, 0.02
+"""Slots of the first piece, of the largest, and how long one should take."""
 PLACES = 20
 """Items shown, as reckoned with where a piece is sized; more of them make it longer, and no more than that."""
 _offers = schema.offers.c
@@ -58,7 +59,8 @@ class Sum(Task):
         self.shelf: Row = {}
         self.learner: Learner | None = None
         dim, compares = self._dim, self.batch.frozen.compares
-        self._slot, self._size = 0, min(PIECE, at_once(dim, PLACES))
+        self._no_choice = False
+        self._slot, self._piece = 0, Piece(FIRST, min(MOST, at_once(dim, PLACES)), SECONDS)
         self._answered, self._silent = np.zeros((2, width(dim, compares=compares)))
 
     @property
@@ -75,14 +77,18 @@ class Sum(Task):
         if not self.shelf:
             self._look()
             return True
+        began, end = time.monotonic(), self._slot + self._piece.rows
         place = {"of_shelf": self.row["shelf"], "of_batch": self.row["batch"]}
         with self._store.read() as connection:
-            some = _SOME.rows(connection, {**place, "first": self._slot, "end": self._slot + self._size})
-        self._slot += self._size
-        answered = [unpacked(each["contribution"], -1) for each in some if each["contribution"] is not None]
+            some = _SOME.tuples(connection, {**place, "first": self._slot, "end": end})
+        self._slot = end
+        answered = [np.frombuffer(part) for part, _, _ in some if part is not None]
         self._answered = self._answered + self._added(answered)
-        if settings_in(self.shelf).on_no_answer == "no-choice":
-            self._silent = self._silent + self._added(self._of_silent(some))
+        if self._no_choice:
+            self._silent = self._silent + self._of_silent(
+                [rows for _, rows, answer in some if rows is not None and answer is None]
+            )
+        self._piece.took(self._piece.rows, time.monotonic() - began)
         return self._slot < self.batch.frozen.size
 
     def _look(self) -> None:
@@ -91,11 +97,12 @@ class Sum(Task):
             found = one(connection, sa.select(shelves).where(shelves.c.shelf == self.row["shelf"]))
             assert found is not None  # noqa: S101 - shelves stay, if only as deleted ones
             self.learner = learning.learner(connection, found, settings_in(found), published=False)
-        self.shelf = found
-
-    def _of_silent(self, some: list[dict[str, Any]]) -> list[FloatArray]:
-        rows = [each["rows"] for each in some if each["rows"] is not None and each["answer"] is None]
-        return of_rows(rows, [NOTHING] * len(rows), self.batch)
+        self.shelf, self._no_choice = found, settings_in(found).on_no_answer == "no-choice"
 
     def _added(self, parts: list[FloatArray]) -> FloatArray:
         return summed(parts, self._dim, compares=self.batch.frozen.compares)
+
+    def _of_silent(self, rows: list[bytes]) -> FloatArray:
+        numbers = row_width(self.batch.frozen)
+        seen = [unpacked(each, -1, numbers) for each in rows]
+        return sum_of(seen, [NOTHING] * len(seen), self.batch.frozen, self.batch.grid)

@@ -191,7 +191,9 @@ def look(connection: Connection, row: Row, before: View | None = None, follow: F
     if before is not None and (before.versions[0], *before.versions[2:]) == (now[0], *now[2:]):
         learner = before.learner
     else:
-        learner = learning.learner(connection, row, settings)
+        same = before is not None and before.versions[0] == now[0]  # else a restore may have lost what was released
+        known = before.learner if before is not None and same else None
+        learner = learning.learner(connection, row, settings, known=known)
     seen = (now[0], catalogue.version, *now[2:])
     return View(row["shelf"], row["name"], body, settings, public, catalogue, learner, seen)
 
