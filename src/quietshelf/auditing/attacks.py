@@ -28,7 +28,7 @@ from quietshelf.auditing.stage import Script, Stage, Visitor, Watched
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Party, Setting, run
-from quietshelf.loop.named import PRIVATE, MakeDpmnl, MakeQuiet, contestant
+from quietshelf.loop.named import SPECS, MakeDpmnl, MakeQuiet, contestant
 from quietshelf.release.dpmnl import DpmnlEpsilonDelta
 from quietshelf.statistics import svec
 from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, one_of
@@ -46,8 +46,6 @@ SHORT: dict[str, dict[str, Any]] = {
     "quiet": {"conversion": 0.2},
 }
 """Settings that let policies learn within a short run, the target in the first batch of `quiet`."""
-BLIND = ("uniform", "oracle")
-"""They learn from nobody: nothing at all may leak."""
 SEED = 17
 """Of coins that the attacker holds: with these every policy shows the item that tells targets apart."""
 
@@ -61,8 +59,8 @@ def attack(policy: str, variant: str, *, rho: float) -> Auditable:
         rho: Budget of the private ones.
     """
     one_of("variant", variant, VARIANTS)
-    private = policy in PRIVATE
-    party = contestant(policy, rho=rho if private else None, **SHORT.get(policy, {}))
+    one_of("policy", policy, SPECS)
+    party = contestant(policy, rho=rho if SPECS[policy].private else None, **SHORT.get(policy, {}))
     horizon = _horizon(party)
     return Auditable(
         name=f"{policy}, whole run",
@@ -74,8 +72,8 @@ def attack(policy: str, variant: str, *, rho: float) -> Auditable:
 
 def promised(policy: str, party: Contestant, horizon: int, *, rho: float) -> Claim:
     """What a policy claims: its budget; for the benchmark its own epsilon and delta; zero for the blind; or none."""
-    if policy not in PRIVATE:
-        return Claim(rho=0.0 if policy in BLIND else math.inf)
+    if not SPECS[policy].private:
+        return Claim(rho=math.inf if SPECS[policy].learns else 0.0)
     if isinstance(party.curator, MakeDpmnl) and isinstance(party.curator.config, DpmnlEpsilonDelta):
         epsilon, delta = party.curator.config.epsilon(horizon)
         return Claim(epsilon=epsilon, delta=delta)

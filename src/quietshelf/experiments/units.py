@@ -11,11 +11,10 @@ import numpy as np
 from quietshelf.experiments.contestants import make
 from quietshelf.experiments.watch import Watch
 from quietshelf.loop import Contestant, Result, World
+from quietshelf.loop.named import SPECS
 from quietshelf.loop.simulation import Study as Contest
 from quietshelf.loop.simulation import checkpoint_times, play
 
-FORGETFUL = ("quiet", "ofu-mnl", "uniform", "oracle")
-"""Policies whose curators keep no rounds."""
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
@@ -73,7 +72,7 @@ class Unit:
     def memory(self) -> int:
         """Bytes it needs, roughly: who fits again keeps every round, as numbers where visitors come from a table."""
         world = self.cell.world
-        keeping = sum(entry.policy["policy"] not in FORGETFUL for entry in self.cell.entries)
+        keeping = sum(SPECS[entry.policy["policy"]].keeps_rounds for entry in self.cell.entries)
         each = 4 * (2 + world.capacity) if hasattr(world, "table") else 8 * world.capacity * world.dim
         return self.cell.horizon * len(self.replicates) * keeping * each
 
