@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.noiseless import Noiseless
 
 from quietshelf.accounting import Ledger
 from quietshelf.release import arms, batch_pair
-from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, NoiseSource, Simulated
+from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.release.quiet_settings import MOST_COMPARISON, Quiet
 
 N = 3_000

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.noiseless import Noiseless
 
 from quietshelf.accounting import Assumption, BudgetExceeded, Ledger
 from quietshelf.release.batch_pair import Scales, events, grids, release, scales, unit_scale
-from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, NoiseSource, Simulated
+from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.statistics import Total, from_upper, nothing, row_grid, svec, svec_dim
 
 N = 3_000
