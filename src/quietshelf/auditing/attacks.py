@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from quietshelf.auditing.audit_world import AuditWorld, Scenario, Visitor
 from quietshelf.auditing.auditable import Auditable, Claim
-from quietshelf.auditing.stage import Script, Stage, Visitor, Watched
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Party, Setting, run
 from quietshelf.loop.named import SPECS, MakeDpmnl, MakeQuiet, contestant
+from quietshelf.loop.recording import RecordingCurator
 from quietshelf.release.dpmnl import DpmnlEpsilonDelta
 from quietshelf.statistics import svec
 from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, one_of
@@ -94,13 +95,13 @@ def views(
 ) -> FloatArray:
     """All that the attacker sees of each run, (runs, features)."""
     first, second = targets(variant)
-    others = strangers(horizon, runs, rng) if variant == "outsider" else script(variant, horizon)
-    stage = Stage(others, first if secret else second, runs)
+    others = strangers(horizon, runs, rng) if variant == "outsider" else scenario(variant, horizon)
+    world = AuditWorld(others, first if secret else second, runs)
     setting = Setting(world=WORLD, worlds=runs, horizon=horizon, tastes=partial(np.zeros, (runs, WORLD.dim)))
     notes = _Notes()
-    curator = Watched(party.curator(setting, rng), notes)
+    curator = RecordingCurator(party.curator(setting, rng), notes)
     chance = rng if variant == "outsider" else Common(np.random.default_rng(SEED))  # the attacker holds these coins
-    for step in run(stage, [Party(party.label, party.policy, curator, chance)], horizon=horizon):
+    for step in run(world, [Party(party.label, party.policy, curator, chance)], horizon=horizon):
         if step.t >= horizon - AFTER:
             notes.screens.append(_incidence(step.assortment))
     return np.concatenate(notes.screens if variant == "collusion" else [*notes.releases, *notes.screens], axis=-1)
@@ -121,22 +122,22 @@ def targets(variant: str) -> tuple[Visitor, Visitor]:
     return Visitor(one, True), Visitor(-one, True)
 
 
-def script(variant: str, horizon: int) -> Script:
+def scenario(variant: str, horizon: int) -> Scenario:
     """Ordinary others; or accomplices: silent before, and after the target visitors whose screens show theta's side."""
     draws = np.random.default_rng(SEED).random(horizon)
     if variant != "collusion":
-        return Script(features=np.stack(list(_ordinary(horizon))), draws=draws, place=PLACE, capacity=WORLD.capacity)
+        return Scenario(features=np.stack(list(_ordinary(horizon))), draws=draws, place=PLACE, capacity=WORLD.capacity)
     angles = np.linspace(0, 2 * np.pi, WORLD.items, endpoint=False)
     probes = np.stack([_circle(angles + turn) for turn in np.linspace(0, 0.5, horizon)])
     probes[:PLACE] = 0.0
-    return Script(features=probes, draws=np.full(horizon, 2.0), place=PLACE, capacity=WORLD.capacity)
+    return Scenario(features=probes, draws=np.full(horizon, 2.0), place=PLACE, capacity=WORLD.capacity)
 
 
-def strangers(horizon: int, runs: int, rng: np.random.Generator) -> Script:
+def strangers(horizon: int, runs: int, rng: np.random.Generator) -> Scenario:
     """Others who are different people in every run."""
     x = rng.standard_normal((horizon, runs, WORLD.items, WORLD.dim))
     x /= np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0)
-    return Script(features=x, draws=rng.random((horizon, runs)), place=PLACE, capacity=WORLD.capacity)
+    return Scenario(features=x, draws=rng.random((horizon, runs)), place=PLACE, capacity=WORLD.capacity)
 
 
 @dataclass
