@@ -21,7 +21,7 @@ from quietshelf.loop.named import SPECS
 ROOM = Path(quietshelf.release.__file__).parent
 AMOUNTS = {"Law", "Tree", "Perturbation", "Scales"}
 """What functions return that decide how much noise is drawn."""
-ALONE = {("trees.py", "_draw")}
+ALONE = {("shared_trees.py", "_draw")}
 """Of contestants in a simulation, who share noise in order to be compared; each tree is audited alone."""
 SOURCES = "noise.py"
 """The sources themselves: every mechanism draws from one."""

@@ -11,7 +11,7 @@ import pytest
 from tests.noiseless import Noiseless
 
 from quietshelf import Shelf
-from quietshelf.release.arms import ArmSums
+from quietshelf.release.arm_sales import ArmSums
 from quietshelf.shelf.testing import copied, state_of
 
 RANKING = [3, 1, 0, 2]
