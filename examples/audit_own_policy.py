@@ -16,7 +16,7 @@ import numpy as np
 from quietshelf.accounting import noise_for
 from quietshelf.accounting.figures import shown_below
 from quietshelf.auditing import Auditable, Claim, audit
-from quietshelf.auditing.words import sentence, verdict
+from quietshelf.auditing.verdicts import sentence, verdict
 from quietshelf.types import FloatArray
 
 ITEMS, OTHERS, RHO = 5, 40, 1.0

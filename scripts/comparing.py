@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from quietshelf.release.arms import ArmSums, scale
-from quietshelf.release.compared import compare
+from quietshelf.release.arm_sales import ArmSums, scale
+from quietshelf.release.comparison import compare
 from quietshelf.release.quiet_settings import Quiet
 
 SHOPS, BATCHES, DIM, SEED = 100, 22, 6, 1702

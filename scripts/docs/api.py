@@ -17,7 +17,7 @@ PUBLIC = {
         "quietshelf.Shelf",
         "quietshelf.shelf.tastes.Tastes",
         "quietshelf.types.Offer",
-        "quietshelf.release.compared.Comparison",
+        "quietshelf.release.comparison.Comparison",
         "quietshelf.shelf.ShelfError",
     ],
     "What is promised": [

@@ -9,7 +9,7 @@ import pytest
 from tests.studies.size import FULL
 
 from quietshelf.auditing import VARIANTS, Claim, attack, audit
-from quietshelf.auditing.attacks import promised, script, targets, views
+from quietshelf.auditing.attacks import promised, scenario, targets, views
 from quietshelf.auditing.bounds import power_under_gaussian
 from quietshelf.loop.named import contestant
 
@@ -61,10 +61,10 @@ def test_worlds_differ_in_the_target_alone() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_targets_are_two_and_scripts_have_one_place(variant: str) -> None:
-    """The two targets differ; the script has as many visitors as rounds."""
+    """The two targets differ; the scenario has as many visitors as rounds."""
     one, other = targets(variant)
     assert not np.array_equal(one.features, other.features) or one.buys != other.buys
-    assert len(script(variant, 12).features) == 12
+    assert len(scenario(variant, 12).features) == 12
 
 
 def test_benchmark_is_held_to_its_own_epsilon() -> None:

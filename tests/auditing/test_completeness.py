@@ -16,12 +16,12 @@ import pytest
 import quietshelf.release
 from quietshelf.auditing import MECHANISMS, Auditable, attack, mechanism, neighbours
 from quietshelf.auditing.plan import THOROUGH_POLICIES
-from quietshelf.loop.named import MAKERS, PRIVATE
+from quietshelf.loop.named import SPECS
 
 ROOM = Path(quietshelf.release.__file__).parent
 AMOUNTS = {"Law", "Tree", "Perturbation", "Scales"}
 """What functions return that decide how much noise is drawn."""
-ALONE = {("trees.py", "_draw")}
+ALONE = {("shared_trees.py", "_draw")}
 """Of contestants in a simulation, who share noise in order to be compared; each tree is audited alone."""
 SOURCES = "noise.py"
 """The sources themselves: every mechanism draws from one."""
@@ -61,7 +61,11 @@ def audited() -> set[Place]:
     """What all mechanisms and private policies go through, taken together; no search is needed for that."""
     with patch.object(neighbours, "STEPS", 1):
         made = [used_by(partial(mechanism, name, 1.0)) for name in MECHANISMS]
-    return set().union(*made, *(used_by(partial(_attacks, name)) for name in PRIVATE))
+    return set().union(*made, *(used_by(partial(_attacks, name)) for name in private()))
+
+
+def private() -> list[str]:
+    return [name for name, spec in SPECS.items() if spec.private]
 
 
 def _attacks(policy: str) -> list[Auditable]:
@@ -84,5 +88,5 @@ def test_every_calibration_is_audited(audited: set[Place]) -> None:
 
 def test_every_policy_is_attacked() -> None:
     """All that claim privacy, and all others but the two that learn nothing, which have a test of their own."""
-    assert set(PRIVATE) <= set(THOROUGH_POLICIES)
-    assert set(MAKERS) - set(THOROUGH_POLICIES) == {"uniform", "oracle"}
+    assert set(private()) <= set(THOROUGH_POLICIES)
+    assert set(SPECS) - set(THOROUGH_POLICIES) == {"uniform", "oracle"}

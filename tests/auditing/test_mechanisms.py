@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.auditing import faults
+from tests.noiseless import Noiseless
 from tests.studies.size import FULL
 
 from quietshelf.auditing import MECHANISMS, audit, exact_rho, mechanism
@@ -12,7 +13,7 @@ from quietshelf.auditing.linear import response
 from quietshelf.auditing.mechanisms import KNOWN_FALSE
 from quietshelf.auditing.neighbours import far_scores, pair_cost, search
 from quietshelf.auditing.shelves import shelf_subject
-from quietshelf.release.noise import Noiseless, Simulated
+from quietshelf.release.noise import Simulated
 
 SOUND = [name for name in MECHANISMS if name not in (*KNOWN_FALSE, "shelf")]
 

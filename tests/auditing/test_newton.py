@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.auditing.newton_faults import FEW
+from tests.noiseless import Noiseless
 
 from quietshelf.accounting import noise_for
 from quietshelf.auditing import Claim, audit
@@ -24,7 +25,7 @@ from quietshelf.auditing.neighbours import (
 )
 from quietshelf.auditing.newton import evidence, newton_run, newton_subject, others
 from quietshelf.release import batch_pair
-from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.noise import GRID, DiscreteGaussian, Simulated
 from quietshelf.release.private_newton import BOUND, SQUARES, PrivateTastes, _total, private_newton
 from quietshelf.statistics import SENSITIVITY, Grids, Shown, svec_weights, upper
 from quietshelf.types import FloatArray

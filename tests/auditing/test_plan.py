@@ -9,7 +9,7 @@ import pytest
 
 from quietshelf.auditing import Audit, run_audit, tasks, usual
 from quietshelf.auditing.mechanisms import KNOWN_FALSE
-from quietshelf.auditing.words import near, sentence, summary, verdict, verdict_on_rates
+from quietshelf.auditing.verdicts import near, sentence, summary, verdict, verdict_on_rates
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import command
+from tests.noiseless import Noiseless
 
 from quietshelf.cli.doctor import checks
-from quietshelf.release.noise import DiscreteGaussian, Noiseless
+from quietshelf.release.noise import DiscreteGaussian
 
 
 def test_doctor_finds_this_installation_well() -> None:

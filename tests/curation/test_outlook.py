@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 
 from quietshelf.choice.maps import MAPS, feature_map
 from quietshelf.curation.outlook import ITEMS, VISITORS, MadeUp, normal_outlook, outlook_of, start
 from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
 from quietshelf.policies import POLICIES
-from quietshelf.release.noise import Noiseless
 from quietshelf.release.outlook import FACTORS
 from quietshelf.release.quiet import Learner
 from quietshelf.types import Release

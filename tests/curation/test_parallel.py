@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 from tests.release.learners import opened, outlook_for, simulated, started
 
 from quietshelf.choice.features import Dense
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.release import batch_pair
-from quietshelf.release.noise import DiscreteGaussian, Noiseless, NoiseSource, Simulated
+from quietshelf.release.noise import DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.release.quiet import Learner, OpenBatch
 from quietshelf.release.quiet_settings import Quiet
 from quietshelf.statistics import Shown, contribution, svec

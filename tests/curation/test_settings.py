@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 
 from quietshelf.choice.maps import MAPS, feature_map
 from quietshelf.curation.outlook import start
 from quietshelf.curation.settings import Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
-from quietshelf.release.noise import Noiseless
 
 TERMS: dict[str, Any] = {"rho": 1.0, "capacity": 2}
 

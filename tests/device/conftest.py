@@ -1,5 +1,5 @@
-"""The databases of the service's own tests."""
+"""The databases and the clock of the service's own tests."""
 
-from tests.service.conftest import database, postgres
+from tests.service.conftest import clock, database, postgres
 
-__all__ = ["database", "postgres"]
+__all__ = ["clock", "database", "postgres"]

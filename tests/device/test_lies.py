@@ -44,11 +44,6 @@ TRUTHS = (f'{{"score": [-1, {ZEROS}], "rows": []}}', f'{{"score": [-0.0, {ZEROS}
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[httpx.Client]:
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, clock=clock) as found:
         yield found

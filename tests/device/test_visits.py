@@ -22,11 +22,6 @@ ZERO = {"score": [0.0] * 5, "rows": []}
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def client(database: str, tmp_path: Path, clock: FakeClock) -> Iterator[httpx.Client]:
     shared = Coins(bytes(32))  # so that shelves can be compared
     with inline(database, tmp_path, clock=clock, coins=lambda _: shared, origins="https://shop.example") as found:

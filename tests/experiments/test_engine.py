@@ -70,7 +70,7 @@ def test_interrupted_study_resumes_and_gives_the_same_rows(study: Study, tmp_pat
 def test_unfinished_file_counts_as_nothing(study: Study, tmp_path: Path) -> None:
     """A unit that was being written when the machine stopped is run again."""
     store = Store(tmp_path, study)
-    torn = store.path(study.units[0]).with_suffix(".123.partial")
+    torn = store.path(study.units[0]).with_name(f".{study.units[0].name}.parquet.torn")
     torn.write_bytes(b"PAR1 and then nothing")
     assert len(store.pending) == len(study.units)
     run_study(store, InProcess())

@@ -19,7 +19,7 @@ from quietshelf.curation.parallel import QuietCurator
 from quietshelf.environments import Shop, Synthetic
 from quietshelf.loop import Party, Setting, World, run
 from quietshelf.loop.declared import blind_outlook, declared_outlook
-from quietshelf.loop.named import MAKERS, PRIVATE, contestant
+from quietshelf.loop.named import SPECS, contestant
 from quietshelf.policies import POLICIES
 from quietshelf.release.outlook import FACTORS
 from quietshelf.release.quiet import TRIALS
@@ -33,12 +33,12 @@ def test_every_name_runs_and_states_its_cost() -> None:
     """All policies serve the same visitors; proven rho keeps to the budget, is infinite without privacy."""
     result = simulate(
         WORLD,
-        [contestant(name, rho=2.0 if name in PRIVATE else None, label=name) for name in MAKERS],
+        [contestant(name, rho=2.0 if SPECS[name].private else None, label=name) for name in SPECS],
         horizon=120,
         replicates=3,
         seed=1,
     )
-    spent = {name: max(ledger.rho for ledger in result.ledgers[name]) for name in MAKERS}
+    spent = {name: max(ledger.rho for ledger in result.ledgers[name]) for name in SPECS}
     for name, rho in spent.items():
         if name in ("uniform", "oracle"):
             assert rho == 0.0
@@ -62,7 +62,7 @@ def test_policies_without_a_budget_may_be_named_by_text() -> None:
 
 def test_names_are_those_of_the_policies() -> None:
     """No name without a policy."""
-    assert set(MAKERS) <= set(POLICIES)
+    assert set(SPECS) <= set(POLICIES)
 
 
 def test_oracle_follows_drifting_tastes() -> None:

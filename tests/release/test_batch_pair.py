@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.noiseless import Noiseless
 
 from quietshelf.accounting import Assumption, BudgetExceeded, Ledger
-from quietshelf.release import arms
+from quietshelf.release import arm_sales
 from quietshelf.release.batch_pair import FEWEST_STEPS, Scales, events, grids, release, scales, unit_scale
-from quietshelf.release.noise import GRID, LARGEST_SCALE, DiscreteGaussian, Noiseless, NoiseSource, Simulated
+from quietshelf.release.noise import GRID, LARGEST_SCALE, DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.statistics import Total, from_upper, nothing, row_grid, svec, svec_dim
 from quietshelf.types import FloatArray
 
@@ -69,7 +70,7 @@ def test_no_scale_has_fewer_steps_than_the_distance_to_a_gaussian_takes_for_gran
     """Of everything that a release and a comparison draw, in every batch that may be opened; and none has too many."""
     source, noise = Steps(), scales(rho=rho, bound=bound)
     release(Total(np.zeros(3), np.zeros(6)), scales=noise, size=size, source=source)
-    arms.release(np.zeros(4), visitors=(1, 1), scale=arms.scale(rho), source=source)
+    arm_sales.release(np.zeros(4), visitors=(1, 1), scale=arm_sales.scale(rho), source=source)
     assert len(source.drawn) == 4
     assert min(source.drawn) * math.sqrt(rho) >= FEWEST_STEPS
     assert max(source.drawn) <= LARGEST_SCALE

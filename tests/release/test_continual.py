@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 from tests.release.continual import printed_tree, run, sound_tree, toeplitz_sum, visitors
 
 from quietshelf.accounting import HISTORY, BudgetExceeded, Ledger
-from quietshelf.release.noise import Noiseless, NoiseSource, Simulated
+from quietshelf.release.noise import NoiseSource, Simulated
 from quietshelf.release.tree import ContinualSum, State
 from quietshelf.types import Streams
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 
 from quietshelf.accounting import BudgetExceeded
 from quietshelf.choice.features import Dense
@@ -15,7 +16,7 @@ from quietshelf.release import theory
 from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
 from quietshelf.release.dpmnl_curator import DpmnlCurator
 from quietshelf.release.maximum_likelihood import MaximumLikelihood
-from quietshelf.release.noise import Noiseless, NoiseSource, Simulated
+from quietshelf.release.noise import NoiseSource, Simulated
 from quietshelf.types import Context, Round, Streams
 
 D, K = 3, 4

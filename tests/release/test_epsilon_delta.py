@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.release.losses import smooth_loss
 
 from quietshelf.accounting import epsilon_classic, epsilon_of_gaussian
 from quietshelf.release.epsilon_delta import (
@@ -21,7 +22,7 @@ from quietshelf.release.epsilon_delta import (
     repaired_theorem,
 )
 from quietshelf.release.perturbation_cost import choice_loss
-from quietshelf.release.perturbation_curves import Perturbation, smooth_loss
+from quietshelf.release.perturbation_curves import Perturbation
 
 MODEL: dict[str, Any] = {"dim": 5, "capacity": 10}
 epsilons, deltas = st.floats(0.01, 20), st.floats(-12, -2).map(lambda power: 10**power)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy.stats import kstest, norm
+from tests.noiseless import Noiseless
 
 from quietshelf.accounting import Assumption
 from quietshelf.release.noise import (
@@ -20,7 +21,6 @@ from quietshelf.release.noise import (
     LARGEST_SCALE,
     ContinuousGaussian,
     DiscreteGaussian,
-    Noiseless,
     NoiseSource,
     Simulated,
     entry,

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import chi2
+from tests.noiseless import Noiseless
 
 from quietshelf.accounting import HISTORY, Assumption, Ledger
 from quietshelf.choice import fit, fitting, log_likelihood, utilities
 from quietshelf.release.certificate import Certificate
-from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, Simulated
 from quietshelf.release.objective_perturbation import (
     NotCertified,
     PrivateFit,

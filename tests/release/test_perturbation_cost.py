@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.release.losses import repaired_bound, smooth_loss
 
 from quietshelf.release.objective_perturbation import UNIT_BALL
 from quietshelf.release.perturbation_cost import Calibration, calibrate, choice_loss, cost, renyi_curve
@@ -18,9 +19,7 @@ from quietshelf.release.perturbation_curves import (
     mean_length,
     proven_rho,
     renyi_bound,
-    repaired_bound,
     repaired_rho,
-    smooth_loss,
 )
 from quietshelf.release.perturbation_paper import theorem_one, theorem_one_repaired, theorem_one_rho
 

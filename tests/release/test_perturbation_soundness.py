@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.release.losses import repaired_bound, smooth_loss
 
 from quietshelf.auditing.quadrature import Crowd, Pair, in_plane, log_integral
 from quietshelf.release.epsilon_delta import calibrate_epsilon, repaired_theorem
@@ -17,8 +18,6 @@ from quietshelf.release.perturbation_curves import (
     Perturbation,
     proven_rho,
     renyi_bound,
-    repaired_bound,
-    smooth_loss,
 )
 from quietshelf.release.perturbation_paper import theorem_one
 

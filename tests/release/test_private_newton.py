@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
+from tests.release.curvatures import catalogue_curvature
 
 from quietshelf.accounting import Assumption, BudgetExceeded, Ledger
 from quietshelf.choice import fit
 from quietshelf.choice.maps import feature_map
 from quietshelf.release import private_newton as module
 from quietshelf.release.batch_pair import Noisy
-from quietshelf.release.geometry import catalogue_curvature, scaled_curvature, unknown_curvature
-from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.geometry import scaled_curvature, unknown_curvature
+from quietshelf.release.noise import DiscreteGaussian, Simulated
 from quietshelf.release.private_newton import BOUND, LAST, SQUARES, STEPS, PrivateTastes, first_rounds, private_newton
 from quietshelf.statistics import Grids, Shown, Total
 from quietshelf.types import FloatArray

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 from tests.release.learners import CAPACITY, opened, outlook_for, released, simulated, started
 
 from quietshelf.choice.features import Dense
 from quietshelf.curation.outlook import VISITORS, MadeUp
 from quietshelf.policies import POLICIES
 from quietshelf.release import records
-from quietshelf.release.noise import DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.noise import DiscreteGaussian, Simulated
 from quietshelf.release.outlook import FACTORS
 from quietshelf.release.prior import UNDECLARED
 from quietshelf.release.quiet import TRIALS, Learner, OpenBatch

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.release.printed import error_constant, exploration
 
 from quietshelf.release import theory
 from quietshelf.release.noise import Simulated
@@ -91,11 +92,11 @@ def test_benchmark_radius_is_the_supplement_as_typed() -> None:
 
 def test_the_theoretical_exploration_exceeds_the_simulated_horizon() -> None:
     """At d = 5, K = 10, D = 57, rho1 = 0.9: the private term squared is 2.4e7, and T0 is above 10^7, not below T."""
-    constant = theory.error_constant(**SIZE, **BUDGET)
+    constant = error_constant(**SIZE, **BUDGET)
     ridge = 4 / math.expm1(0.45 / 57 / 5)
     choices = math.sqrt(2.5 * math.log1p(2000) + math.log(10_000))
     assert (math.sqrt(constant) - ridge - choices) ** 2 == pytest.approx(2.4e7, rel=0.02)
-    explored = theory.exploration(constant, **SIZE, eigenvalue=0.2, c1=1.0, c2=1.0)
+    explored = exploration(constant, **SIZE, eigenvalue=0.2, c1=1.0, c2=1.0)
     assert explored > 10_000_000
     reach = (math.sqrt(5) + math.sqrt(2 * math.log(10_000))) / 0.2
     assert explored == math.ceil(reach**2 / 10 + 2 * constant / (10 * 0.2))
@@ -104,12 +105,12 @@ def test_the_theoretical_exploration_exceeds_the_simulated_horizon() -> None:
 def test_exploration_asks_for_at_least_capacity() -> None:
     """The lemma's max(C, K): a constant below K changes nothing."""
     plain = {**SIZE, "eigenvalue": 0.2, "c1": 1.0, "c2": 1.0}
-    assert theory.exploration(1e-3, **plain) == theory.exploration(10.0, **plain) < theory.exploration(100.0, **plain)
+    assert exploration(1e-3, **plain) == exploration(10.0, **plain) < exploration(100.0, **plain)
 
 
 def test_error_constant_grows_with_the_inverse_square_of_rho() -> None:
     """Quadratic, where the text says T0 = O(log T / rho1)."""
-    small, smaller = (theory.error_constant(**SIZE, rho=rho, fits=57) for rho in (1e-3, 1e-4))
+    small, smaller = (error_constant(**SIZE, rho=rho, fits=57) for rho in (1e-3, 1e-4))
     assert smaller / small == pytest.approx(100, rel=0.01)
 
 
@@ -174,7 +175,7 @@ def test_one_item_at_a_time_uses_the_true_rank() -> None:
 def test_bad_constants_are_refused() -> None:
     """The rule, then the value."""
     with pytest.raises(ValueError, match="split must be between 0 and 1, got split=1"):
-        theory.error_constant(**SIZE, **BUDGET, split=1)
+        theory.radius(**SIZE, **BUDGET, shift=1.0, split=1)
     with pytest.raises(ValueError, match="chance must be in"):
         theory.tight_shift(1.0, dim=5, chance=1.0)
     with pytest.raises(ValueError, match="time must be a whole number from 1 on, got time=0"):

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.noiseless import Noiseless
 from tests.release.continual import check_scale, printed_tree, run, sound_tree, visitors
 
 from quietshelf.accounting import Assumption, Ledger, epsilon_classic, epsilon_of_gaussian
 from quietshelf.release import tree as trees
-from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, Noiseless, NoiseSource, Simulated
+from quietshelf.release.noise import ContinuousGaussian, DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.release.tree import Law, Tree, paper, sound
 from quietshelf.statistics import clip, gram, svec
 from quietshelf.types import FloatArray

@@ -1,4 +1,4 @@
-"""A fresh database for every test, on SQLite and on a PostgreSQL that the suite starts by itself."""
+"""A fresh database for every test, on SQLite and on a PostgreSQL that the suite starts by itself, and a service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from tests.service.harness import FakeClock, inline
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +40,16 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/shop.db"
     return fresh_postgres(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """What time it is for the service of a test."""
+    return FakeClock()
+
+
+@pytest.fixture
+def client(database: str, tmp_path: Path, clock: FakeClock) -> Iterator[httpx.Client]:
+    """A service in a thread, and a client with an admin key."""
+    with inline(database, tmp_path, clock=clock) as found:
+        yield found

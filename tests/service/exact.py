@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 import uvicorn
+from tests.noiseless import Noiseless
 
-from quietshelf.release.noise import Noiseless
 from quietshelf.service import keys, settings
 from quietshelf.service.app import make_app
 from quietshelf.service.service import Service

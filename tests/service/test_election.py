@@ -22,11 +22,6 @@ from quietshelf.service.service import Service
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def pair(postgres: Any, tmp_path: Path, clock: FakeClock) -> Iterator[tuple[Service, Service]]:
     """A machine that releases and, with nothing but a copy of its key, another that has been vouched for."""
     with two_machines(fresh_postgres(postgres), tmp_path, clock) as both:

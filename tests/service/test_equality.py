@@ -8,11 +8,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 from tests.service.harness import WINDOW, FakeClock, answered, inline, offered
 
 from quietshelf import Shelf
 from quietshelf.curation.coins import Coins
-from quietshelf.release.noise import DiscreteGaussian, Noiseless, NoiseSource, Simulated
+from quietshelf.release.noise import DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.service import learning, verify
 from quietshelf.service.views import look, shelf_row
 from quietshelf.shelf.testing import copied

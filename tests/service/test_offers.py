@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 import sqlalchemy as sa
 from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, answered, inline, offered, stocked
 
 from quietshelf.service import schema
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def client(database: str, tmp_path: Path, clock: FakeClock) -> Iterator[httpx.Client]:
-    with inline(database, tmp_path, clock=clock) as found:
-        yield found
 
 
 def problem(reply: httpx.Response, status: int, kind: str) -> str:

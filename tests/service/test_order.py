@@ -32,11 +32,6 @@ RHO = 1e3
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def service(postgres: Any, tmp_path: Path, clock: FakeClock) -> Iterator[Service]:
     """Two shelves on PostgreSQL, whose numbers and names are in opposite order; nothing runs by itself."""
     found = Service(Settings(database=fresh_postgres(postgres), secrets=str(tmp_path / "secrets")), clock=clock)

@@ -40,11 +40,6 @@ SECOND = 25
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def service(database: str, tmp_path: Path, clock: FakeClock) -> Iterator[Service]:
     """A service whose first batch is full, and that does nothing by itself."""
     found = machine(database, tmp_path / "secrets", clock, source=Counting(), release_seconds=LATER)

@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.noiseless import Noiseless
 from tests.service.backups import failing
 from tests.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, offered, stocked
 
-from quietshelf.release.noise import Noiseless
 from quietshelf.service import items
 from quietshelf.service.inbox import Inbox
 from quietshelf.service.timestamps import timestamp

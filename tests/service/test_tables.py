@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +34,6 @@ TEAS = Schema(
 GIVEN = {"rho": 4.0, "capacity": 3, "window": 10.0, "conversion": 0.21, "limits": {"top": 2, "low": 3}}
 ROW = {"price": 7, "kind": "black", "vegan": "yes", "margin": 2.5, "in stock": True, "shelf place": "top", "name": "x"}
 NAMES = ["intercept", "price", "kind=black", "kind=herbal", "vegan", "vegan missing"]
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def client(database: str, tmp_path: Path, clock: FakeClock) -> Iterator[httpx.Client]:
-    with inline(database, tmp_path, clock=clock) as found:
-        yield found
 
 
 def put(client: httpx.Client, declared: Any = TEAS, **changes: Any) -> httpx.Response:

@@ -7,14 +7,13 @@ import io
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from tests.service.harness import ITEMS, SHELF, FakeClock, inline, offered, stocked
+from tests.service.harness import ITEMS, SHELF, FakeClock, offered, stocked
 from tests.service.test_catalogues import service_of
 
 from quietshelf.service import schema, uploading, uploads
@@ -26,17 +25,6 @@ from quietshelf.tables import Schema, number
 COUNT = 1234
 LINES = {"Content-Type": "application/x-ndjson"}
 PATH = "/v1/shelves/teas/items"
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def client(database: str, tmp_path: Path, clock: FakeClock) -> Iterator[httpx.Client]:
-    with inline(database, tmp_path, clock=clock) as found:
-        yield found
 
 
 def rows(count: int = COUNT, **more: Any) -> list[dict[str, Any]]:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 from tests.shelf.shops import D, K, N, first_batch, open_slots, rows_of, run, shop
 
 from quietshelf import Shelf
 from quietshelf.release import batch_pair
-from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, Simulated
+from quietshelf.release.noise import GRID, DiscreteGaussian, Simulated
 from quietshelf.release.quiet import OpenBatch
 from quietshelf.shelf.state import AT_ONCE
 from quietshelf.shelf.testing import state_of

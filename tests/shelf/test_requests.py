@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 from tests.shelf.shops import D, K, N, first_batch, run, shop
 
 from quietshelf import Shelf
-from quietshelf.release.noise import Noiseless
 
 
 def test_offers_respect_what_is_asked_of_them() -> None:

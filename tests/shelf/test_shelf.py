@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 from tests.shelf.shops import CONVERSION, D, K, N, first_batch, open_slots, run, shop
 
 from quietshelf import Shelf
@@ -14,7 +15,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.curation.outlook import normal_outlook
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.policies import POLICIES
-from quietshelf.release.noise import Noiseless, Simulated
+from quietshelf.release.noise import Simulated
 from quietshelf.release.quiet import Learner
 from quietshelf.release.quiet_settings import Quiet
 from quietshelf.shelf import AnswerConflict, OfferExpired, ShelfError, UnknownOffer

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.noiseless import Noiseless
 
 from quietshelf import Shelf
-from quietshelf.release.arms import ArmSums
-from quietshelf.release.noise import Noiseless
+from quietshelf.release.arm_sales import ArmSums
 from quietshelf.shelf.testing import copied, state_of
 
 RANKING = [3, 1, 0, 2]

@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from quietshelf.auditing.audit_world import AuditWorld, Scenario, Visitor
 from quietshelf.auditing.auditable import Auditable, Claim
-from quietshelf.auditing.stage import Script, Stage, Visitor, Watched
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.environments import Synthetic
 from quietshelf.loop import Contestant, Party, Setting, run
-from quietshelf.loop.named import PRIVATE, MakeDpmnl, MakeQuiet, contestant
+from quietshelf.loop.named import SPECS, MakeDpmnl, MakeQuiet, contestant
+from quietshelf.loop.recording import RecordingCurator
 from quietshelf.release.dpmnl import DpmnlEpsilonDelta
 from quietshelf.statistics import svec
 from quietshelf.types import Common, Curator, FloatArray, IntArray, Release, one_of
@@ -46,8 +47,6 @@ SHORT: dict[str, dict[str, Any]] = {
     "quiet": {"conversion": 0.2},
 }
 """Settings that let policies learn within a short run, the target in the first batch of `quiet`."""
-BLIND = ("uniform", "oracle")
-"""They learn from nobody: nothing at all may leak."""
 SEED = 17
 """Of coins that the attacker holds: with these every policy shows the item that tells targets apart."""
 
@@ -61,8 +60,8 @@ def attack(policy: str, variant: str, *, rho: float) -> Auditable:
         rho: Budget of the private ones.
     """
     one_of("variant", variant, VARIANTS)
-    private = policy in PRIVATE
-    party = contestant(policy, rho=rho if private else None, **SHORT.get(policy, {}))
+    one_of("policy", policy, SPECS)
+    party = contestant(policy, rho=rho if SPECS[policy].private else None, **SHORT.get(policy, {}))
     horizon = _horizon(party)
     return Auditable(
         name=f"{policy}, whole run",
@@ -74,8 +73,8 @@ def attack(policy: str, variant: str, *, rho: float) -> Auditable:
 
 def promised(policy: str, party: Contestant, horizon: int, *, rho: float) -> Claim:
     """What a policy claims: its budget; for the benchmark its own epsilon and delta; zero for the blind; or none."""
-    if policy not in PRIVATE:
-        return Claim(rho=0.0 if policy in BLIND else math.inf)
+    if not SPECS[policy].private:
+        return Claim(rho=math.inf if SPECS[policy].learns else 0.0)
     if isinstance(party.curator, MakeDpmnl) and isinstance(party.curator.config, DpmnlEpsilonDelta):
         epsilon, delta = party.curator.config.epsilon(horizon)
         return Claim(epsilon=epsilon, delta=delta)
@@ -96,13 +95,13 @@ def views(
 ) -> FloatArray:
     """All that the attacker sees of each run, (runs, features)."""
     first, second = targets(variant)
-    others = strangers(horizon, runs, rng) if variant == "outsider" else script(variant, horizon)
-    stage = Stage(others, first if secret else second, runs)
+    others = strangers(horizon, runs, rng) if variant == "outsider" else scenario(variant, horizon)
+    world = AuditWorld(others, first if secret else second, runs)
     setting = Setting(world=WORLD, worlds=runs, horizon=horizon, tastes=partial(np.zeros, (runs, WORLD.dim)))
     notes = _Notes()
-    curator = Watched(party.curator(setting, rng), notes)
+    curator = RecordingCurator(party.curator(setting, rng), notes)
     chance = rng if variant == "outsider" else Common(np.random.default_rng(SEED))  # the attacker holds these coins
-    for step in run(stage, [Party(party.label, party.policy, curator, chance)], horizon=horizon):
+    for step in run(world, [Party(party.label, party.policy, curator, chance)], horizon=horizon):
         if step.t >= horizon - AFTER:
             notes.screens.append(_incidence(step.assortment))
     return np.concatenate(notes.screens if variant == "collusion" else [*notes.releases, *notes.screens], axis=-1)
@@ -123,22 +122,22 @@ def targets(variant: str) -> tuple[Visitor, Visitor]:
     return Visitor(one, True), Visitor(-one, True)
 
 
-def script(variant: str, horizon: int) -> Script:
+def scenario(variant: str, horizon: int) -> Scenario:
     """Ordinary others; or accomplices: silent before, and after the target visitors whose screens show theta's side."""
     draws = np.random.default_rng(SEED).random(horizon)
     if variant != "collusion":
-        return Script(features=np.stack(list(_ordinary(horizon))), draws=draws, place=PLACE, capacity=WORLD.capacity)
+        return Scenario(features=np.stack(list(_ordinary(horizon))), draws=draws, place=PLACE, capacity=WORLD.capacity)
     angles = np.linspace(0, 2 * np.pi, WORLD.items, endpoint=False)
     probes = np.stack([_circle(angles + turn) for turn in np.linspace(0, 0.5, horizon)])
     probes[:PLACE] = 0.0
-    return Script(features=probes, draws=np.full(horizon, 2.0), place=PLACE, capacity=WORLD.capacity)
+    return Scenario(features=probes, draws=np.full(horizon, 2.0), place=PLACE, capacity=WORLD.capacity)
 
 
-def strangers(horizon: int, runs: int, rng: np.random.Generator) -> Script:
+def strangers(horizon: int, runs: int, rng: np.random.Generator) -> Scenario:
     """Others who are different people in every run."""
     x = rng.standard_normal((horizon, runs, WORLD.items, WORLD.dim))
     x /= np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0)
-    return Script(features=x, draws=rng.random((horizon, runs)), place=PLACE, capacity=WORLD.capacity)
+    return Scenario(features=x, draws=rng.random((horizon, runs)), place=PLACE, capacity=WORLD.capacity)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from quietshelf.accounting.figures import shown, shown_below
 from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
 from quietshelf.auditing.measure import CONFIDENCE, Finding
 from quietshelf.auditing.plan import Audit
-from quietshelf.auditing.words import conclusion, method, sentence, summary, verdict
+from quietshelf.auditing.verdicts import conclusion, method, sentence, summary, verdict
 from quietshelf.report.audit_page import AuditCurve, AuditRow, Limit, audit_page
 
 

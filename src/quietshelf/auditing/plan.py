@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,13 +13,14 @@ from quietshelf.auditing.attacks import VARIANTS, attack
 from quietshelf.auditing.auditable import Auditable
 from quietshelf.auditing.measure import FEWEST, Finding, audit
 from quietshelf.auditing.mechanisms import KNOWN_FALSE, MECHANISMS, USUAL, mechanism
-from quietshelf.loop.parallel import Progress
+from quietshelf.loop.parallel import Progress, in_processes
 from quietshelf.types import whole
 
 POLICIES = ("quiet", "dpmnl", "greedy", "ucb-mnl")
 THOROUGH_POLICIES = (*POLICIES, "dpmnl-eps-delta", "ts-mnl", "ofu-mnl")
 RUNS, THOROUGH_RUNS = 8_000, 40_000
 LONGEST = ("shelf", "private-newton")
+"""They go first."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,9 @@ class Task:
         if self.kind == "mechanism":
             return mechanism(self.name, self.rho)[self.place]
         return attack(self.name, VARIANTS[self.place], rho=self.rho)
+
+
+Job = Callable[[tuple[int, Task], Callable[[int], None]], Finding]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,28 +96,28 @@ def run_audit(
     return Audit(findings=tuple(done), tasks=tuple(wanted), runs=runs, seed=seed)
 
 
-def _together(
-    job: Callable[[int, Task], Finding], wanted: Sequence[Task], workers: int, progress: Progress
-) -> list[Finding]:
+def _together(job: Job, wanted: Sequence[Task], workers: int, progress: Progress) -> list[Finding]:
+    parts = list(enumerate(wanted))
     if workers <= 1:
         found = []
-        for place, task in enumerate(wanted):
-            found.append(job(place, task))
-            progress(place + 1, len(wanted))
+        for part in parts:
+            found.append(job(part, lambda _: None))
+            progress(len(found), len(wanted))
         return found
-    # Spawned, not forked: a fork copies locks that other threads may hold. The longest go first.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        order = sorted(range(len(wanted)), key=lambda place: wanted[place].name not in LONGEST)
-        futures: dict[Any, int] = {pool.submit(job, place, wanted[place]): place for place in order}
-        answers: dict[int, Finding] = {}
-        for future in as_completed(futures):
-            answers[futures[future]] = future.result()
-            progress(len(answers), len(wanted))
+    parts.sort(key=lambda part: part[1].name not in LONGEST)
+
+    def report(done: int) -> None:
+        progress(done, len(wanted))
+
+    answers = {parts[at][0]: finding for at, finding in in_processes(job, parts, workers, report)}
     return [answers[place] for place in range(len(wanted))]
 
 
-def _finding(place: int, task: Task, *, tests: int, runs: int, seed: int) -> Finding:
+def _finding(part: tuple[int, Task], tick: Callable[[int], None], *, tests: int, runs: int, seed: int) -> Finding:
+    place, task = part
     subject = task.subject()
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place,)))
     count = max(FEWEST, runs // subject.slow)
-    return audit(subject, runs=count, rng=rng, tests=tests)
+    found = audit(subject, runs=count, rng=rng, tests=tests)
+    tick(1)
+    return found

@@ -11,7 +11,7 @@ from quietshelf.choice.features import Dense
 from quietshelf.curation.outlook import normal_outlook
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.policies import POLICIES
-from quietshelf.release import arms, batch_pair
+from quietshelf.release import arm_sales, batch_pair
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.quiet import Learner
 from quietshelf.release.quiet_settings import Quiet
@@ -68,8 +68,8 @@ def comparison(
     places = [0 if secret else NOTHING for _ in bought] + [0] * OTHERS
     each = outcome(np.broadcast_to(sold, (len(places), *sold.shape)), np.array(places))
     total = (on_grid(each, source.grid) if source.grid else each).sum(0)
-    scale, served = arms.scale(rho), (len(places), 0)
-    found = arms.release(np.broadcast_to(total, (runs, total.size)), visitors=served, scale=scale, source=source)
+    scale, served = arm_sales.scale(rho), (len(places), 0)
+    found = arm_sales.release(np.broadcast_to(total, (runs, total.size)), visitors=served, scale=scale, source=source)
     return found.sums.reshape(runs, -1)
 
 

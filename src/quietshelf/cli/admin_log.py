@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from quietshelf.cli.console import Json, strict_json
-from quietshelf.cli.opening import Config, Database, Secrets, existing
+from quietshelf.cli.database_options import Config, Database, Secrets, existing
 
 
 def admin_log(

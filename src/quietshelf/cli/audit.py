@@ -12,9 +12,9 @@ from quietshelf.accounting.figures import shown_below
 from quietshelf.auditing.audit_report import deltas, figures, page, plain
 from quietshelf.auditing.mechanisms import MECHANISMS
 from quietshelf.auditing.plan import RUNS, THOROUGH_POLICIES, THOROUGH_RUNS, Audit, Task, run_audit, tasks, usual
-from quietshelf.auditing.words import summary, verdict
+from quietshelf.auditing.verdicts import summary, verdict
 from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, say, strict_json, writable
-from quietshelf.loop.named import MAKERS
+from quietshelf.loop.named import SPECS
 from quietshelf.types import positive
 
 
@@ -23,7 +23,7 @@ def audit(
         list[str] | None,
         typer.Option(
             help=f"Attack only these policies, comma-separated or one per option: {', '.join(THOROUGH_POLICIES)}.",
-            autocompletion=lambda: list(MAKERS),
+            autocompletion=lambda: list(SPECS),
         ),
     ] = None,
     mechanism: Annotated[

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import Json, out, strict_json
-from quietshelf.cli.opening import Config, Database, Secrets, existing
+from quietshelf.cli.database_options import Config, Database, Secrets, existing
 from quietshelf.report.numbers import number
 
 ARMS = {"learned": "learned policy", "present": "present ranking"}

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from quietshelf.accounting.figures import shown
-from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
+from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
 from quietshelf.types import require, whole
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

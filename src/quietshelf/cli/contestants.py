@@ -9,7 +9,7 @@ import typer
 
 from quietshelf.cli.console import listed, numbers
 from quietshelf.loop import Contestant, World
-from quietshelf.loop.named import GEOMETRIES, MAKERS, PRIVATE, MakeDpmnl, contestant
+from quietshelf.loop.named import GEOMETRIES, SPECS, MakeDpmnl, contestant
 from quietshelf.release import epsilon_delta, perturbation_cost
 from quietshelf.release.noise import Simulated
 from quietshelf.types import one_of
@@ -21,8 +21,8 @@ Policies = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
-        help=f"Policies, comma-separated or one per option: {', '.join(MAKERS)}.",
-        autocompletion=lambda: list(MAKERS),
+        help=f"Policies, comma-separated or one per option: {', '.join(SPECS)}.",
+        autocompletion=lambda: list(SPECS),
         show_default=",".join(USUAL),
     ),
 ]
@@ -45,7 +45,7 @@ def parse_contestants(
     rhos = numbers("rho", listed(budgets or ["1"]))
     made = []
     for name in listed(policies or list(USUAL)):
-        if name in PRIVATE:
+        if name in SPECS and SPECS[name].private:
             options = {"geometry": geometry} if name == "quiet" else {"calibration": calibration}
             made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
         else:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from quietshelf.accounting import DELTA
 from quietshelf.cli.console import Json, Workers, out, processes, progress, promised, say, strict_json, writable
-from quietshelf.cli.stopping import NOTHING_KEPT, stoppable
+from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
 from quietshelf.environments import Shop, Synthetic
 from quietshelf.experiments import demo as shop
 from quietshelf.experiments.demo_report import Demonstration, plain, story
@@ -40,34 +40,36 @@ def demo(
     Example: quietshelf demo --out my-demo
     """
     writable(folder / "report.html")
-    begin, many = time.monotonic(), processes(workers)
     with stoppable(NOTHING_KEPT):
-        served = _serve(visitors)
-        result = _contest("2. {} shops, {} policies", shop.WORLD, shop.contestants(), horizon, replicates, many)
-        kind = _contest(
-            "   {} of the paper's, {} policies", shop.KIND, shop.kind_contestants(), horizon, replicates, many
-        )
-        worth, kind_worth = (
-            best_revenue(world, replicates=replicates, seed=shop.SEED) for world in (shop.WORLD, shop.KIND)
-        )
-        with progress("3. attacking this very shop", unit="attacks") as moved:
-            findings = shop.audit_all(runs=runs, progress=moved)
-        seconds = time.monotonic() - begin
-        found = Demonstration(
-            served=served,
-            result=result,
-            worth=worth,
-            kind=kind,
-            kind_worth=kind_worth,
-            findings=findings,
-            seconds=seconds,
-        )
+        found = _demonstrate(visitors, horizon, replicates, runs, processes(workers))
         page = demo_page(folder / "report.html", story(found))
     if as_json:
         typer.echo(strict_json({**plain(found), "report": str(page)}))
     else:
         _print(found)
     _show(page, wanted=show and not as_json)
+
+
+def _demonstrate(visitors: int, horizon: int, replicates: int, runs: int, workers: int) -> Demonstration:
+    begin = time.monotonic()
+    served = _serve(visitors)
+    size = (horizon, replicates, workers)
+    result = _contest("2. {} shops, {} policies", shop.WORLD, shop.contestants(), *size)
+    kind = _contest("   {} of the paper's, {} policies", shop.KIND, shop.kind_contestants(), *size)
+    worth, kind_worth = (
+        best_revenue(world, replicates=replicates, seed=shop.SEED) for world in (shop.WORLD, shop.KIND)
+    )
+    with progress("3. attacking this very shop", unit="attacks") as moved:
+        findings = shop.audit_all(runs=runs, progress=moved)
+    return Demonstration(
+        served=served,
+        result=result,
+        worth=worth,
+        kind=kind,
+        kind_worth=kind_worth,
+        findings=findings,
+        seconds=time.monotonic() - begin,
+    )
 
 
 def _serve(visitors: int) -> shop.Served:

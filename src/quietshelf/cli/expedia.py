@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, get_args
@@ -65,13 +66,9 @@ def prepare(
         typer.echo(strict_json(answer | {"preparation": asdict(searches.preparation)}))
         return
     out.print(_table(found))
-    out.print("\nChoices made, where the paper is silent or the file needs one:")
-    for note in searches.notes:
-        out.print(f"  - {note}", markup=False, highlight=False)
+    _print("Choices made, where the paper is silent or the file needs one:", searches.notes)
     if steps := searches.preparation.data_dependent:
-        out.print("\nLooked at all searches, so that no private fit can stand on this file (--public makes one):")
-        for step in steps:
-            out.print(f"  - {step}", markup=False, highlight=False)
+        _print("Looked at all searches, so that no private fit can stand on this file (--public makes one):", steps)
     say(f"written: {output}")
 
 
@@ -89,6 +86,12 @@ def sample(
     from quietshelf.logs.expedia import write_sample
 
     say(f"written: {write_sample(output, searches=searches, hotels=hotels, seed=seed)}")
+
+
+def _print(title: str, lines: Iterable[str]) -> None:
+    out.print(f"\n{title}")
+    for line in lines:
+        out.print(f"  - {line}", markup=False, highlight=False)
 
 
 def _table(found: list[tuple[str, int, int]]) -> Table:

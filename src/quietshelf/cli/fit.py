@@ -11,23 +11,8 @@ import typer
 from rich.table import Table
 
 from quietshelf.accounting import DELTA
+from quietshelf.cli import log_options as logs
 from quietshelf.cli.console import Delta, Json, out, say, strict_json, writable
-from quietshelf.cli.log_options import (
-    ClusterAddress,
-    Columns,
-    Declared,
-    LogFile,
-    MapName,
-    Meaning,
-    Scales,
-    SchemaFile,
-    Separator,
-    Wide,
-    Workers,
-    declared_log,
-    reading,
-    warn_unscaled,
-)
 from quietshelf.report.numbers import number
 from quietshelf.types import require
 
@@ -58,13 +43,13 @@ REFUSED = (
 
 
 def fit(
-    log: LogFile,
+    log: logs.LogFile,
     rho: Annotated[
         float | None, typer.Option(help="Privacy budget rho (zCDP) of the estimates; without it they are not private.")
     ] = None,
-    feature_map: MapName = "concat",
-    scales: Scales = "",
-    schema: SchemaFile = None,
+    feature_map: logs.MapName = "concat",
+    scales: logs.Scales = "",
+    schema: logs.SchemaFile = None,
     capacity: Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")] = 10,
     delta: Delta = DELTA,
     ridge: Annotated[float, typer.Option(help="Pull towards zero; fits without privacy only.")] = 0.0,
@@ -77,11 +62,11 @@ def fit(
             "--allow-data-dependent", help="Fit a file whose preparation looked at the data; rho is infinite."
         ),
     ] = False,
-    column: Columns = None,
-    separator: Separator = None,
-    wide: Wide = False,
-    workers: Workers = None,
-    cluster: ClusterAddress = None,
+    column: logs.Columns = None,
+    separator: logs.Separator = None,
+    wide: logs.Wide = False,
+    workers: logs.Workers = None,
+    cluster: logs.ClusterAddress = None,
     as_json: Json = False,
 ) -> None:
     """Estimate tastes from a log, with standard errors; in private if rho is given.
@@ -96,15 +81,15 @@ def fit(
     if prior is not None:
         writable(prior)
     chosen_map = named(feature_map)
-    means = Meaning(scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
-    with reading(log, exact=rho is None, workers=workers, cluster=cluster) as in_parts:
-        given = declared_log(log, chosen_map, means, in_parts=in_parts)
+    means = logs.Meaning(scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
+    with logs.reading(log, exact=rho is None, workers=workers, cluster=cluster) as in_parts:
+        given = logs.declared_log(log, chosen_map, means, in_parts=in_parts)
         if rho is None:
             answer = _exact(given.log, chosen_map, ridge) | (in_parts.report.figures() if in_parts else {})
         else:
             if steps := () if allow_data_dependent else data_dependent(given.log):
                 raise ValueError(REFUSED.format(steps="; ".join(steps)))
-            warn_unscaled(given)
+            logs.warn_unscaled(given)
             found = _fitted(given, chosen_map, rho=rho, capacity=capacity)
             answer = _answer(given, chosen_map, found, delta)
             if prior is not None:
@@ -143,7 +128,7 @@ def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
     }
 
 
-def _fitted(given: Declared, chosen_map: Any, *, rho: float, capacity: int) -> PrivateTastes:
+def _fitted(given: logs.Declared, chosen_map: Any, *, rho: float, capacity: int) -> PrivateTastes:
     """The private fit. That features move together is not looked for: it would be looking at the log."""
     from quietshelf.logs.encoded import data_dependent
     from quietshelf.release.geometry import scaled_curvature, unknown_curvature
@@ -181,7 +166,7 @@ def _contributors(log: Any, chosen_map: Any) -> tuple[Any, list[str], bool]:
     return Shown(features, available, choice), names, person is not None
 
 
-def _answer(given: Declared, chosen_map: Any, found: PrivateTastes, delta: float) -> dict[str, Any]:
+def _answer(given: logs.Declared, chosen_map: Any, found: PrivateTastes, delta: float) -> dict[str, Any]:
     from quietshelf.logs.encoded import used_names
     from quietshelf.logs.searches import Searches
 
@@ -200,7 +185,9 @@ def _answer(given: Declared, chosen_map: Any, found: PrivateTastes, delta: float
     }
 
 
-def _write_prior(path: Path, given: Declared, chosen_map: Any, found: PrivateTastes, answer: dict[str, Any]) -> None:
+def _write_prior(
+    path: Path, given: logs.Declared, chosen_map: Any, found: PrivateTastes, answer: dict[str, Any]
+) -> None:
     """What a shelf may start from: estimates, how sure they are, what they are of, what they cost."""
     from quietshelf.curation.prior_file import PriorFile
     from quietshelf.logs.encoded import used_names

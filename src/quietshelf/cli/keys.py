@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from quietshelf.cli.console import Json, strict_json
-from quietshelf.cli.opening import Config, Database, Secrets, existing
+from quietshelf.cli.database_options import Config, Database, Secrets, existing
 
 keys = typer.Typer(name="keys", help="Make, list and revoke API keys.\n\nExample: quietshelf keys create --scope offer")
 

@@ -9,7 +9,7 @@ import typer
 from quietshelf.accounting import DELTA, LOG, Event
 from quietshelf.accounting.figures import shown, shown_below
 from quietshelf.cli.console import Delta, Json, counted, strict_json
-from quietshelf.cli.opening import Config, Database, Secrets, existing
+from quietshelf.cli.database_options import Config, Database, Secrets, existing
 
 
 def ledger(

@@ -11,23 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from quietshelf.cli import log_options as logs
 from quietshelf.cli.console import Json, out, progress, strict_json
 from quietshelf.cli.contestants import Budgets, Policies, parse_contestants
-from quietshelf.cli.log_options import (
-    ClusterAddress,
-    Columns,
-    LogFile,
-    MapName,
-    Meaning,
-    Scales,
-    SchemaFile,
-    Separator,
-    Wide,
-    Workers,
-    declared_log,
-    reading,
-    warn_unscaled,
-)
 from quietshelf.report.numbers import number
 
 NOT_PRIVATE = (
@@ -36,12 +22,12 @@ NOT_PRIVATE = (
 
 
 def replay(
-    log: LogFile,
+    log: logs.LogFile,
     policy: Policies = None,
     rho: Budgets = None,
-    feature_map: MapName = "concat",
-    scales: Scales = "",
-    schema: SchemaFile = None,
+    feature_map: logs.MapName = "concat",
+    scales: logs.Scales = "",
+    schema: logs.SchemaFile = None,
     capacity: Annotated[
         int | None, typer.Option(help="Items shown at once; as many as the log showed at most.")
     ] = None,
@@ -49,11 +35,11 @@ def replay(
     horizon: Annotated[int, typer.Option(help="Simulated visitors per replicate.")] = 2000,
     replicates: Annotated[int, typer.Option(help="Independent simulations.")] = 10,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results.")] = 0,
-    column: Columns = None,
-    separator: Separator = None,
-    wide: Wide = False,
-    workers: Workers = None,
-    cluster: ClusterAddress = None,
+    column: logs.Columns = None,
+    separator: logs.Separator = None,
+    wide: logs.Wide = False,
+    workers: logs.Workers = None,
+    cluster: logs.ClusterAddress = None,
     as_json: Json = False,
 ) -> None:
     """Simulate policies in a world fitted on a log, and replay the log itself where it can answer.
@@ -65,14 +51,14 @@ def replay(
 
     _, contestants = parse_contestants(policy, rho)
     chosen_map = named(feature_map)
-    means = Meaning(scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
-    with reading(log, exact=True, workers=workers, cluster=cluster) as in_parts:
-        declared = declared_log(log, chosen_map, means, in_parts=in_parts)
+    means = logs.Meaning(scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
+    with logs.reading(log, exact=True, workers=workers, cluster=cluster) as in_parts:
+        declared = logs.declared_log(log, chosen_map, means, in_parts=in_parts)
         given = declared.log
         if isinstance(given, Searches):
             rule = "replay needs a log in long or wide format; hotels have `quietshelf reproduce hotels --data`"
             raise ValueError(f"{rule}, got log={str(log)!r}")
-        warn_unscaled(declared)
+        logs.warn_unscaled(declared)
         prepare = _in_memory if in_parts is None else _in_parts
         world, items, answers = prepare(given, chosen_map, contestants, ridge=ridge, capacity=capacity, seed=seed)
         rows = _simulated(world, contestants, horizon=horizon, replicates=replicates, seed=seed, bar=in_parts is None)

@@ -13,7 +13,7 @@ import typer
 
 from quietshelf.accounting.figures import shown
 from quietshelf.cli.console import Json, counted, say, strict_json
-from quietshelf.cli.opening import Config, Database, Secrets, check_made, reaching, settings_of
+from quietshelf.cli.database_options import Config, Database, Secrets, check_made, reaching, settings_of
 from quietshelf.types import require
 
 if TYPE_CHECKING:

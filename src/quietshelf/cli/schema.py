@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from quietshelf.cli.console import Json, counted, out, say, strict_json, writable
+
+if TYPE_CHECKING:
+    from quietshelf.tables import Schema
 
 OF_LOGS = (
     *("bought", "booked", "chosen", "clicked", "customer", "order", "person", "purchase", "purchased", "round"),
@@ -53,16 +56,20 @@ def schema(
     if as_json:
         typer.echo(strict_json(found.to_dict()))
         return
+    _print(products.name, found)
+    if write is not None:
+        say(f"written: {write}")
+
+
+def _print(name: str, found: Schema) -> None:
     features = counted(len(found.item_names), "feature")
-    drawn = Table(title=f"{products.name}: {features} of a product, named by {found.id}")
+    drawn = Table(title=f"{name}: {features} of a product, named by {found.id}")
     for heading in ("column", "declaration", "becomes"):
         drawn.add_column(heading, overflow="fold")
-    for name, column in found.items.items():
-        drawn.add_row(*map(Text, (name, repr(column), ", ".join(column.names(name)) or "nothing")))
+    for each, column in found.items.items():
+        drawn.add_row(*map(Text, (each, repr(column), ", ".join(column.names(each)) or "nothing")))
     out.print(drawn)
     told = {"what a sale earns": found.revenue, "whether it may be shown": found.available, "limits": found.group}
     for what, special in told.items():
         if special is not None:
             out.print(f"{what}: column {special}", markup=False)
-    if write is not None:
-        say(f"written: {write}")

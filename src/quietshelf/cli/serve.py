@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quietshelf.cli.console import say
-from quietshelf.cli.opening import Config, Database, Secrets, check_extra, reaching, settings_of
+from quietshelf.cli.database_options import Config, Database, Secrets, check_extra, reaching, settings_of
 from quietshelf.types import require
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ def serve(
         return
     flags = {"database": database, "secrets": secrets, "host": host, "port": port, "workers": workers}
     settings = settings_of(config, {**flags, "log_level": log_level}, other or ())
+    _run(settings)
+
+
+def _run(settings: Settings) -> None:
     import uvicorn  # before a key is shown that could not be used
 
     from quietshelf.service import logs

@@ -28,13 +28,14 @@ from quietshelf.cli.contestants import Budgets, Policies, check_calibrations, pa
 from quietshelf.environments import Shop, Synthetic
 from quietshelf.loop import Result, World, summary
 from quietshelf.loop import simulate as run
+from quietshelf.loop.named import SPECS
 from quietshelf.loop.result import standard_error
 from quietshelf.report import regret_curves
 from quietshelf.report.numbers import number
 from quietshelf.report.style import can_draw
 from quietshelf.types import require, whole
 
-FLOOR = ("greedy", "ucb-mnl", "ts-mnl", "ofu-mnl")
+FLOOR = tuple(name for name, spec in SPECS.items() if spec.learns and not spec.private)
 """Without privacy; the best of those that take part is the floor that others are measured against."""
 KEPT = (
     "Nothing was kept: a simulation is not resumed. "

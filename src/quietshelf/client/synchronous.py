@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import httpx
 
-from quietshelf.client.words import (
+from quietshelf.client.messages import (
     MANY,
     NDJSON,
     RETRIED,

@@ -14,7 +14,7 @@ import numpy as np
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.decisions import Decision
 from quietshelf.curation.settings import Settings
-from quietshelf.release.compared import Comparison, compare
+from quietshelf.release.comparison import Comparison, compare
 from quietshelf.release.quiet import Learner
 from quietshelf.statistics import if_chosen
 from quietshelf.types import Context

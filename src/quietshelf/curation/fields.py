@@ -10,7 +10,7 @@ import numpy as np
 
 from quietshelf.accounting import Ledger
 from quietshelf.curation.batches import Batch
-from quietshelf.release.arms import ArmSums
+from quietshelf.release.arm_sales import ArmSums
 from quietshelf.release.batch_pair import Scales
 from quietshelf.release.outlook import Moments
 from quietshelf.release.quiet import Learner, OpenBatch

@@ -16,11 +16,11 @@ from quietshelf.experiments.claims import KEYS as CLAIM_KEYS
 from quietshelf.experiments.claims import OPTIONAL as CLAIM_OPTIONAL
 from quietshelf.experiments.claims import TRENDS
 from quietshelf.experiments.contestants import make
+from quietshelf.experiments.diagnostics import MEASURES
 from quietshelf.experiments.gauntlet import KEYS as MERIT_KEYS
 from quietshelf.experiments.gauntlet import KIND as MERITS
 from quietshelf.experiments.gauntlet import floors
 from quietshelf.experiments.study import Study
-from quietshelf.experiments.watch import MEASURES
 from quietshelf.experiments.worlds import KINDS, make_world
 from quietshelf.report.plotted import KEYS as FIGURE_KEYS
 from quietshelf.report.plotted import KINDS as FIGURE_KINDS

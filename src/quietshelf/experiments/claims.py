@@ -133,35 +133,39 @@ def _slows(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 def _always(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     """The share of checkpoints at which a measure is true, against the share that is claimed."""
-    pairs = []
-    for one in group:
-        if claim["measure"] in one.measures:
-            true = one.measures[claim["measure"]][:, one.times > claim.get("after", 0)].mean(axis=-1)
-            goal = np.full(true.shape, claim["least"] - _STRICT)
-            pairs.append((f"share of rounds{_of(one, group)}", true, goal))
-    return pairs
+    after = claim.get("after", 0)
+    return [
+        _above(
+            f"share of rounds{_of(one, group)}", measured[:, one.times > after].mean(axis=-1), claim["least"] - _STRICT
+        )
+        for one, measured in _measured(claim["measure"], group)
+    ]
 
 
 def _within(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     """A bound above what was measured."""
     pairs = []
-    for one in group:
-        if claim["bound"] in one.measures:
-            measured = one.final if claim["measure"] == "regret" else one.measures[claim["measure"]][:, -1]
-            limit = one.measures[claim["bound"]][:, -1]
-            pairs.append((f"bound above measured{_of(one, group)}", limit, measured))
+    for one, limit in _measured(claim["bound"], group):
+        measured = one.final if claim["measure"] == "regret" else one.measures[claim["measure"]][:, -1]
+        pairs.append((f"bound above measured{_of(one, group)}", limit[:, -1], measured))
     return pairs
 
 
 def _exceeds(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
     """What was measured at the end above a level."""
-    pairs = []
-    for one in group:
-        if claim["measure"] in one.measures:
-            measured = one.measures[claim["measure"]][:, -1]
-            level = np.full(measured.shape, float(claim["level"]))
-            pairs.append((f"measured above level{_of(one, group)}", measured, level))
-    return pairs
+    return [
+        _above(f"measured above level{_of(one, group)}", measured[:, -1], claim["level"])
+        for one, measured in _measured(claim["measure"], group)
+    ]
+
+
+def _measured(measure: str, group: Sequence[Series]) -> list[tuple[Series, FloatArray]]:
+    """Those of whom something was measured, and what."""
+    return [(one, one.measures[measure]) for one in group if measure in one.measures]
+
+
+def _above(subject: str, values: FloatArray, level: float) -> Pair:
+    return subject, values, np.full(values.shape, float(level))
 
 
 def _reaches(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quietshelf.loop import Contestant
-from quietshelf.loop.named import MAKERS, MakeDpmnl, contestant
+from quietshelf.loop.named import SPECS, MakeDpmnl, contestant
 from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
 from quietshelf.types import one_of
 
@@ -39,5 +39,5 @@ def options_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def config_of(settings: Mapping[str, Any]) -> Dpmnl | DpmnlEpsilonDelta | None:
     """The settings of DPMNL or its benchmark; None for other policies."""
-    made = MAKERS[settings["policy"]](**options_of(settings))
+    made = SPECS[settings["policy"]].make(**options_of(settings))
     return made.config if isinstance(made, MakeDpmnl) else None

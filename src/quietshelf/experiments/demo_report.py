@@ -15,7 +15,7 @@ from quietshelf.__about__ import __version__
 from quietshelf.accounting import DELTA, epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.auditing import Finding
-from quietshelf.auditing.words import near, sentence, verdict, verdict_on_rates
+from quietshelf.auditing.verdicts import near, sentence, verdict, verdict_on_rates
 from quietshelf.experiments.demo import LABELS, RHO, SEED, WORLD, Served
 from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
 from quietshelf.loop import Result

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, MutableSequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator
 
 from quietshelf.experiments.store import Store
 from quietshelf.experiments.units import Done, Unit, run_unit
 from quietshelf.loop.executors import connected, distributed
-from quietshelf.loop.parallel import INTERVAL, STOP, Progress, share, work, worker_environment
+from quietshelf.loop.parallel import Progress, in_processes
 from quietshelf.types import whole
 
 Runner = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]
@@ -39,32 +37,10 @@ class Local:
 
     def __call__(self, units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
         """Each unit with its rows, in the order in which they are finished."""
-        if not units:
-            return
-        # Spawned, not forked: a fork copies locks that other threads may hold. Always another process, even if only
-        # one, so that the linear algebra runs on one thread everywhere: its last bits may depend on that.
-        context = get_context("spawn")
-        board = context.RawArray("q", len(units) + 1)
-        workers = min(self._workers, len(units), _room(units))
-        with worker_environment(), ProcessPoolExecutor(workers, context, initializer=share, initargs=(board,)) as pool:
-            futures = {pool.submit(work, run_unit, place, unit): unit for place, unit in enumerate(units)}
-            try:
-                yield from _finished(futures, board, report)
-            except BaseException:
-                board[STOP] = 1
-                pool.shutdown(cancel_futures=True)  # waited for: at exit Python would wake what is closing
-                raise
-
-
-def _finished(
-    futures: dict[Future[Done], Unit], board: MutableSequence[int], report: Callable[[int], None]
-) -> Iterator[tuple[Unit, Done]]:
-    waiting = set(futures)
-    while waiting:
-        finished, waiting = wait(waiting, timeout=INTERVAL, return_when=FIRST_COMPLETED)
-        for future in finished:
-            yield futures[future], future.result()
-        report(sum(board[:STOP]))
+        # Always another process, even if only one, so that the linear algebra runs on one thread everywhere: its last
+        # bits may depend on that.
+        for place, done in in_processes(run_unit, units, min(self._workers, _room(units)), report):
+            yield units[place], done
 
 
 def _room(units: list[Unit]) -> int:
@@ -72,7 +48,7 @@ def _room(units: list[Unit]) -> int:
     if "SC_AVPHYS_PAGES" not in getattr(os, "sysconf_names", ()):
         return len(units)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, free // max(1, *(unit.memory for unit in units)))
+    return max(1, free // max([1, *(unit.memory for unit in units)]))
 
 
 class Cluster:

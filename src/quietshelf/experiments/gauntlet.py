@@ -11,7 +11,7 @@ from quietshelf.experiments.merits import LONG_ENOUGH, Merit, Spread, geometric_
 from quietshelf.experiments.study import Study
 from quietshelf.experiments.units import Cell
 from quietshelf.loop import World
-from quietshelf.loop.named import MAKERS, MakeQuiet
+from quietshelf.loop.named import SPECS, MakeQuiet
 from quietshelf.report import Glance, GlanceCell, GlanceRow, Series, Table
 from quietshelf.report.numbers import number
 from quietshelf.report.series import matching, values_of, words
@@ -105,7 +105,7 @@ def floors(series: Sequence[Series], figure: Mapping[str, Any]) -> list[Series]:
 
 def release_time(settings: Mapping[str, Any], world: World, count: int = RELEASES) -> int:
     """Visitors served when the release of that number comes; 0 for policies without public batches."""
-    made = MAKERS[settings["policy"]](**options_of(settings))
+    made = SPECS[settings["policy"]].make(**options_of(settings))
     if not isinstance(made, MakeQuiet):
         return 0
     learning, sizes = made.learning(world), list[int]()

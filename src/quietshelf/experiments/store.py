@@ -9,7 +9,6 @@ A file that is there is complete, so an interrupted study goes on where it stopp
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import numpy as np
 from quietshelf.__about__ import __version__
 from quietshelf.experiments.study import Study
 from quietshelf.experiments.units import Columns, Done, Unit
+from quietshelf.logs.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,12 +65,8 @@ class Store:
             "seconds": json.dumps({**done.seconds, "": done.world_seconds}),
         }
         table = _table(unit, done.columns).replace_schema_metadata(facts)
-        path = self.path(unit)
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        pq.write_table(table, partial, compression="zstd")
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with replacing(self.path(unit)) as file:
+            pq.write_table(table, file, compression="zstd")
 
     def read(self) -> pa.Table:
         """All rows, by unit; every file must be of this study."""
@@ -90,9 +86,8 @@ class Store:
     def _check_or_write_manifest(self) -> None:
         path = self._folder / MANIFEST
         if not path.exists():
-            partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(describe(self._study), indent=2) + "\n", encoding="utf-8")
-            partial.replace(path)
+            with replacing(path) as file:
+                file.write((json.dumps(describe(self._study), indent=2) + "\n").encode())
             return
         before = self.manifest
         if before["fingerprint"] != self._study.fingerprint:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from quietshelf.experiments.contestants import make
-from quietshelf.experiments.watch import Watch
+from quietshelf.experiments.diagnostics import Diagnostics
 from quietshelf.loop import Contestant, Result, World
+from quietshelf.loop.named import SPECS
 from quietshelf.loop.simulation import Study as Contest
 from quietshelf.loop.simulation import checkpoint_times, play
 
-FORGETFUL = ("quiet", "ofu-mnl", "uniform", "oracle")
-"""Policies whose curators keep no rounds."""
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
@@ -73,7 +72,7 @@ class Unit:
     def memory(self) -> int:
         """Bytes it needs, roughly: who fits again keeps every round, as numbers where visitors come from a table."""
         world = self.cell.world
-        keeping = sum(entry.policy["policy"] not in FORGETFUL for entry in self.cell.entries)
+        keeping = sum(SPECS[entry.policy["policy"]].keeps_rounds for entry in self.cell.entries)
         each = 4 * (2 + world.capacity) if hasattr(world, "table") else 8 * world.capacity * world.dim
         return self.cell.horizon * len(self.replicates) * keeping * each
 
@@ -90,25 +89,25 @@ class Done:
 def run_unit(unit: Unit, tick: Callable[[int], None]) -> Done:
     """Simulate; ``tick`` hears how many rounds are done, over contestants and replicates."""
     times = checkpoint_times(unit.cell.horizon, unit.checkpoints)
-    watches = {entry.label: Watch(times) for entry in unit.cell.entries if unit.watch}
-    contestants = tuple(_contestant(entry, watches.get(entry.label)) for entry in unit.cell.entries)
+    noted = {entry.label: Diagnostics(times) for entry in unit.cell.entries if unit.watch}
+    contestants = tuple(_contestant(entry, noted.get(entry.label)) for entry in unit.cell.entries)
     contest = Contest(
         world=unit.cell.world, contestants=contestants, horizon=unit.cell.horizon, seed=unit.seed, times=times
     )
     many = len(contestants)
     result = play(contest, unit.replicates, lambda rounds: tick(rounds * many))
-    parts = [_rows(entry, unit, result, watches.get(entry.label)) for entry in unit.cell.entries]
+    parts = [_rows(entry, unit, result, noted.get(entry.label)) for entry in unit.cell.entries]
     keys = list(dict.fromkeys(key for part in parts for key in part))
     columns = {key: np.concatenate([_column(part, key) for part in parts]) for key in keys}
     return Done(columns, result.seconds, result.world_seconds)
 
 
-def _contestant(entry: Entry, watch: Watch | None) -> Contestant:
+def _contestant(entry: Entry, notes: Diagnostics | None) -> Contestant:
     made = make(entry.label, entry.policy)
-    return made if watch is None else watch.over(made, entry.policy)
+    return made if notes is None else notes.over(made, entry.policy)
 
 
-def _rows(entry: Entry, unit: Unit, result: Result, watch: Watch | None) -> Columns:
+def _rows(entry: Entry, unit: Unit, result: Result, notes: Diagnostics | None) -> Columns:
     """One row a replicate and checkpoint, by replicate, then time."""
     regret = result.regret[entry.label]
     many, length = regret.shape
@@ -120,8 +119,8 @@ def _rows(entry: Entry, unit: Unit, result: Result, watch: Watch | None) -> Colu
         "regret": regret.ravel(),
         "rho_proven": np.full(regret.size, result.proven_rho(entry.label)),
     }
-    if watch is not None:
-        columns |= {name: values.ravel() for name, values in watch.measures.items()}
+    if notes is not None:
+        columns |= {name: values.ravel() for name, values in notes.measures.items()}
     return columns
 
 

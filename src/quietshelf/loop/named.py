@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,6 @@ from quietshelf.accounting import Ledger
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.loop.contest import Contestant, Setting, World
 from quietshelf.loop.declared import blind_outlook, declared_outlook
-from quietshelf.loop.options import check_settings
 from quietshelf.policies import POLICIES
 from quietshelf.release.constant import Constant
 from quietshelf.release.dpmnl import Dpmnl, DpmnlEpsilonDelta
@@ -36,7 +37,7 @@ def contestant(name: str, *, rho: float | None = None, label: str | None = None,
         name: One of the policies; the private ones need ``rho``.
         rho: Budget in zCDP.
         label: Its name in the rows; by default the policy's, with rho where there is one.
-        **options: Settings of its curator, those in `SETTINGS`; ``geometry="unknown"`` declares nothing to `quiet`.
+        **options: Settings of its curator (`PolicySpec`); ``geometry="unknown"`` declares nothing to `quiet`.
 
     >>> contestant("quiet", rho=0.5).label
     'quiet rho=0.5'
@@ -44,15 +45,21 @@ def contestant(name: str, *, rho: float | None = None, label: str | None = None,
     Traceback (most recent call last):
     ...
     ValueError: quiet needs rho, got rho=None
+    >>> contestant("ofu-mnl", rigde=1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: ofu-mnl takes the settings ridge, bound, step, radius, got unknown=['rigde']
     """
-    one_of("policy", name, MAKERS)
-    check_settings(name, options)
-    private = name in PRIVATE
-    require((rho is not None) == private, f"{name} {'needs' if private else 'takes no'} rho", rho=rho)
+    one_of("policy", name, SPECS)
+    spec = SPECS[name]
+    unknown = sorted(set(options) - set(spec.settings))
+    known = f"the settings {', '.join(spec.settings)}" if spec.settings else "no settings"
+    require(not unknown, f"{name} takes {known}", unknown=unknown)
+    require((rho is not None) == spec.private, f"{name} {'needs' if spec.private else 'takes no'} rho", rho=rho)
     if rho is not None:
         options = {"rho": positive("rho", rho), **options}
     text = name if rho is None else f"{name} rho={rho:g}"
-    return Contestant(label or text, POLICIES[name], MAKERS[name](**options))
+    return Contestant(label or text, POLICIES[name], spec.make(**options))
 
 
 @dataclass(frozen=True)
@@ -187,15 +194,58 @@ def _known(theta: FloatArray) -> Release:
     return Release(theta, precision, zeros, zeros.astype(bool), zeros.astype(np.int64))
 
 
-PRIVATE = ("quiet", "dpmnl", "dpmnl-eps-delta")
-MAKERS: Mapping[str, Callable[..., Callable[[Setting, Random], Curator]]] = {
-    "quiet": MakeQuiet.of,
-    "dpmnl": lambda **settings: MakeDpmnl(Dpmnl(**settings)),
-    "dpmnl-eps-delta": lambda **settings: MakeDpmnl(DpmnlEpsilonDelta(**settings)),
-    "ucb-mnl": MakeMaximumLikelihood.of(0.1),
-    "ts-mnl": MakeMaximumLikelihood.of(0.1),
-    "ofu-mnl": MakeMirrorDescent.of,
-    "greedy": MakeMaximumLikelihood.of(None, schedule="intervals", growth=0.2, precision="information"),
-    "uniform": lambda: make_nothing,
-    "oracle": lambda: make_oracle,
-}
+def _settings(takes: Callable[..., Any], *more: str, without: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What a curator takes, but for what it learns from the world it serves."""
+    of_the_world = ("dim", "capacity", "worlds", "horizon")
+    own = (name for name in inspect.signature(takes).parameters if name not in (*of_the_world, *without))
+    return (*own, *more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySpec:
+    """What there is to know of a policy by its name, beside how it chooses (`quietshelf.policies.POLICIES`).
+
+    Attributes:
+        make: From settings to what makes its curator.
+        settings: Those that ``make`` takes: a misspelt one is refused by name, before any visitor comes.
+        private: Whether it needs rho.
+        learns: Whether it learns from visitors.
+        keeps_rounds: Whether its curator keeps every round.
+    """
+
+    make: Callable[..., Callable[[Setting, Random], Curator]]
+    settings: tuple[str, ...] = ()
+    private: bool = False
+    learns: bool = True
+    keeps_rounds: bool = True
+
+
+_EXACT = _settings(MaximumLikelihood, "scale", without=("radius",))
+SPECS: Mapping[str, PolicySpec] = MappingProxyType(
+    {
+        "quiet": PolicySpec(
+            make=MakeQuiet.of,
+            settings=_settings(Quiet, "geometry", without=("comparison",)),
+            private=True,
+            keeps_rounds=False,
+        ),
+        "dpmnl": PolicySpec(
+            make=lambda **settings: MakeDpmnl(Dpmnl(**settings)), settings=_settings(Dpmnl), private=True
+        ),
+        "dpmnl-eps-delta": PolicySpec(
+            make=lambda **settings: MakeDpmnl(DpmnlEpsilonDelta(**settings)),
+            settings=_settings(DpmnlEpsilonDelta),
+            private=True,
+        ),
+        "ucb-mnl": PolicySpec(make=MakeMaximumLikelihood.of(0.1), settings=_EXACT),
+        "ts-mnl": PolicySpec(make=MakeMaximumLikelihood.of(0.1), settings=_EXACT),
+        "ofu-mnl": PolicySpec(make=MakeMirrorDescent.of, settings=_settings(MirrorDescent), keeps_rounds=False),
+        "greedy": PolicySpec(
+            make=MakeMaximumLikelihood.of(None, schedule="intervals", growth=0.2, precision="information"),
+            settings=_EXACT,
+        ),
+        "uniform": PolicySpec(make=lambda: make_nothing, learns=False, keeps_rounds=False),
+        "oracle": PolicySpec(make=lambda: make_oracle, learns=False, keeps_rounds=False),
+    }
+)
+"""The policies that can take part in a simulation, by name."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, MutableSequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from multiprocessing import get_context
 from time import monotonic
@@ -54,17 +54,43 @@ def spread(job: Job[T], groups: list[range], report: Throttled) -> list[T]:
     if len(groups) == 1:
         return [job(groups[0], report)]
     _check_picklable(job)
+    answers = dict(in_processes(job, groups, len(groups), report))
+    return [answers[place] for place in range(len(groups))]
+
+
+def in_processes(
+    job: Callable[[Part, Callable[[int], None]], T],
+    parts: Sequence[Part],
+    workers: int,
+    report: Callable[[int], None],
+) -> Iterator[tuple[int, T]]:
+    """Do the job for each part, in other processes even if only in one; places and answers in the order of finishing.
+
+    Args:
+        job: Given a part, and what it calls with how much of it is done.
+        parts: What there is to do, the longest first.
+        workers: Processes, at most one a part.
+        report: Called with how much of all parts is done.
+    """
+    if not parts:
+        return
     # Spawned, not forked: a fork copies locks that other threads may hold.
     context = get_context("spawn")
-    board = context.RawArray("q", len(groups) + 1)
-    with worker_environment(), ProcessPoolExecutor(len(groups), context, share, (board,)) as pool:
-        futures = [pool.submit(work, job, place, group) for place, group in enumerate(groups)]
+    board = context.RawArray("q", len(parts) + 1)
+    many = min(workers, len(parts))
+    with worker_environment(), ProcessPoolExecutor(many, context, _share, (board,)) as pool:
+        places = {pool.submit(_work, job, place, part): place for place, part in enumerate(parts)}
+        waiting = set(places)
         try:
-            _watch(set(futures), board, report)
+            while waiting:
+                finished, waiting = wait(waiting, timeout=INTERVAL, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield places[future], future.result()
+                report(sum(board[:STOP]))
         except BaseException:
             board[STOP] = 1
+            pool.shutdown(cancel_futures=True)  # waited for: at exit Python would wake what is closing
             raise
-        return [future.result() for future in futures]
 
 
 @contextmanager
@@ -82,15 +108,6 @@ def worker_environment() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _watch(waiting: set[Future[T]], board: MutableSequence[int], report: Throttled) -> None:
-    """Wait for all, reporting; raises the first failure."""
-    while waiting:
-        finished, waiting = wait(waiting, timeout=INTERVAL)
-        for future in finished:
-            future.result()
-        report(sum(board))
-
-
 def _check_picklable(job: Job[T]) -> None:
     try:
         pickle.dumps(job)
@@ -104,13 +121,13 @@ def _check_picklable(job: Job[T]) -> None:
 _board: MutableSequence[int] = []
 
 
-def share(board: MutableSequence[int]) -> None:
+def _share(board: MutableSequence[int]) -> None:
     """Give a worker the board."""
     global _board
     _board = board
 
 
-def work(job: Callable[[Part, Callable[[int], None]], T], place: int, part: Part) -> T:
+def _work(job: Callable[[Part, Callable[[int], None]], T], place: int, part: Part) -> T:
     """Do one part of the work, noting on the board how far it is; it stops when the board says so."""
 
     def tick(rounds: int) -> None:

@@ -25,8 +25,8 @@ from quietshelf.release.history import contributing, rounds_until
 from quietshelf.release.indexed_history import Memory, visits_of
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.objective_perturbation import private_fit_of
+from quietshelf.release.shared_trees import together
 from quietshelf.release.tree import ContinualSum, State, Tree
-from quietshelf.release.trees import together
 from quietshelf.statistics import Shown, clip, gram
 from quietshelf.types import BoolArray, FloatArray, IntArray, Release, Round, require
 

@@ -9,7 +9,6 @@ Reference: docs/proofs.md, section 4.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from quietshelf.choice.maps import FeatureMap
 from quietshelf.types import FloatArray, finite, require, whole
@@ -36,23 +35,6 @@ def curvature_at_zero(second: FloatArray, mean_outer: FloatArray, *, items: int,
     pairs = k * (k - 1) * (items * mean_outer - second) / (items - 1) if items > 1 else np.zeros_like(second)
     result: FloatArray = k / (k + 1) * second - (k * second + pairs) / (k + 1) ** 2
     return result
-
-
-def catalogue_curvature(
-    catalogue: ArrayLike, feature_map: FeatureMap, *, visitor_scale: ArrayLike, capacity: int
-) -> FloatArray:
-    """Γ0 of a catalogue (N, d2) under a feature map, visitor features declared independent, mean 0, of given scales.
-
-    Every map's x is a selection of (1, u) ⊗ (1, v), and u is independent of the subset drawn, so the curvature is that
-    selection of E[(1,u)(1,u)'] ⊗ (curvature of (1, v)).
-    """
-    items = finite("catalogue", catalogue, shape=(None, None))
-    scale = np.atleast_1d(finite("visitor_scale", visitor_scale))
-    require(bool((scale > 0).all()), "visitor_scale must be positive", visitor_scale=visitor_scale)
-    item = np.concatenate([np.ones((len(items), 1)), items], axis=1)
-    mean = item.mean(axis=0)
-    inner = curvature_at_zero(item.T @ item / len(items), np.outer(mean, mean), items=len(items), capacity=capacity)
-    return _selected(inner, feature_map, scale)
 
 
 def scaled_curvature(

@@ -7,7 +7,6 @@ Noise: Gaussian of the standard deviation asked for, independent in every coordi
       randomness. Only for sums whose terms were rounded to that grid (batch sums, tree nodes).
     - `ContinuousGaussian`: 53-bit normals from the operating system's randomness, where the proof needs a density
       (objective perturbation) or the sum is not on a grid (Toeplitz factors).
-    - `Noiseless`: draws zeros. For tests, which pass it in; no setting names it, and its ledger reads infinite.
 Privacy: none of its own; the mechanism's event states it with the source's assumption.
 Assumes: the operating system's generator is secret and unpredictable. No source has a default seed.
 Reference: docs/proofs.md, section 5.
@@ -125,19 +124,6 @@ class ContinuousGaussian(_Common):
         sign = np.where(bits & np.uint64(1), 1.0, -1.0)
         below_half = ((bits >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-53
         return np.asarray(positive("scale", scale) * (sign * ndtri(below_half)).reshape(size), dtype=np.float64)
-
-
-class Noiseless(_Common):
-    """No noise at all. Tests inject it to see the bare statistic; the ledger then reads infinite."""
-
-    grid = 0.0
-    assumption = Assumption.REAL_ARITHMETIC
-    noiseless = True
-
-    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
-        """Zeros."""
-        positive("scale", scale)
-        return np.zeros(size)
 
 
 def entry(source: NoiseSource, name: str, *, sensitivity: float, scale: float, batch: BatchOrHistory) -> Event:

@@ -67,17 +67,6 @@ class Loss:
         whole("rank", self.rank)
 
 
-def smooth_loss(*, lipschitz: float, smoothness: float, rank: int, dim: int) -> Loss:
-    """A loss known by the quantities of the paper's Theorem 1: |gradient| <= L, Hessian eigenvalues <= eta, rank R.
-
-    >>> smooth_loss(lipschitz=1.0, smoothness=0.25, rank=1, dim=1)
-    Loss(difference=2.0, trace=0.25, rank=1, width=1.59576912160573...)
-    """
-    difference = 2.0 * positive("lipschitz", lipschitz)
-    trace = whole("rank", rank) * positive("smoothness", smoothness)
-    return Loss(difference=difference, trace=trace, rank=rank, width=difference * mean_length(dim))
-
-
 def mean_length(dim: int) -> float:
     """``E|N(0, I)|`` in ``dim`` dimensions, sqrt(2) Gamma((d+1)/2) / Gamma(d/2) < sqrt(d)."""
     half = whole("dim", dim) / 2
@@ -87,7 +76,7 @@ def mean_length(dim: int) -> float:
 def renyi_bound(orders: ArrayLike, sigma: float, ridge: float, loss: Loss) -> FloatArray:
     """A bound on the Rényi divergence at each order above 1; infinite without noise or ridge.
 
-    >>> logistic = smooth_loss(lipschitz=1.0, smoothness=0.25, rank=1, dim=3)
+    >>> logistic = Loss(difference=2.0, trace=0.25, rank=1, width=2.0 * mean_length(3))
     >>> renyi_bound([2.0, 8.0], 10.0, 5.0, logistic).round(3)
     array([0.045, 0.18 ])
     """
@@ -95,14 +84,6 @@ def renyi_bound(orders: ArrayLike, sigma: float, ridge: float, loss: Loss) -> Fl
     if not _perturbed(sigma, ridge):
         return np.full(alpha.shape, np.inf)
     return _envelope(sigma, ridge, loss).at(alpha) * (1 + ROUNDING)
-
-
-def repaired_bound(orders: ArrayLike, sigma: float, ridge: float, loss: Loss) -> FloatArray:
-    """(B) alone, at each order: what the paper's Theorem 1 proves once the Jensen step of its proof is repaired."""
-    alpha = _orders(orders)
-    if not _perturbed(sigma, ridge):
-        return np.full(alpha.shape, np.inf)
-    return (_offset(sigma, ridge, loss) + alpha * _gaussian(sigma, loss)) * (1 + ROUNDING)
 
 
 def proven_rho(sigma: float, ridge: float, loss: Loss) -> float:

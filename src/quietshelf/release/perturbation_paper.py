@@ -54,8 +54,8 @@ def theorem_one_rho(sigma: float, ridge: float, *, lipschitz: float, smoothness:
 def theorem_one_repaired(rho: float, loss: Loss, *, q: float = 0.5) -> Perturbation:
     """The smallest sigma and ridge of the repaired theorem; ``repaired_rho`` of them is rho.
 
-    >>> from quietshelf.release.perturbation_curves import smooth_loss
-    >>> theorem_one_repaired(1.0, smooth_loss(lipschitz=2.0, smoothness=4.0, rank=5, dim=5))
+    >>> from quietshelf.release.perturbation_curves import mean_length
+    >>> theorem_one_repaired(1.0, Loss(difference=4.0, trace=20.0, rank=5, width=4.0 * mean_length(5)))
     Perturbation(sigma=17.914..., ridge=38.033...)
     """
     share = _share(rho, q)

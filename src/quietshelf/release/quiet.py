@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from quietshelf.accounting import Event, Ledger
-from quietshelf.release import arms, batch_pair, records
-from quietshelf.release.arms import ArmSums
-from quietshelf.release.compared import worse
+from quietshelf.release import arm_sales, batch_pair, records
+from quietshelf.release.arm_sales import ArmSums
+from quietshelf.release.comparison import worse
 from quietshelf.release.noise import NoiseSource
 from quietshelf.release.outlook import FACTORS, Moments, Outlook, view
 from quietshelf.release.prior import LARGEST, SMALLEST, Prior, combined, prior_of
@@ -204,7 +204,7 @@ class Learner:
             scales=batch_pair.scales(rho=config.rho_to_learn, bound=seen.bound),
             expected=seen.expected,
             spread=seen.spread,
-            arms_scale=arms.scale(config.rho_to_compare) if config.comparison else None,
+            arms_scale=arm_sales.scale(config.rho_to_compare) if config.comparison else None,
         )
 
     def charge(self, batch: OpenBatch, source: NoiseSource) -> Learner:
@@ -213,7 +213,7 @@ class Learner:
         require(batch.number not in charged, "a batch must be released once", batch=batch.number)
         spent: tuple[Event, ...] = batch_pair.events(batch=batch.number, scales=batch.scales, source=source)
         if batch.arms_scale is not None:
-            spent = (*spent, *arms.events(batch=batch.number, scale=batch.arms_scale, source=source))
+            spent = (*spent, *arm_sales.events(batch=batch.number, scale=batch.arms_scale, source=source))
         return replace(self, ledger=self.ledger.spend(*spent))
 
     def learn(
@@ -238,7 +238,7 @@ class Learner:
         )
         if batch.arms_scale is not None:
             visitors = (batch.size - present, present)
-            sold = arms.release(total.outcomes, visitors=visitors, scale=batch.arms_scale, source=source)
+            sold = arm_sales.release(total.outcomes, visitors=visitors, scale=batch.arms_scale, source=source)
             latest = latest._replace(arms=sold._replace(steady=steady))
         return replace(self, records=(*self.records, latest)).rebuilt()
 

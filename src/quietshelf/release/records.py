@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.release.arms import ArmSums
+from quietshelf.release.arm_sales import ArmSums
 from quietshelf.release.batch_pair import Noisy, Scales
 from quietshelf.release.prior import Prior
 from quietshelf.release.strength import STRENGTHS, Strengths

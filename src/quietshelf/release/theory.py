@@ -1,4 +1,4 @@
-"""The constants of the paper, as functions: tree noise, the shift, the radius, exploration, regret, refits.
+"""The constants of the paper, as functions: tree noise, the shift, the radius, regret, refits.
 
 No proof of privacy rests on them: the ledger prices whatever noise they give, and the rest says how much to explore and
 how often to refit. Letters as in the paper: d dimension, K capacity, T horizon, rho1 for the fits, D_MLE the cap on
@@ -164,42 +164,6 @@ def benchmark_radius(
     return Radius(dim, bias + spread, *widths, ahead=1)
 
 
-def error_constant(
-    *, dim: int, capacity: int, horizon: int, rho: float, fits: int, kappa: float = 1.0, split: float = 0.5
-) -> float:
-    """C_(rho1,T) of the lemma "mle bound l2 norm": the information after which |theta_t - theta*| <= 1.
-
-    Read differently: the equation "mle estimation error" bounds a norm by this square; the norm's bound is its root, as
-    the lemma uses it.
-    """
-    fit = _fit_error(dim=dim, capacity=capacity, horizon=horizon, rho=rho, fits=fits, split=split)
-    error = _choice_error(horizon, dim) + fit
-    return (error / positive("kappa", kappa)) ** 2
-
-
-def exploration(
-    constant: float, *, dim: int, capacity: int, horizon: int, eigenvalue: float, c1: float, c2: float
-) -> int:
-    """T0 of the regret theorem, rounded upwards.
-
-    Read differently: the theorem asks for information C, its lemma for max(C, K); the maximum is taken. The text calls
-    T0 of order log T / rho1; by C it is of order log T / rho1². At the sizes of the paper's studies it exceeds T.
-
-    Args:
-        constant: C_(rho1,T), as ``error_constant`` gives it.
-        dim: d.
-        capacity: K.
-        horizon: T.
-        eigenvalue: sigma0, the least eigenvalue of E[x x'] (Assumption 1).
-        c1: The universal constant C1, which the paper does not give.
-        c2: The universal constant C2, likewise.
-    """
-    least = positive("eigenvalue", eigenvalue)
-    reach = positive("c1", c1) * math.sqrt(whole("dim", dim)) + positive("c2", c2) * math.sqrt(2 * math.log(horizon))
-    wanted = max(positive("constant", constant), whole("capacity", capacity))
-    return math.ceil((reach / least) ** 2 / capacity + 2 * wanted / (capacity * least))
-
-
 def regret_bound(alpha: float, *, dim: int, capacity: int, horizon: int, shift: float, explored: int) -> float:
     """The proof's explicit bound, less its O(1): T0 + 2 alpha_T sqrt(2 d T log((d lambda + T K)/(d lambda + d K))).
 
@@ -252,7 +216,7 @@ def rank(dim: int, capacity: int) -> int:
 
 
 def _fit_error(*, dim: int, capacity: int, horizon: int, rho: float, fits: int, split: float) -> float:
-    """What the brackets of alpha_t and C_(rho1,T) share beside the chance of choices: ridge Delta, perturbation b."""
+    """What the bracket of alpha_t has beside the chance of choices: ridge Delta, perturbation b."""
     each = positive("rho", rho) / whole("fits", fits)
     require(0 < positive("split", split) < 1, "split must be between 0 and 1", split=split)
     ridge = 4 / math.expm1(min((1 - split) * each / rank(dim, capacity), 700.0))  # beyond, it is zero anyway

@@ -247,6 +247,12 @@ def make_app(service: Service) -> FastAPI:
     app.include_router(admin.routes)
     room = add_pages(app, service)
     refuse(app)
+    _wrap(app, service)
+    return app
+
+
+def _wrap(app: FastAPI, service: Service) -> None:
+    """What a request passes on its way to a route; what is added last, first."""
     app.add_middleware(FastPath, service=service)
     app.add_middleware(
         Gate,
@@ -260,7 +266,6 @@ def make_app(service: Service) -> FastAPI:
     if root := service.settings.root_path:
         routers = (public, routes, pages, device_routes.routes, admin.routes)
         app.add_middleware(SubPath, root=root, routers=routers)
-    return app
 
 
 async def _tend(service: Service) -> None:

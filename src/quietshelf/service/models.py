@@ -20,7 +20,6 @@ SMALLEST_RHO, LARGEST_RHO = 1e-6, 1e6
 LARGEST_DIM = 512
 """A release of d coordinates holds 3 d² numbers, 6 MB at this d (docs/capacity.md)."""
 
-
 Entry = TypeVar("Entry")
 Listed = Annotated[list[Entry], Field(fail_fast=True)]
 """A list that is refused by its first wrong entry: an error for each would cost a thousand times what was sent."""
@@ -51,6 +50,10 @@ def is_text(value: str) -> bool:
 Attributes = Annotated[dict[str, Any], Field(max_length=10_000), AfterValidator(_cells)]
 
 
+def _examples(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [*examples]})
+
+
 class Strict(BaseModel):
     """Unknown fields are mistakes."""
 
@@ -67,26 +70,22 @@ class Prior(Strict):
 class ShelfBody(Strict):
     """Settings of a shelf. All but capacity, fill, limits, learned_share and guard are fixed by the first offer."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 3600},
-                {
-                    "epsilon": 2.0,
-                    "delta": 1e-6,
-                    "capacity": 2,
-                    "window": 3600,
-                    "schema": {
-                        "version": 1,
-                        "id": "sku",
-                        "items": {
-                            "price": {"kind": "number", "scale": 2.0, "centre": 5.0},
-                            "kind": {"kind": "category", "levels": ["tea", "coffee"]},
-                        },
-                        "visitors": {"age": {"kind": "number", "scale": 15.0, "centre": 40.0}},
-                    },
+    model_config = _examples(
+        {"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 3600},
+        {
+            "epsilon": 2.0,
+            "delta": 1e-6,
+            "capacity": 2,
+            "window": 3600,
+            "schema": {
+                "version": 1,
+                "id": "sku",
+                "items": {
+                    "price": {"kind": "number", "scale": 2.0, "centre": 5.0},
+                    "kind": {"kind": "category", "levels": ["tea", "coffee"]},
                 },
-            ]
+                "visitors": {"age": {"kind": "number", "scale": 15.0, "centre": 40.0}},
+            },
         },
     )
 
@@ -207,13 +206,9 @@ class ItemBody(Strict):
 class ItemsBody(Strict):
     """Thousands at once; all of them or none."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"items": [{"id": "tea", "features": [0.5], "revenue": 3}, {"id": "jam", "features": [1.0]}]},
-                {"items": [{"id": "a-1", "attributes": {"price": 4.5, "kind": "tea"}}]},
-            ]
-        },
+    model_config = _examples(
+        {"items": [{"id": "tea", "features": [0.5], "revenue": 3}, {"id": "jam", "features": [1.0]}]},
+        {"items": [{"id": "a-1", "attributes": {"price": 4.5, "kind": "tea"}}]},
     )
 
     items: Listed[ItemBody] = Field(min_length=1, max_length=100_000)
@@ -222,7 +217,7 @@ class ItemsBody(Strict):
 class RetireBody(Strict):
     """Items that will never be shown again."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": ["jam"]}]})
+    model_config = _examples({"items": ["jam"]})
 
     items: Listed[ItemId] = Field(min_length=1, max_length=10_000)
 
@@ -230,13 +225,9 @@ class RetireBody(Strict):
 class OfferBody(Strict):
     """One visitor."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"features": [0.2], "person": "customer 17"},
-                {"attributes": {"age": 44}, "person": "customer 17"},
-            ]
-        }
+    model_config = _examples(
+        {"features": [0.2], "person": "customer 17"},
+        {"attributes": {"age": 44}, "person": "customer 17"},
     )
 
     features: Listed[FiniteFloat] = Field([], max_length=10_000, description="The visitor's features.")
@@ -259,7 +250,7 @@ class OfferBody(Strict):
 class ChoiceBody(Strict):
     """The answer to an offer."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"item": "tea"}]})
+    model_config = _examples({"item": "tea"})
 
     item: ItemId | None = Field(description="The item chosen, or null for none.")
 
@@ -267,7 +258,7 @@ class ChoiceBody(Strict):
 class ErasureBody(Strict):
     """Whose pending contributions are to be erased."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"person": "customer 17"}]})
+    model_config = _examples({"person": "customer 17"})
 
     person: Person
 
@@ -275,16 +266,12 @@ class ErasureBody(Strict):
 class OfferReply(BaseModel):
     """What to show, in order."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "offer": "1.0.0.TmV2ZXIgYSByZWFsIG9mZmVy",
-                    "items": ["tea", "jam"],
-                    "release": 0,
-                    "expires": "2026-01-01T12:00:00Z",
-                }
-            ]
+    model_config = _examples(
+        {
+            "offer": "1.0.0.TmV2ZXIgYSByZWFsIG9mZmVy",
+            "items": ["tea", "jam"],
+            "release": 0,
+            "expires": "2026-01-01T12:00:00Z",
         }
     )
 

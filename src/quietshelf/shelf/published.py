@@ -8,7 +8,7 @@ from quietshelf.curation import arms
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.names import feature_names
 from quietshelf.curation.settings import check_size
-from quietshelf.release.compared import Comparison
+from quietshelf.release.comparison import Comparison
 from quietshelf.release.quiet import Learner
 from quietshelf.shelf.errors import ShelfError
 from quietshelf.shelf.resumable import Resumable

@@ -146,3 +146,12 @@ def as_id(name: str, value: Any) -> Id:
     require(good, f"{name} must be text or a whole number", **{name: value})
     found: Id = value
     return found
+
+
+def three_digits(x: float) -> float:
+    """To three significant digits, so that a person can read and sign it.
+
+    >>> three_digits(12.3456)
+    12.3
+    """
+    return float(f"{x:.3g}")

@@ -10,12 +10,11 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from quietshelf.tables.cells import as_flag, as_level, as_number, as_vector
+from quietshelf.tables.cells import as_flag, as_level, as_number, as_vector, three_digits
 from quietshelf.types import finite, positive, require, whole
 
 HALF = 0.5
 """Standard deviation of a flag that is as often true as not, the largest it can have."""
-
 MOST_NUMBERS = 10_000
 """The most numbers of an embedding."""
 
@@ -61,8 +60,21 @@ class Column(ABC):
                 yield each.name, value
 
 
+class _MayBeMissing(Column):
+    """A column of one feature, and of one more for a missing cell where that was asked."""
+
+    missing: bool
+
+    def names(self, column: str) -> list[str]:
+        """One, and one for a missing cell where that was asked."""
+        return [column, f"{column} missing"] if self.missing else [column]
+
+    def _with_missing(self, found: float, *, missing: bool) -> list[float]:
+        return [found, float(missing)] if self.missing else [found]
+
+
 @dataclass(frozen=True, repr=False)
-class number(Column):  # noqa: N801 - reads as a declaration
+class number(_MayBeMissing):  # noqa: N801 - reads as a declaration
     """A number: ``(x - centre) / scale``.
 
     >>> number(scale=2, centre=5).encode("price", 9)
@@ -86,21 +98,15 @@ class number(Column):  # noqa: N801 - reads as a declaration
             object.__setattr__(self, "scale", positive("scale", self.scale))
             object.__setattr__(self, "centre", 0.0 if self.centre is None else self.centre)
         if self.centre is not None:
-            finite("centre", self.centre, shape=())
-            object.__setattr__(self, "centre", float(self.centre))
+            object.__setattr__(self, "centre", float(finite("centre", self.centre, shape=())))
         _boolean("missing", self.missing)
-
-    def names(self, column: str) -> list[str]:
-        """One, and one for a missing number where that was asked."""
-        return [column, f"{column} missing"] if self.missing else [column]
 
     def encode(self, column: str, value: Any) -> list[float]:
         """The number in units of its scale."""
         if self.scale is None or self.centre is None:
             raise ValueError(f"{column} must have a scale, declared or measured, got {column}: {self!r}")
         x = self.value(column, value)
-        found = 0.0 if x is None else (x - self.centre) / self.scale
-        return [found, float(x is None)] if self.missing else [found]
+        return self._with_missing(0.0 if x is None else (x - self.centre) / self.scale, missing=x is None)
 
     @property
     def scales(self) -> list[float]:
@@ -200,7 +206,7 @@ class category(Column):  # noqa: N801 - reads as a declaration
 
 
 @dataclass(frozen=True, repr=False)
-class flag(Column):  # noqa: N801 - reads as a declaration
+class flag(_MayBeMissing):  # noqa: N801 - reads as a declaration
     """True or false, yes or no, 1 or 0.
 
     >>> flag().encode("vegan", "yes"), flag(missing=True).encode("vegan", None)
@@ -216,14 +222,10 @@ class flag(Column):  # noqa: N801 - reads as a declaration
     def __post_init__(self) -> None:
         _boolean("missing", self.missing)
 
-    def names(self, column: str) -> list[str]:
-        """One, and one for a missing flag where that was asked."""
-        return [column, f"{column} missing"] if self.missing else [column]
-
     def encode(self, column: str, value: Any) -> list[float]:
         """1 or 0."""
         found = as_flag(column, value)
-        return [float(found or False), float(found is None)] if self.missing else [float(found or False)]
+        return self._with_missing(float(found or False), missing=found is None)
 
     @property
     def scales(self) -> list[float]:
@@ -292,15 +294,6 @@ class ignore(Column):  # noqa: N801 - reads as a declaration
     def scales(self) -> list[float]:
         """None."""
         return []
-
-
-def three_digits(x: float) -> float:
-    """To three significant digits, so that a person can read and sign it.
-
-    >>> three_digits(12.3456)
-    12.3
-    """
-    return float(f"{x:.3g}")
 
 
 def _boolean(name: str, value: Any) -> None:

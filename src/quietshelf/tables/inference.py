@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.tables.cells import as_flag, as_id, as_level, as_number, is_missing, listed
-from quietshelf.tables.columns import Column, category, embedding, flag, ignore, log_number, number, three_digits
+from quietshelf.tables.cells import as_flag, as_id, as_level, as_number, is_missing, listed, three_digits
+from quietshelf.tables.columns import Column, category, embedding, flag, ignore, log_number, number
 from quietshelf.tables.reading import Table, read_table
 from quietshelf.tables.schema import Schema
 from quietshelf.types import require

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.tables.cells import as_flag, as_id, as_level, as_number
+from quietshelf.tables.cells import as_level
 from quietshelf.tables.columns import Column, category, ignore, number
 from quietshelf.tables.kinds import KINDS, column_from
+from quietshelf.tables.products import Products, available_of, ids_of, revenue_of
 from quietshelf.tables.reading import Table, read_table
-from quietshelf.types import BoolArray, FloatArray, Id, require
+from quietshelf.types import FloatArray, require
 
 VERSION = 1
 SPECIAL = ("id", "revenue", "available", "group")
@@ -27,25 +28,6 @@ SIDES = ("items", "visitors")
 
 class UnknownLevel(UserWarning):
     """A product has a level that its category does not declare."""
-
-
-@dataclass(frozen=True, eq=False)
-class Products:
-    """A product table as a shelf needs it.
-
-    Attributes:
-        ids: What the shop calls each product, (n,).
-        features: What they are, (n, d2).
-        revenue: What each earns, (n,); 1 where the table does not say.
-        available: Which may be shown, (n,).
-        group: The group of each, None where it has none; None without groups.
-    """
-
-    ids: tuple[Id, ...]
-    features: FloatArray
-    revenue: FloatArray
-    available: BoolArray
-    group: tuple[str | None, ...] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,12 +65,12 @@ class Schema:
         for side in ("items", "visitors"):
             _check_columns(side, getattr(self, side))
             object.__setattr__(self, side, dict(getattr(self, side)))
-        special = [name for name in (getattr(self, each) for each in SPECIAL) if name is not None]
         require(isinstance(self.id, str), "id must be the name of a column", id=self.id)
-        for name in special:
+        for name in self._special:
             require(isinstance(name, str) and name != "", "a special column must be given by its name", column=name)
-        for name in special:
-            require(special.count(name) == 1, "id, revenue, available and group must be different columns", twice=name)
+            require(
+                self._special.count(name) == 1, "id, revenue, available and group must be different columns", twice=name
+            )
         require(self.id not in self.items, "the id must not be among items", id=self.id)
         unscaled = [name for name, column in self.visitors.items() if not column.measured]
         if unscaled:
@@ -125,13 +107,18 @@ class Schema:
         ends = np.cumsum([0, *(len(column.names(name)) for name, column in self.items.items())]).tolist()
         return {name: slice(*ends[place : place + 2]) for place, name in enumerate(self.items)}
 
+    @property
+    def _special(self) -> list[str]:
+        """The columns with a meaning of their own."""
+        return [name for name in (getattr(self, each) for each in SPECIAL) if name is not None]
+
     def earned(self, row: Mapping[str, Any]) -> float:
         """What the product of one row earns; 1 where no column says so."""
-        return 1.0 if self.revenue is None else _revenue(self.revenue, row.get(self.revenue))
+        return 1.0 if self.revenue is None else revenue_of(self.revenue, row.get(self.revenue))
 
     def may_be_shown(self, row: Mapping[str, Any]) -> bool:
         """Whether the product of one row may be shown; yes where no column says so."""
-        return self.available is None or _available(self.available, row.get(self.available))
+        return self.available is None or available_of(self.available, row.get(self.available))
 
     def visitor(self, attributes: Mapping[str, Any]) -> FloatArray:
         """The features of one visitor, (d1,). What is not given is missing; what is not declared is refused."""
@@ -154,10 +141,10 @@ class Schema:
         count, every = len(read.rows), np.ones(len(read.rows))
         blocks = [np.array(read.each(name, column.encode), dtype=np.float64) for name, column in kept.items()]
         return Products(
-            ids=_ids(read, self.id),
+            ids=ids_of(read, self.id),
             features=np.concatenate([np.empty((count, 0)), *blocks], axis=1),
-            revenue=every if self.revenue is None else np.array(read.each(self.revenue, _revenue)),
-            available=every > 0 if self.available is None else np.array(read.each(self.available, _available)),
+            revenue=every if self.revenue is None else np.array(read.each(self.revenue, revenue_of)),
+            available=every > 0 if self.available is None else np.array(read.each(self.available, available_of)),
             group=None if self.group is None else tuple(read.each(self.group, as_level)),
         )
 
@@ -189,7 +176,6 @@ class Schema:
         require("items" in given, "a schema must have items", given=sorted(given))
         for side in SIDES:
             require(isinstance(given.get(side, {}), Mapping), f"{side} must be an object", **{side: given.get(side)})
-        for side in SIDES:
             strange_names = [name for name in given.get(side, {}) if not isinstance(name, str)]
             require(not strange_names, f"a name in {side} must be text", names=strange_names)
         items, visitors = (
@@ -213,7 +199,7 @@ class Schema:
 
     def __repr__(self) -> str:
         """The declaration, to paste into a program."""
-        special = [f"    {name}={getattr(self, name)!r}," for name in SPECIAL if getattr(self, name) is not None]
+        special = [f"    {name}={value!r}," for name in SPECIAL if (value := getattr(self, name)) is not None]
         sides = [line for side in SIDES if (line := _declared(side, getattr(self, side)))]
         return "\n".join(["Schema(", *special, *sides, ")"])
 
@@ -233,14 +219,13 @@ class Schema:
 
     def _checked(self, table: Table) -> Table:
         """Refuse columns that are not declared, and declared ones that are not there."""
-        special = [name for name in (getattr(self, each) for each in SPECIAL) if name is not None]
-        known = {*self.items, *special}
+        known = {*self.items, *self._special}
         for name in table.columns:
             if name not in known:
                 index = next(index for index, row in enumerate(table.rows) if name in row)
                 rule = f"every column must be declared: write {name!r}: ignore() to leave it out"
                 raise ValueError(f"{rule}, got {name}={table.rows[index][name]!r} in {table.place(index)}")
-        needed = [*special, *(name for name, column in self.items.items() if column.kind != ignore.kind)]
+        needed = [*self._special, *(name for name, column in self.items.items() if column.kind != ignore.kind)]
         absent = [name for name in dict.fromkeys(needed) if name not in table.columns]
         require(not absent, "the table must have every column declared", missing=absent, columns=list(table.columns))
         return table
@@ -276,26 +261,3 @@ def _declared(side: str, columns: Mapping[str, Column]) -> str:
         why = f"  # {column.why}" if isinstance(column, ignore) and column.why else ""
         lines.append(f"        {name!r}: {'ignore()' if why else repr(column)},{why}")
     return "\n".join([f"    {side}={{", *lines, "    },"]) if lines else f"    {side}={{}},"
-
-
-def _revenue(name: str, value: Any) -> float:
-    found = as_number(name, value)
-    if found is None or found < 0:
-        raise ValueError(f"{name} must be a finite number from 0 on, got {name}={value!r}")
-    return found
-
-
-def _available(name: str, value: Any) -> bool:
-    return as_flag(name, value) or False
-
-
-def _ids(table: Table, column: str) -> tuple[Id, ...]:
-    found: Sequence[Id] = table.each(column, as_id)
-    first: dict[Id, int] = {}
-    for index, name in enumerate(found):
-        if name in first:
-            rule = f"{column} must be different in every row"
-            again = f"{table.place(first[name])} and again in {table.place(index)}"
-            raise ValueError(f"{rule}, got {column}={name!r} in {again}")
-        first[name] = index
-    return tuple(found)

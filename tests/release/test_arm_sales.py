@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.noiseless import Noiseless
 
 from quietshelf.accounting import Ledger
-from quietshelf.release import arms, batch_pair
-from quietshelf.release.noise import GRID, DiscreteGaussian, Noiseless, NoiseSource, Simulated
+from quietshelf.release import arm_sales, batch_pair
+from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.release.quiet_settings import MOST_COMPARISON, Quiet
 
 N = 3_000
@@ -22,9 +23,9 @@ def test_pair_and_comparison_cost_what_a_batch_may(rho: float, share: float, vis
     source, ledger = DiscreteGaussian(), config.ledger(DiscreteGaussian())
     for batch in range(visits):
         scales = batch_pair.scales(rho=config.rho_to_learn, bound=1.0)
-        scale = arms.scale(config.rho_to_compare)
+        scale = arm_sales.scale(config.rho_to_compare)
         pair = batch_pair.events(batch=batch, scales=scales, source=source)
-        ledger = ledger.spend(*pair, *arms.events(batch=batch, scale=scale, source=source))
+        ledger = ledger.spend(*pair, *arm_sales.events(batch=batch, scale=scale, source=source))
     assert ledger.rho <= rho
     assert ledger.rho == pytest.approx(rho, rel=1e-12)
 
@@ -36,8 +37,8 @@ def test_released_noise_has_the_stated_scale(kind: str) -> None:
     3,000 releases: each variance ratio is within 1 +- 0.14 with probability above 1 - 1e-7 if true.
     """
     source: NoiseSource = DiscreteGaussian() if kind == "discrete" else Simulated(np.random.default_rng(2))
-    scale = arms.scale(0.7)
-    found = arms.release(np.zeros((N, 4)), visitors=(3, 4), scale=scale, source=source)
+    scale = arm_sales.scale(0.7)
+    found = arm_sales.release(np.zeros((N, 4)), visitors=(3, 4), scale=scale, source=source)
     for sample in found.sums.reshape(N, 4).T:
         ratio = [float((sample**2).mean() / (factor * scale) ** 2) for factor in (1.0, 2 / 3, 3 / 2)]
         assert abs(ratio[0] - 1) < 0.14
@@ -49,9 +50,9 @@ def test_released_noise_has_the_stated_scale(kind: str) -> None:
 
 def test_without_noise_the_ledger_reads_infinite() -> None:
     """The sums come out as they went in, and that costs everything."""
-    found = arms.release(np.arange(4.0), visitors=(1, 2), scale=1.0, source=Noiseless())
+    found = arm_sales.release(np.arange(4.0), visitors=(1, 2), scale=1.0, source=Noiseless())
     assert found.sums.tolist() == [[0.0, 1.0], [2.0, 3.0]]
-    assert np.isinf(Ledger().spend(*arms.events(batch=0, scale=1.0, source=Noiseless())).rho)
+    assert np.isinf(Ledger().spend(*arm_sales.events(batch=0, scale=1.0, source=Noiseless())).rho)
 
 
 @pytest.mark.parametrize("share", [-0.1, 0.91, float("nan"), "half"])

@@ -7,14 +7,13 @@ and the noise of the curator. So the attacker knows all that the guarantee lets 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from quietshelf.choice.features import Dense
 from quietshelf.environments import LogitRound
-from quietshelf.types import NOTHING, Context, Curator, FloatArray, IntArray, Release, Round
+from quietshelf.types import NOTHING, Context, FloatArray, IntArray
 
 TASTES = np.array([0.8, 0.4])
 
@@ -28,7 +27,7 @@ class Visitor:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Script:
+class Scenario:
     """All visitors but one.
 
     Attributes:
@@ -45,28 +44,28 @@ class Script:
     capacity: int
 
 
-class Stage:
-    """The environment of many runs of a script, with the target in it."""
+class AuditWorld:
+    """The environment of many runs of a scenario, with the target in it."""
 
-    def __init__(self, script: Script, target: Visitor, runs: int) -> None:
-        self._script, self._target, self._runs = script, target, runs
+    def __init__(self, scenario: Scenario, target: Visitor, runs: int) -> None:
+        self._scenario, self._target, self._runs = scenario, target, runs
         self._round: LogitRound | None = None
         self._here = False
 
     def context(self, t: int) -> Context:
         """The visitor of round t, the same in every run."""
-        self._here = t == self._script.place
-        features = self._target.features if self._here else self._script.features[t]
+        self._here = t == self._scenario.place
+        features = self._target.features if self._here else self._scenario.features[t]
         shape = (self._runs, *features.shape[-2:])
         dense = Dense(np.broadcast_to(features, shape))
-        context = Context(dense, np.ones(shape[:-1]), self._script.capacity)
+        context = Context(dense, np.ones(shape[:-1]), self._scenario.capacity)
         utility = np.broadcast_to(features @ TASTES, shape[:-1])
-        draw = np.broadcast_to(self._script.draws[t], (self._runs,))
+        draw = np.broadcast_to(self._scenario.draws[t], (self._runs,))
         self._round = LogitRound(context, utility, draw)
         return context
 
     def choose(self, context: Context, assortment: IntArray) -> IntArray:  # noqa: ARG002 - that of the open round
-        """What is picked: by the target as scripted, by others by chance."""
+        """What is picked: by the target as in the scenario, by others by chance."""
         if self._here:
             return assortment[..., 0] if self._target.buys else np.full(self._runs, NOTHING)
         assert self._round is not None  # noqa: S101 - a round is open
@@ -75,21 +74,3 @@ class Stage:
     def regret(self, context: Context, assortment: IntArray) -> FloatArray:  # noqa: ARG002 - nobody asks
         """Not of interest here."""
         return np.zeros(self._runs)
-
-
-class Watched:
-    """A curator whose releases are written down, round after round."""
-
-    def __init__(self, curator: Curator, note: Callable[[Curator, Release], None]) -> None:
-        self._curator, self._note = curator, note
-
-    @property
-    def release(self) -> Release:
-        """As the curator has it."""
-        return self._curator.release
-
-    def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
-        """As the curator does; what is public afterwards is noted."""
-        release = self._curator.observe(round)
-        self._note(self._curator, release)
-        return release

@@ -9,8 +9,8 @@ import pytest
 from tests.release.continual import run
 
 from quietshelf.release.noise import DiscreteGaussian, NoiseSource, Simulated
+from quietshelf.release.shared_trees import together
 from quietshelf.release.tree import Tree, paper, sound
-from quietshelf.release.trees import together
 from quietshelf.statistics import clip, gram
 from quietshelf.types import Streams
 

@@ -9,8 +9,8 @@ import os
 import numpy as np
 import pytest
 
-from quietshelf.release.arms import ArmSums, scale
-from quietshelf.release.compared import compare, worse
+from quietshelf.release.arm_sales import ArmSums, scale
+from quietshelf.release.comparison import compare, worse
 
 REPEATS = 2000 if os.environ.get("QUIETSHELF_STUDY") == "full" else 300
 

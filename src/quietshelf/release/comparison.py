@@ -1,9 +1,9 @@
 """Is the learned policy better than what the shop does today? Read from releases alone, as often as one likes.
 
-Post-processing of `release.arms`: nothing here costs privacy. Each batch compares its own two arms, and one in which
-the share changed compares nothing: neither a share that changes nor a season may pass for a difference. With n and n'
-visitors in the arms of a batch and w = n n' / (n + n'), the sum of w times (difference of means) has, around what it
-estimates, the variance
+Post-processing of `release.arm_sales`: nothing here costs privacy. Each batch compares its own two arms, and one in
+which the share changed compares nothing: neither a share that changes nor a season may pass for a difference. With n
+and n' visitors in the arms of a batch and w = n n' / (n + n'), the sum of w times (difference of means) has, around
+what it estimates, the variance
 
     V = sum over batches of c v + c' v' + w² s² (1 / n² + 1 / n'²),    c = w² / n,  c' = w² / n',
 
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietshelf.release.arms import ArmSums
+from quietshelf.release.arm_sales import ArmSums
 from quietshelf.release.prior import UNDECLARED
 from quietshelf.statistics import ARMS, OUTCOMES
 from quietshelf.types import FloatArray
