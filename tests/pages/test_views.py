@@ -19,9 +19,9 @@ from quietshelf.accounting import LOG, Assumption, Ledger, gaussian
 from quietshelf.auditing.bounds import power_under_gaussian
 from quietshelf.service.models import LARGEST_DIM
 from quietshelf.service.pages.counts import WARNING
-from quietshelf.service.pages.operations import requests
 from quietshelf.service.pages.promised import DISCRETE, found_at_most, one_release
 from quietshelf.service.pages.pulse import Pulse
+from quietshelf.service.pages.traffic import routes as routes_of
 
 
 class Figures(HTMLParser):
@@ -197,7 +197,7 @@ def test_operations_leave_answers_out(shop: Shop) -> None:
     assert "/v1/shelves/{shelf}/offers" in routes
     assert not any("choice" in route for route in routes)
     assert view["requests"] == sum(each["requests"] for each in view["routes"])
-    offers = next(each for each in requests(shop.service.metrics) if each["route"] == "/v1/shelves/{shelf}/offers")
+    offers = next(each for each in routes_of(shop.service.metrics) if each["route"] == "/v1/shelves/{shelf}/offers")
     assert offers["half_within"] <= offers["most_within"] <= (offers["nearly_all_within"] or 10)
 
 
@@ -219,7 +219,7 @@ def test_arrivals_of_a_time_that_nobody_watched_are_in_no_minute(tmp_path: Path)
     """Two looks more than a minute apart cannot tell when those between them came."""
     with opened(tmp_path) as shop:
         shop.shelf("teas")
-        pulse = Pulse(shop.service.store)
+        pulse = Pulse(shop.service.store, shop.service.metrics)
         pulse.look()
         shop.visits("teas", 2)
         shop.clock.time += 120.0
