@@ -10,7 +10,6 @@ import numpy as np
 
 from quietshelf.report.charts import COLOURS, Curve, Words, line_chart
 from quietshelf.report.document import (
-    BROAD,
     figure,
     folded,
     headline,
@@ -21,7 +20,7 @@ from quietshelf.report.document import (
     write_document,
 )
 from quietshelf.report.frame import Axis
-from quietshelf.report.svg import Markup, tag
+from quietshelf.report.svg import BROAD, Markup, tag
 from quietshelf.types import FloatArray
 
 LOWEST = 1e-3
@@ -136,7 +135,7 @@ def _picture(curves: Sequence[AuditCurve], limits: Sequence[Limit]) -> Markup:
     )  # fmt: skip
     x = Axis(LOWEST, 1.0, (0.001, 0.01, 0.1, 1.0), log=True, name=_percent)
     y = Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0), name=_percent)
-    return line_chart(drawn, words, x=x, y=y, at=NAMED, wide=BROAD, height=380)
+    return line_chart(drawn, words, x=x, y=y, at=NAMED, widest=BROAD, height=380)
 
 
 def _outline(curve: AuditCurve) -> FloatArray:

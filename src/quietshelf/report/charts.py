@@ -14,7 +14,7 @@ import numpy as np
 
 from quietshelf.report import svg
 from quietshelf.report.frame import BOTTOM, HEIGHT, LETTER, TOP, Axis, Content, Frame
-from quietshelf.report.svg import Markup, both, dot, line, path, strip, tag, text, together
+from quietshelf.report.svg import Markup, dot, drawn, line, path, strip, tag, text, together
 from quietshelf.types import FloatArray
 
 ROW = 15.0
@@ -63,7 +63,7 @@ def line_chart(
     dots: bool = False,
     named: bool = True,
     at: float | None = None,
-    wide: int = svg.WIDE,
+    widest: int = svg.WIDE,
     height: float = HEIGHT,
 ) -> Markup:
     """Curves over common axes.
@@ -76,15 +76,15 @@ def line_chart(
         dots: Whether each point is marked.
         named: Whether lines carry their names; a phone shows a legend instead.
         at: Where along x names stand, left of their line; by default right of its end.
-        wide: The width of the wide drawing.
-        height: The height of both.
+        widest: The width of the widest drawing.
+        height: The height of all of them.
     """
     x_axis = x or Axis.of([curve.x for curve in curves])
     y_axis = y or Axis.of([part for curve in curves for part in _ends(curve, log=False)])
     shown = [_visible(curve, x_axis, y_axis) for curve in curves]
 
     def draw(width: int) -> tuple[float, Content]:
-        labels = named and width == wide
+        labels = named and width > svg.NARROW
         right = 14.0 if not labels or at is not None else _room(curves, width)
         top, bottom = TOP + (18 if words.y else 0), BOTTOM + (16 if words.x else 0)
         frame = Frame(width, x_axis, y_axis, right=right, height=height + top + bottom - 44, top=top, bottom=bottom)
@@ -94,7 +94,7 @@ def line_chart(
         content += _names(frame, shown, at) if labels else []
         return frame.height, content
 
-    chart = both(words.name, words.title, words.says, draw, wide=wide)
+    chart = drawn(words.name, words.title, words.says, draw, widest=widest)
     return together([chart, legend(curves)]) if named and len(curves) > 1 else chart
 
 
@@ -109,7 +109,14 @@ def legend(curves: Sequence[Curve], kind: str = "") -> Markup:
     return tag("ul", *items, class_=f"legend {kind}".strip())
 
 
-def columns(values: Sequence[float | None], words: Words, *, feet: Callable[[int], str], whole: bool = False) -> Markup:
+def columns(
+    values: Sequence[float | None],
+    words: Words,
+    *,
+    feet: Callable[[int], str],
+    whole: bool = False,
+    widest: int = svg.WIDE,
+) -> Markup:
     """A bar for each of a row of equal times, the present one last and lighter; None is unknown, not zero.
 
     Args:
@@ -117,6 +124,7 @@ def columns(values: Sequence[float | None], words: Words, *, feet: Callable[[int
         words: Title and description; the name of y is above.
         feet: What stands below the bar that is so many before the last; nothing if empty.
         whole: Whether they are counts.
+        widest: The width of the widest drawing.
     """
     size = len(values)
     seen = np.array([value for value in values if value is not None], dtype=np.float64)
@@ -138,7 +146,7 @@ def columns(values: Sequence[float | None], words: Words, *, feet: Callable[[int
             found.append(text(place, frame.height - 9, feet(age), anchor="middle" if age else "end"))
         return frame.height, found
 
-    return both(words.name, words.title, words.says, draw)
+    return drawn(words.name, words.title, words.says, draw, widest=widest)
 
 
 def spark(values: Sequence[float | None]) -> Markup:
@@ -210,8 +218,8 @@ def _band(frame: Frame, curve: Curve) -> Content:
 
 def _line(frame: Frame, curve: Curve, dots: bool) -> Content:
     points = frame.points(curve.x, curve.mean)
-    drawn = [path(points, f"line {curve.kind}")] if len(points) > 1 else []
-    return [*drawn, *(dot(*point, curve.kind) for point in points if dots or len(points) == 1)]
+    through = [path(points, f"line {curve.kind}")] if len(points) > 1 else []
+    return [*through, *(dot(*point, curve.kind) for point in points if dots or len(points) == 1)]
 
 
 def _room(curves: Sequence[Curve], width: float) -> float:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from quietshelf.report.charts import Curve, Words, bars, line_chart, log_axis
 from quietshelf.report.document import (
-    BROAD,
     commands,
     facts,
     figure,
@@ -20,6 +19,7 @@ from quietshelf.report.document import (
     text,
     write_document,
 )
+from quietshelf.report.svg import BROAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def _regret(story: DemoStory) -> str:
     words = Words(
         "lost", "Revenue lost while learning", "Mean over shops.", x="visitors", y="sales lost so far (log scale)"
     )
-    chart = line_chart(story.curves, words, y=log_axis(story.curves), wide=BROAD, height=320)
+    chart = line_chart(story.curves, words, y=log_axis(story.curves), widest=BROAD, height=320)
     caption = (
         "Sales lost against the best offers, each of price 1. Mean over independent shops, all policies serving the "
         "same visitors; bands are 95 % confidence."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -12,8 +11,7 @@ from pathlib import Path
 from quietshelf.__about__ import __version__
 from quietshelf.report.svg import Markup, tag
 
-BROAD = 880
-"""The width of a chart that has the page to itself."""
+XMLNS = 'xmlns="http://www.w3.org/2000/svg"'
 
 
 @cache
@@ -25,8 +23,7 @@ def look(name: str) -> bytes:
 
 def write_document(path: Path, *, title: str, lead: str, sections: Sequence[str], kind: str = "Report") -> Path:
     """Write the page, whole; nothing is loaded from anywhere when it is read."""
-    icon = base64.b64encode(look("icon.svg")).decode()
-    mark = f'<img src="data:image/svg+xml;base64,{icon}" alt="" width="26" height="26">'
+    mark = look("icon.svg").decode().replace(XMLNS, 'aria-hidden="true" width="26" height="26"', 1)
     page = (
         '<!doctype html>\n<html lang="en-GB"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

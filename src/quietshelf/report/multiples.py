@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from quietshelf.report.charts import COLOURS, TONES, Curve, Words, legend, line_chart, log_axis
-from quietshelf.report.document import BROAD
 from quietshelf.report.frame import Axis
 from quietshelf.report.plotted import VISITORS, Line, Panel, Plotted
-from quietshelf.report.svg import NARROW, Markup, tag, together
+from quietshelf.report.svg import BROAD, NARROW, Markup, tag, together
 
 LOST = "revenue lost (regret)"
 
@@ -18,18 +17,18 @@ def multiples(figure: Plotted) -> Markup:
     tones = _tones(figure)
     panels = [_curves(panel, tones) for panel in figure.panels]
     if len(panels) == 1:
-        return _chart(figure, 0, panels[0], panels[0], wide=BROAD, height=320)
+        return _chart(figure, 0, panels[0], panels[0], widest=BROAD, height=320)
     boxes = []
     for place, curves in enumerate(panels):
         first = place - place % figure.columns
         row = [curve for each in panels[first : first + figure.columns] for curve in each]
         heading = tag("h3", _name(figure.panels[place]))
-        boxes.append(tag("div", heading, _chart(figure, place, curves, row, wide=NARROW + 1, height=200)))
+        boxes.append(tag("div", heading, _chart(figure, place, curves, row, widest=NARROW, height=200)))
     every = [curve for curves in panels for curve in curves]
     return together([tag("div", *boxes, class_="panels"), legend(every, "always")])
 
 
-def _chart(figure: Plotted, place: int, curves: list[Curve], row: list[Curve], *, wide: int, height: float) -> Markup:
+def _chart(figure: Plotted, place: int, curves: list[Curve], row: list[Curve], *, widest: int, height: float) -> Markup:
     """One panel, on the axes of its row."""
     log = figure.log_y and all((curve.mean > 0).all() for curve in row)
     above = [part for curve in row for part in (curve.mean, curve.mean + np.nan_to_num(curve.half))]
@@ -41,8 +40,8 @@ def _chart(figure: Plotted, place: int, curves: list[Curve], row: list[Curve], *
         x=Axis.of([curve.x for curve in row], log=figure.log_x),
         y=log_axis(row) if log else Axis.of(above),
         dots=figure.x_label != VISITORS,
-        named=wide == BROAD,
-        wide=wide,
+        named=widest == BROAD,
+        widest=widest,
         height=height,
     )
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quietshelf.report.charts import Curve, Words, line_chart, log_axis
-from quietshelf.report.document import BROAD, figure, folded, headline, note, section, table, text, write_document
+from quietshelf.report.document import figure, folded, headline, note, section, table, text, write_document
 from quietshelf.report.frame import Axis
 from quietshelf.report.style import dots, look
 from quietshelf.report.style import figure as drawing
+from quietshelf.report.svg import BROAD
 
 X_LABEL, Y_LABEL = "ρ of the shelf (log scale)", "sales lost (log scale)"
 
@@ -27,7 +28,7 @@ def plan_page(
     """Write the page: the conclusion and its number, the price at each budget, advice, and the tables, folded."""
     x = Axis.of([curve.x for curve in curves], log=True)
     words = Words("price", "Sales lost at each budget", "A line for quiet, levels beside it.", x=X_LABEL, y=Y_LABEL)
-    chart = line_chart(curves, words, x=x, y=log_axis(curves), dots=True, wide=BROAD, height=320)
+    chart = line_chart(curves, words, x=x, y=log_axis(curves), dots=True, widest=BROAD, height=320)
     caption = (
         "Sales lost by quiet at each budget, beside no privacy, random offers and the paper's policy (dpmnl); bands "
         "and bars are 95 % confidence."

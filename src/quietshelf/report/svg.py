@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-WIDE, NARROW = 560, 340
+NARROW, WIDE, BROAD = 340, 560, 880
 """Widths in which a chart is drawn; the style sheet shows the one that fits, so that letters keep their size."""
+KINDS = {NARROW: "narrow", WIDE: "wide", BROAD: "broad"}
 
 
 class Markup(str):
@@ -36,13 +37,22 @@ def together(parts: Sequence[Markup]) -> Markup:
     return Markup("".join(parts))
 
 
-def both(
-    name: str, title: str, says: str, draw: Callable[[int], tuple[float, Sequence[Markup]]], *, wide: int = WIDE
+def drawn(
+    name: str, title: str, says: str, draw: Callable[[int], tuple[float, Sequence[Markup]]], *, widest: int = WIDE
 ) -> Markup:
-    """A chart in both widths, each with its title and description; ``draw`` gives height and content."""
+    """A chart in all widths up to the widest, each with its title and description.
+
+    Args:
+        name: Begins the ids.
+        title: What is drawn.
+        says: What it shows, in words.
+        draw: Gives height and content of a width.
+        widest: One of the widths; a chart whose widest is ``NARROW`` is drawn once, for a place of that width.
+    """
     found = []
-    for kind, width in (("wide", wide), ("narrow", NARROW)):
+    for width in (each for each in KINDS if each <= widest):
         height, content = draw(width)
+        kind = "only" if widest == NARROW else KINDS[width]
         head, told = f"{name}-{kind}-title", f"{name}-{kind}-says"
         found.append(
             tag(

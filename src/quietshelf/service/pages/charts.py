@@ -10,7 +10,7 @@ import numpy as np
 
 from quietshelf.report.charts import Curve, Words, columns, line_chart
 from quietshelf.report.frame import Axis, Content, Frame
-from quietshelf.report.svg import Markup, both, dot, line, path, short, text, ticks
+from quietshelf.report.svg import BROAD, Markup, dot, drawn, line, path, short, text, ticks
 from quietshelf.service.pages.wording import MINUS, count, lapse, milliseconds, percent
 from quietshelf.types import FloatArray
 
@@ -33,7 +33,7 @@ def lateness(seconds: list[float | None]) -> Markup:
     seen = [value for value in seconds if value is not None]
     told = f"At worst {lapse(max(seen, default=0.0))} in {len(seen)} minutes seen."
     words = Words("lateness", "How late releases were, at worst in each minute", told, y="seconds")
-    return columns(seconds, words, feet=_age)
+    return columns(seconds, words, feet=_age, widest=BROAD)
 
 
 def latency(minutes: list[dict[str, Any] | None]) -> Markup:
@@ -79,7 +79,7 @@ def releases(found: list[dict[str, Any]], created: str, until: str) -> Markup:
         return frame.height, content
 
     told = f"{len(found)} releases; the last brought the number of visitors learned from to {count(seen[-1])}."
-    return both("releases", "Visitors learned from, over time", told, draw)
+    return drawn("releases", "Visitors learned from, over time", told, draw)
 
 
 def errors(found: list[dict[str, Any]]) -> Markup:
@@ -116,7 +116,7 @@ def compared(differences: list[dict[str, float]]) -> Markup:
         return frame.height, content
 
     told = f"Now {last['estimate']:+.3g} per visitor, between {last['low']:+.3g} and {last['high']:+.3g}."
-    return both("compared", "Learned less present, revenue per visitor, by release", told, draw)
+    return drawn("compared", "Learned less present, revenue per visitor, by release", told, draw)
 
 
 def lost(series: list[dict[str, Any]], times: list[int]) -> Markup:
