@@ -134,7 +134,7 @@ def test_page_is_self_contained_and_escapes(study: list[Series], tmp_path: Path)
         "A <study>", ["Text."], [table], [(drawing, "caption")], "quietshelf reproduce it", [("seed", "1")]
     )
     page = write_page(tmp_path / "report.html", "Title", [section, section]).read_text(encoding="utf-8")
-    assert page.count('<svg viewBox="0 0 340 ') == 8  # four panels in each section
+    assert page.count('<svg viewBox="0 0 270 ') == 8  # four panels in each section
     assert "http" not in page
     assert "src=" not in page
     assert "a &lt; b &amp; c" in page

@@ -7,7 +7,7 @@ import numpy as np
 from quietshelf.report.charts import COLOURS, TONES, Curve, Words, legend, line_chart, log_axis
 from quietshelf.report.frame import Axis
 from quietshelf.report.plotted import VISITORS, Line, Panel, Plotted
-from quietshelf.report.svg import BROAD, NARROW, Markup, tag, together
+from quietshelf.report.svg import BROAD, SMALL, Markup, tag, together
 
 LOST = "revenue lost (regret)"
 
@@ -23,7 +23,7 @@ def multiples(figure: Plotted) -> Markup:
         first = place - place % figure.columns
         row = [curve for each in panels[first : first + figure.columns] for curve in each]
         heading = tag("h3", _name(figure.panels[place]))
-        boxes.append(tag("div", heading, _chart(figure, place, curves, row, widest=NARROW, height=200)))
+        boxes.append(tag("div", heading, _chart(figure, place, curves, row, widest=SMALL, height=180)))
     every = [curve for curves in panels for curve in curves]
     return together([tag("div", *boxes, class_="panels"), legend(every, "always")])
 

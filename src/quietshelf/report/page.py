@@ -65,7 +65,8 @@ def write_page(path: Path, title: str, sections: Sequence[Section]) -> Path:
 
 
 def _section(number: int, section: Section, *, alone: bool) -> str:
-    heading = "" if alone else f"<h2>{escape(section.title)}</h2>"  # the page has the same
+    kind = ' class="unseen"' if alone else ""  # the page has the same
+    heading = f"<h2{kind}>{escape(section.title)}</h2>"
     tables = "".join(f"<h3>{escape(table.caption)}</h3>{_table(table)}" for table in section.tables if not table.folded)
     folded = "".join(_folded(table) for table in section.tables if table.folded)
     figures = "".join(figure(drawing, caption) for drawing, caption in section.figures)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-NARROW, WIDE, BROAD = 340, 560, 880
+SMALL, NARROW, WIDE, BROAD = 270, 340, 560, 880
 """Widths in which a chart is drawn; the style sheet shows the one that fits, so that letters keep their size."""
 KINDS = {NARROW: "narrow", WIDE: "wide", BROAD: "broad"}
 
@@ -47,12 +47,13 @@ def drawn(
         title: What is drawn.
         says: What it shows, in words.
         draw: Gives height and content of a width.
-        widest: One of the widths; a chart whose widest is ``NARROW`` is drawn once, for a place of that width.
+        widest: One of the widths; a chart whose widest is ``SMALL`` is drawn once, for a place of that width.
     """
     found = []
-    for width in (each for each in KINDS if each <= widest):
+    for width, kind in KINDS.items() if widest > SMALL else ((SMALL, "only"),):
+        if width > widest:
+            break
         height, content = draw(width)
-        kind = "only" if widest == NARROW else KINDS[width]
         head, told = f"{name}-{kind}-title", f"{name}-{kind}-says"
         found.append(
             tag(
