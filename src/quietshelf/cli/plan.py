@@ -115,6 +115,13 @@ def _write(found: Planned, plot: Path | None, report: Path | None) -> None:
     if report is not None:
         lead = f"{shop}, ρ = {shown(wish.rho_with_log)}. Simulated visitors; none of yours were needed."
         number, conclusion = headline(found)
-        told = {"advice": advice(found)[1:], "curves": price_curves(found), "tables": tables(found)}
-        page = plan_page(report, lead=lead, number=number, conclusion=conclusion, **told)
+        page = plan_page(
+            report,
+            lead=lead,
+            number=number,
+            conclusion=conclusion,
+            advice=advice(found)[1:],
+            curves=price_curves(found),
+            tables=tables(found),
+        )
         say(f"written: {page}")

@@ -142,8 +142,8 @@ def columns(
                 up, kind = float(frame.y(value)), "bar now" if place == size - 1 else "bar"
                 found.append(tag("rect", x=left + 1, y=up, width=wide - 2, height=base - up, rx=1, class_=kind))
         for age in range(0, size, 10 if width > svg.NARROW else 15):
-            place = float(frame.x(size - age))
-            found.append(text(place, frame.height - 9, feet(age), anchor="middle" if age else "end"))
+            foot = float(frame.x(size - age))
+            found.append(text(foot, frame.height - 9, feet(age), anchor="middle" if age else "end"))
         return frame.height, found
 
     return drawn(words.name, words.title, words.says, draw, widest=widest)
