@@ -45,9 +45,7 @@ def test_refuted_claim_ends_with_status_one(tmp_path: Path) -> None:
     assert finding["measured"]["gaussian"] > 1.0
     assert len(finding["roc"]["level"]) == len(finding["roc"]["power"])
     page = path.read_text()
-    told = (
-        r'<p class="headline pledge refuted"><b>✘ [12] of 2</b> tested promises (is|are) refuted: gram tree, as'
-    )
+    told = r'<p class="headline pledge refuted"><b>✘ [12] of 2</b> tested promises (is|are) refuted: gram tree, as'
     assert re.search(told, page)
     assert page.index("headline pledge refuted") < page.index("How it was tested")
 
