@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+LOOK = ROOT / "src" / "quietshelf" / "report" / "look"
 sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "src")) if path not in sys.path]
 
 from mkdocs.structure.files import File, Files  # noqa: E402 - after the path is set
@@ -19,9 +20,11 @@ DRAWING = re.compile(r'<img alt="([^"]*)" src="[^"]*?(images/concepts/[^"/]+\.sv
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    """Add the pages that are made from the code."""
+    """Add the pages that are made from the code, and the look that the site shares with service and reports."""
     for place, text in generated().items():
         files.append(File.generated(config, place, content=text))
+    for name in ("tokens.css", "icon.svg"):
+        files.append(File.generated(config, f"images/{name}", content=(LOOK / name).read_bytes()))
     return files
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,9 @@ def test_plan_prints_tables_and_writes_page_and_plot(tmp_path: Path) -> None:
         assert title in done.stdout
         assert title in page.read_text(encoding="utf-8")
     assert "ε = 2 at δ = 1e-06" in done.stdout
+    text = page.read_text(encoding="utf-8")
+    assert re.search(r'<p class="headline pledge"><b>[\d.]+ ± [\d.]+ %</b> of the revenue without privacy', text)
+    assert set(re.findall(r"ρ = ([\d.]*\d)", text)) == set(re.findall(r"ρ = ([\d.]*\d)", done.stdout))
     assert plot.read_text(encoding="utf-8").startswith("<?xml")
 
 
@@ -101,7 +105,7 @@ def test_plan_takes_a_prior_and_adds_its_cost(tmp_path: Path) -> None:
     assert found["epsilon"] == pytest.approx(epsilon_of(1.75, 1e-6))
     with_log, without = (found["expected"][name]["regret"]["mean"] for name in ("quiet", "without the log"))
     assert with_log < without
-    assert any("somebody in it who comes as well is promised rho = 1.75 in all" in line for line in found["advice"])
+    assert any("somebody in it who comes as well is promised ρ = 1.75 in all" in line for line in found["advice"])
     call = ["plan", *shop, "--prior", str(tmp_path / "prior.json"), "--epsilon", "7"]
     kept = json.loads(command(*call, "--json").stdout)
     assert 6.999 < kept["epsilon"] <= 7.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -151,6 +152,19 @@ def test_publishing_from_the_page(chromium: Any, tmp_path: Path) -> None:
         page.get_by_text("Only those with a key").wait_for()
         other.reload()
         assert "/sign-in" in other.url
+        assert heard == []
+
+
+def test_a_statement_is_printed_on_one_page(chromium: Any, shop: Shop) -> None:
+    """Dark ink on white also where the screen is dark; without buttons; with all of the ledger."""
+    with page_of(chromium, color_scheme="dark") as (page, heard):
+        sign_in(page, shop.url, shop.admin, "/shelves/teas/privacy")
+        printed = page.pdf(prefer_css_page_size=True)
+        assert re.findall(rb"/Count (\d+)", printed) == [b"1"]
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
+        assert [page.get_by_role("button").count(), page.locator("nav:visible").count()] == [0, 0]
+        assert page.locator("#promise-title").is_visible()
         assert heard == []
 
 

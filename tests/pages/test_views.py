@@ -18,9 +18,10 @@ from tests.pages.states import HTML, LONG, PAGES, WINDOW, Shop, opened, spend, s
 from quietshelf.accounting import LOG, Assumption, Ledger, gaussian
 from quietshelf.auditing.bounds import power_under_gaussian
 from quietshelf.service.pages.counts import WARNING
-from quietshelf.service.pages.operations import requests
 from quietshelf.service.pages.promised import DISCRETE, found_at_most, one_release
 from quietshelf.service.pages.pulse import Pulse
+from quietshelf.service.pages.traffic import routes as routes_of
+from quietshelf.service.settings import Settings
 
 
 class Figures(HTMLParser):
@@ -195,7 +196,7 @@ def test_operations_leave_answers_out(shop: Shop) -> None:
     assert "/v1/shelves/{shelf}/offers" in routes
     assert not any("choice" in route for route in routes)
     assert view["requests"] == sum(each["requests"] for each in view["routes"])
-    offers = next(each for each in requests(shop.service.metrics) if each["route"] == "/v1/shelves/{shelf}/offers")
+    offers = next(each for each in routes_of(shop.service.metrics) if each["route"] == "/v1/shelves/{shelf}/offers")
     assert offers["half_within"] <= offers["most_within"] <= (offers["nearly_all_within"] or 10)
 
 
@@ -217,7 +218,7 @@ def test_arrivals_of_a_time_that_nobody_watched_are_in_no_minute(tmp_path: Path)
     """Two looks more than a minute apart cannot tell when those between them came."""
     with opened(tmp_path) as shop:
         shop.shelf("teas")
-        pulse = Pulse(shop.service.store)
+        pulse = Pulse(shop.service.store, shop.service.metrics)
         pulse.look()
         shop.visits("teas", 2)
         shop.clock.time += 120.0
@@ -242,3 +243,46 @@ def test_a_shelf_made_again_is_another_shelf(tmp_path: Path) -> None:
         assert [len(view["living"]), len(view["deleted"])] == [1, 1]
         assert view["together"] == view["deleted"][0]["promise"]["rho"]
         assert view["living"][0]["promise"]["rho"] == 0
+
+
+def test_operations_draw_offers_and_lateness_by_minute(tmp_path: Path) -> None:
+    """As many offers as were made in each minute, with limits of their times; a stalled releaser shows; no answers."""
+    with opened(tmp_path) as shop:
+        shop.shelf("teas")
+        shop.pass_time(0.0)
+        shop.visits("teas", 5)
+        view = shop.client.get("/operations?format=json").json()
+        assert [each for each in view["offers"] if each is not None][-1]["offers"] == 5
+        assert view["offers"][:-2] == [None] * 28
+        assert max(each for each in view["lateness"] if each is not None) == 0.0
+        assert shop.client.get("/?format=json").json()["living"][0]["per_minute"][-1] == 5
+        shop.service.releasing.release = lambda: False
+        shop.fill("teas")
+        for _ in range(3):
+            shop.pass_time(30.0)
+        late = shop.client.get("/operations?format=json").json()["lateness"][-1]
+        assert late == pytest.approx(90.0 + 1.0 - WINDOW, abs=1.5)  # a second passes as visitors come
+        page = shop.client.get("/operations", headers=HTML).text
+        for chart in ("offers-wide", "latency-wide", "lateness-broad"):
+            assert f'id="{chart}-title"' in page
+
+
+def test_a_statement_says_whom_to_ask(tmp_path: Path) -> None:
+    """Operator and contact stand on the statement, in its twin and below every page; without them admins are told."""
+    with opened(tmp_path / "named", operator="Tea & Sons", contact="privacy@tea.example") as shop:
+        shop.shelf("teas")
+        page = shop.client.get("/shelves/teas/privacy", headers=HTML).text
+        assert page.count("Tea &amp; Sons") == 3
+        assert '<a href="mailto:privacy@tea.example">privacy@tea.example</a>' in page
+        twin = shop.client.get("/shelves/teas/privacy?format=json").json()
+        assert (twin["operator"], twin["contact"]) == ("Tea & Sons", "privacy@tea.example")
+        assert "Run by Tea &amp; Sons" in shop.client.get("/", headers=HTML).text
+    with opened(tmp_path / "unnamed") as shop:
+        shop.shelf("teas")
+        page = shop.client.get("/shelves/teas/privacy", headers=HTML).text
+        assert "Set <code>operator</code> and <code>contact</code>" in page
+        assert "Run by" not in page
+        reader = {"Authorization": f"Bearer {shop.key('read')}"}
+        assert "Set <code>" not in shop.client.get("/shelves/teas/privacy", headers={**HTML, **reader}).text
+    with pytest.raises(ValueError, match="operator must be one line"):
+        Settings(operator="Tea\nSons")

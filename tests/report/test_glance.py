@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 from quietshelf.report import Glance, GlanceCell, GlanceRow, draw_glance, write_glance_csv
+from quietshelf.report.glance_table import glance_table
 
 SEEN = Glance(
     name="seen",
@@ -39,3 +41,12 @@ def test_numbers_of_the_picture_are_a_table(tmp_path: Path) -> None:
         ("hotels", "no privacy", ""),
         ("hotels", "ρ = 1", "21"),
     ]
+
+
+def test_the_table_of_a_page_says_the_same() -> None:
+    """Every name, figure and mark of the picture, the darker the more is lost; none is told by colour alone."""
+    page = glance_table(SEEN)
+    for said in ("ids only", "d 49", "3.3 %", "×21", "■ 3", "▼ 7", "geometric mean", "×7.5", "stuck"):
+        assert said in page
+    assert re.findall(r'<td class="(h\d)"><b>([^<]+)', page) == [("h1", "9 %"), ("h4", "99 %")]
+    assert "<td><b>3.3 %" in page

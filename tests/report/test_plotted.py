@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from quietshelf.report import Section, Series, Table, draw, plotted, write_csv, write_page
+from quietshelf.report.multiples import multiples
 
 TIMES = np.array([10.0, 20.0])
 FIGURE: dict[str, Any] = {
@@ -101,19 +103,44 @@ def test_drawing_twice_gives_the_same_file(study: list[Series], tmp_path: Path) 
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_panels_of_a_row_have_the_same_axes(study: list[Series]) -> None:
+    """So that they can be compared; each line has one look in all of them, and the list names each once."""
+    made = multiples(plotted(FIGURE, study))
+    heights = [re.findall(r'<text x="40" y="([\d.]+)"[^>]*>([^<]+)<', each) for each in made.split("<h3>")[1:]]
+    assert heights[0] == heights[1]
+    assert re.findall(r"<li>.*?class=\"line (\w+)\".*?</svg>([^<]+)</li>", made) == [
+        ("t0", "ρ = 1"), ("t1", "ρ = 2"), ("t5", "greedy, no privacy"),
+    ]  # fmt: skip
+
+
+def test_a_level_line_crosses_the_only_panel(study: list[Series]) -> None:
+    """What has no place on the axis is drawn from end to end; one panel alone carries names on its lines."""
+    figure = {**FIGURE, "kind": "final", "x": "rho_proven", "lines": ["policy"], "rows": None, "columns": None}
+    made = multiples(plotted({**figure, "where": {"policy": "a", "dim": 3, "fits": 2}}, study))
+    assert "<h3>" not in made
+    assert 'class="name t5"' in made
+    level = re.search(r'd="M([\d.]+) ([\d.]+) L([\d.]+) ([\d.]+)" class="line t5"', made)
+    assert level is not None
+    assert level[2] == level[4]
+    assert float(level[3]) > float(level[1])
+
+
 def test_page_is_self_contained_and_escapes(study: list[Series], tmp_path: Path) -> None:
     """Figures are inlined, nothing is fetched, words from settings cannot become markup."""
-    svg, _ = draw(plotted(FIGURE, study), tmp_path)
+    drawing = multiples(plotted(FIGURE, study))
     rows = [("a < b & c", "holds", "3 of 3"), ("d", "fails", "1 of 3"), ("d", "undecided", "2 of 3")]
     table = Table("Claims", ("claim", "verdict", "comparisons"), rows, [["x > y"], ["z"], ["z"]])
-    section = Section("A <study>", ["Text."], [table], [(svg, "caption")], "quietshelf reproduce it", [("seed", "1")])
+    section = Section(
+        "A <study>", ["Text."], [table], [(drawing, "caption")], "quietshelf reproduce it", [("seed", "1")]
+    )
     page = write_page(tmp_path / "report.html", "Title", [section, section]).read_text(encoding="utf-8")
-    assert page.count("data:image/svg+xml;base64,") == 2
-    assert "http" not in page.replace("http-equiv", "")
+    assert page.count('<svg viewBox="0 0 270 ') == 8  # four panels in each section
+    assert "http" not in page
+    assert "src=" not in page
     assert "a &lt; b &amp; c" in page
     assert "<study>" not in page
     assert "✔ holds" in page
     assert "✘ fails" in page
-    assert page.count('<td rowspan="2">d</td>') == 2  # said once a table
+    assert page.count('<td class="said" rowspan="2">d</td>') == 2  # said once a table
     assert page.count("<summary>2 of 3</summary>") == 2
     assert page.count("quietshelf reproduce it") == 2

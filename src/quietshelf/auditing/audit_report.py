@@ -14,7 +14,7 @@ from quietshelf.accounting.figures import shown, shown_below
 from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
 from quietshelf.auditing.measure import CONFIDENCE, Finding
 from quietshelf.auditing.plan import Audit
-from quietshelf.auditing.verdicts import conclusion, method, sentence, summary, verdict
+from quietshelf.auditing.verdicts import headline, method, sentence, summary, verdict
 from quietshelf.report.audit_page import AuditCurve, AuditRow, Limit, audit_page
 
 
@@ -69,7 +69,7 @@ def page(found: Audit, path: Path) -> Path:
         AuditRow(f.name, f.pair, *figures(f), verdict(f), f.refuted, sentence(f))
         for f in sorted(found.findings, key=lambda finding: not finding.refuted)
     ]
-    curves = [AuditCurve(f"{f.name}: {f.pair}", *f.roc) for f in worst(found)]
+    curves = [AuditCurve(f.name, *f.roc) for f in worst(found)]
     facts = [
         ("made", f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC"),
         ("quietshelf", __version__),
@@ -81,9 +81,11 @@ def page(found: Audit, path: Path) -> Path:
             f"quietshelf audit --seed {found.seed} --runs {found.runs}, with the same policies, mechanisms and rho",
         ),
     ]
+    number, conclusion = headline(found)
     return audit_page(
         path,
-        verdict=conclusion(found),
+        number=number,
+        conclusion=conclusion,
         broken=found.refuted,
         summary=method(found),
         rows=rows,
@@ -98,7 +100,7 @@ def limits(found: Audit) -> list[Limit]:
     level = np.geomspace(1e-3, 1.0 - 1e-9, 120)
     budgets = sorted({f.claim.rho for f in found.findings if math.isfinite(f.claim.rho)})
     return [
-        Limit(f"{words}, rho = {rho:g}", level, curve(level, rho))
+        Limit(f"{words}, ρ = {shown(rho)}", level, curve(level, rho))
         for rho in budgets
         for words, curve in (("most under zCDP", power_under_zcdp), ("most against quiet", power_under_gaussian))
     ]

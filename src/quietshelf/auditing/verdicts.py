@@ -12,6 +12,7 @@ from quietshelf.auditing.plan import Audit
 
 NEAR = 0.01
 """The rate of false alarms at which an attack is described."""
+NO_PROOF = "An audit can refute a promise, it cannot prove one: for that see the proofs."
 
 
 def verdict(finding: Finding) -> str:
@@ -62,7 +63,16 @@ def conclusion(audit: Audit) -> str:
     """What came of the whole audit."""
     if broken := sorted({finding.name for finding in audit.findings if finding.refuted}):
         return f"Refuted: {', '.join(broken)}. Do not rely on what it promises."
-    return "No promise was refuted. An audit can refute a promise, it cannot prove one: for that see the proofs."
+    return f"No promise was refuted. {NO_PROOF}"
+
+
+def headline(audit: Audit) -> tuple[str, str]:
+    """How many of the promises that were tested were refuted, and which."""
+    tested = [finding for finding in audit.findings if not finding.claim.nothing]
+    broken = sorted({finding.name for finding in tested if finding.refuted})
+    number = f"{sum(finding.refuted for finding in tested)} of {len(tested)}"
+    rest = f": {', '.join(broken)}. Do not rely on them." if broken else f". {NO_PROOF}"
+    return number, f"tested promises {'is' if number.startswith('1 ') else 'are'} refuted{rest}"
 
 
 def method(audit: Audit) -> list[str]:

@@ -12,7 +12,7 @@ from quietshelf.accounting import DELTA, rho_from
 from quietshelf.accounting.figures import shown
 from quietshelf.cli.console import Delta, Json, Workers, out, processes, progress, say, strict_json, writable
 from quietshelf.curation.prior_file import PriorFile
-from quietshelf.experiments.plan_report import PlanTable, advice, plain, price_curves, tables
+from quietshelf.experiments.plan_report import PlanTable, advice, headline, plain, price_curves, tables
 from quietshelf.experiments.planning import Planned, Wish
 from quietshelf.experiments.planning import plan as run
 from quietshelf.report.plan_page import plan_page, plan_plot
@@ -114,5 +114,14 @@ def _write(found: Planned, plot: Path | None, report: Path | None) -> None:
         say(f"drawn: {plan_plot(price_curves(found), plot, title=shop)}")
     if report is not None:
         lead = f"{shop}, ρ = {shown(wish.rho_with_log)}. Simulated visitors; none of yours were needed."
-        page = plan_page(report, lead=lead, advice=advice(found), curves=price_curves(found), tables=tables(found))
+        number, conclusion = headline(found)
+        page = plan_page(
+            report,
+            lead=lead,
+            number=number,
+            conclusion=conclusion,
+            advice=advice(found)[1:],
+            curves=price_curves(found),
+            tables=tables(found),
+        )
         say(f"written: {page}")

@@ -21,6 +21,7 @@ from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
 from quietshelf.loop import Result
 from quietshelf.report.charts import Curve
 from quietshelf.report.demo_page import DemoStory
+from quietshelf.report.numbers import plus_minus
 from quietshelf.report.series import band, from_the_start
 from quietshelf.types import FloatArray
 
@@ -163,6 +164,8 @@ def story(found: Demonstration) -> DemoStory:
             f"{100 * WORLD.conversion_rate:g} visitors in 100 buy. The shop learns from what is bought, under a "
             f"promise to every visit, ρ = {RHO:g}, for as long as it is open."
         ),
+        number=plus_minus(100 * found.kept.mean, 100 * found.kept.half, " %"),
+        headline=_headline(found),
         cards=list(_cards(found)),
         curves=list(_curves(found.result)),
         lost=[(line.label, line.lost.mean, _percent(line.lost.mean), place) for place, line in enumerate(lines)],
@@ -183,16 +186,17 @@ def story(found: Demonstration) -> DemoStory:
 
 def _cards(found: Demonstration) -> Iterator[tuple[str, str, str]]:
     quiet, sound, printed, open_, chance = found.lines
-    kept = found.kept
-    yield (
-        f"{100 * kept.mean:.2f} %",
-        "of the revenue without privacy",
-        f"± {100 * kept.half:.2f} points, quiet at ρ = {RHO:g}; {100 * found.kind_kept.mean:.2f} % in the paper's "
-        f"world, where nearly everybody buys",
+    yield _pm(quiet.regret), "sales lost by quiet", f"at ρ = {RHO:g}; without privacy {_pm(open_.regret)}"
+    yield _pm(sound.regret), "sales lost by the paper's policy", f"{_pm(printed.regret)} with its printed constants"
+    yield _pm(chance.regret), "sales lost by random offers", f"of {found.result.horizon:,} visitors in each shop"
+
+
+def _headline(found: Demonstration) -> str:
+    kind = plus_minus(100 * found.kind_kept.mean, 100 * found.kind_kept.half, " %")
+    return (
+        f"of the revenue that a shop without privacy would have had is what quiet earned at ρ = {RHO:g}, over its "
+        f"first {found.result.horizon:,} visitors; {kind} in the paper's world, where nearly everybody buys."
     )
-    yield _pm(quiet.regret), "sales lost by quiet", f"{_pm(open_.regret)} without privacy"
-    remark = f"{_pm(printed.regret)} as printed; random offers {_pm(chance.regret)}"
-    yield _pm(sound.regret), "sales lost by the paper's policy", remark
 
 
 def _curves(result: Result) -> Iterator[Curve]:
@@ -245,10 +249,7 @@ def _facts(found: Demonstration) -> list[tuple[str, str]]:
 
 
 def _pm(found: Estimate) -> str:
-    """A mean with its uncertainty, digits as the uncertainty allows."""
-    digits = 1 if math.isnan(found.half) or found.half == 0 else max(0, 1 - math.floor(math.log10(found.half)))
-    half = "" if math.isnan(found.half) else f" ± {found.half:,.{digits}f}"
-    return f"{found.mean:,.{digits}f}{half}"
+    return plus_minus(found.mean, found.half)
 
 
 def _percent(value: float) -> str:

@@ -18,6 +18,7 @@ from quietshelf.release.noise import ContinuousGaussian
 from quietshelf.release.perturbation_cost import choice_loss
 from quietshelf.release.quiet_settings import Quiet
 from quietshelf.report.charts import Curve
+from quietshelf.report.numbers import plus_minus
 from quietshelf.statistics import SCORE_BOUND, SENSITIVITY
 
 NAMES = {AS_WISHED: "quiet", "dpmnl": "dpmnl", "greedy": "no privacy", "uniform": "random offers"}
@@ -41,31 +42,27 @@ def tables(found: Planned) -> list[PlanTable]:
 def advice(found: Planned) -> list[str]:
     """What to do, in sentences."""
     wish, wished = found.wish, found.wished
-    after = (
-        "never within the simulated visitors" if wished.useful is None else f"after about {wished.useful:,} visitors"
-    )
     lines = [
-        f"quiet keeps {_percent(wished.kept)} of the revenue without privacy over {found.horizon:,} visitors; "
-        f"its offers are useful {after}.",
+        " ".join(headline(found)),
         _best(found, "The cap to declare", [(f"visits={cap}", _cap(found, cap)) for cap in CAPS]),
     ]
     first = wish.quiet().batch_size(wish.dim, None)
     if first > wish.visitors / 4:
         lines.append(
             f"The first release takes {first:,} of {wish.visitors:,} visitors, which leaves little time to use it: "
-            f"with so few visitors choose a larger rho or fewer features."
+            f"with so few visitors choose a larger ρ or fewer features."
         )
     if wish.log is not None:
         bare = found.expected[WITHOUT_LOG]
         lines.append(
             f"It starts from a log: quiet loses {_pm(wished.regret)}, without the log {_pm(bare.regret)}. The log cost "
-            f"rho = {shown(wish.log.rho)}, so somebody in it who comes as well is promised rho = "
+            f"ρ = {shown(wish.log.rho)}, so somebody in it who comes as well is promised ρ = "
             f"{shown(wish.rho_with_log)} in all. Simulated is a log as telling as yours, not yours."
         )
     if wish.shelves > 1:
         lines.append(
-            f"The same persons meet {wish.shelves} shelves, whose promises add up: each gets rho = "
-            f"{shown(wish.rho_of_shelf)}, so that together they stay within rho = {shown(wish.rho)}"
+            f"The same persons meet {wish.shelves} shelves, whose promises add up: each gets ρ = "
+            f"{shown(wish.rho_of_shelf)}, so that together they stay within ρ = {shown(wish.rho)}"
             f"{'' if wish.log is None else ', the log apart'}."
         )
     if found.horizon < wish.visitors:
@@ -75,6 +72,18 @@ def advice(found: Planned) -> list[str]:
             f"keeps learning."
         )
     return lines
+
+
+def headline(found: Planned) -> tuple[str, str]:
+    """What `quiet` keeps, as a number, and the sentence that it begins."""
+    wished = found.wished
+    after = (
+        "never within the simulated visitors" if wished.useful is None else f"after about {wished.useful:,} visitors"
+    )
+    return _percent(wished.kept), (
+        f"of the revenue without privacy is what quiet keeps at ρ = {shown(found.wish.rho_of_shelf)}, over "
+        f"{found.horizon:,} visitors. Its offers are useful {after}."
+    )
 
 
 def price_curves(found: Planned) -> list[Curve]:
@@ -188,7 +197,7 @@ def _caps(found: Planned) -> PlanTable:
     returns = found.wish.returns
     often = "once" if returns == 1 else f"{returns:g} times"
     note = (
-        f"A person counts at most so many times, and each release spends rho / visits. Here everybody comes "
+        f"A person counts at most so many times, and each release spends ρ / visits. Here everybody comes "
         f"{often} (--returns); visits beyond the cap are served and count for nothing."
     )
     head = ("visits", "ρ a release", "first release", "visits that count", "revenue lost", "of no privacy")
@@ -254,8 +263,8 @@ def _figures(one: Expected) -> dict[str, Any]:
 
 
 def _pm(share: Estimate) -> str:
-    return f"{share.mean:,.1f} ± {share.half:,.1f}"
+    return plus_minus(share.mean, share.half)
 
 
 def _percent(share: Estimate) -> str:
-    return f"{100 * share.mean:.2f} ± {100 * share.half:.2f} %"
+    return plus_minus(100 * share.mean, 100 * share.half, " %")

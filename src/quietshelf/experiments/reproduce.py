@@ -30,6 +30,9 @@ from quietshelf.report import (
     write_glance_csv,
     write_page,
 )
+from quietshelf.report.glance_table import glance_table
+from quietshelf.report.multiples import multiples
+from quietshelf.report.svg import Markup
 from quietshelf.types import require
 
 if TYPE_CHECKING:
@@ -107,13 +110,13 @@ def reproduce(
     tables.append(regret_table(series, study.horizon, told=told(study), delta=delta))
     made = section(study, outcomes, drawn, tables=tables, manifest=store.manifest, command=command)
     result = Reproduced(study, folder, outcomes, made, tuple(world for worlds in merits.values() for world in worlds))
-    write_page(result.page, f"Quietshelf: {study.title}", [made])
+    write_page(result.page, study.title, [made])
     return result
 
 
 def write_all(results: Sequence[Reproduced], path: Path) -> Path:
     """One page for several studies."""
-    return write_page(path, "Quietshelf: the paper's studies", [result.section for result in results])
+    return write_page(path, "The paper's studies", [result.section for result in results])
 
 
 def series_of(study: Study, table: pa.Table) -> list[Series]:
@@ -148,17 +151,19 @@ def _draw(
     series: Sequence[Series],
     merits: Mapping[str, Sequence[WorldMerits]],
     folder: Path,
-) -> list[tuple[Path, str]]:
-    """The figures of a study, with their titles; the numbers they show go to CSV files beside them."""
+) -> list[tuple[Markup, str]]:
+    """The figures of a study for its page, with their titles; files of them and their numbers go to the folder."""
     drawn, curves = [], []
     for figure in figures:
         if figure["name"] in merits:
             seen = glance(merits[figure["name"]], figure)
-            svg, _ = draw_glance(seen, folder / "figures")
+            draw_glance(seen, folder / "figures")
+            drawing = glance_table(seen)
             write_glance_csv(seen, folder / f"{figure['name']}.csv")
         else:
             curves.append(plotted(figure, series))
-            svg, _ = draw(curves[-1], folder / "figures")
-        drawn.append((svg, figure["title"]))
+            draw(curves[-1], folder / "figures")
+            drawing = multiples(curves[-1])
+        drawn.append((drawing, figure["title"]))
     write_csv(curves, folder / "plotted.csv")
     return drawn

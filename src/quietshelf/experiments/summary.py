@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from quietshelf.accounting import epsilon_of
@@ -13,6 +12,7 @@ from quietshelf.experiments.study import Study
 from quietshelf.report import Section, Series, Table
 from quietshelf.report.numbers import number
 from quietshelf.report.series import band, described, values_of
+from quietshelf.report.svg import Markup
 
 METHOD = (
     "Claims are tested on the rows: paired differences over replicates, Student intervals, each claim's comparisons "
@@ -24,7 +24,7 @@ METHOD = (
 def section(
     study: Study,
     outcomes: Sequence[Outcome],
-    figures: Sequence[tuple[Path, str]],
+    figures: Sequence[tuple[Markup, str]],
     *,
     tables: Sequence[Table],
     manifest: Mapping[str, Any],

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.report.document import image, section, table, text, write_document
-from quietshelf.report.style import figure, look
+from quietshelf.report.charts import COLOURS, Curve, Words, line_chart
+from quietshelf.report.document import (
+    figure,
+    folded,
+    headline,
+    scrolling,
+    section,
+    table,
+    text,
+    write_document,
+)
+from quietshelf.report.frame import Axis
+from quietshelf.report.svg import BROAD, Markup, tag
 from quietshelf.types import FloatArray
 
 LOWEST = 1e-3
 """The least rate of false alarms in the picture."""
+LIMIT, GUESSING = 6, 5
+"""Tones of lines that are no attack."""
+NAMED = 0.12
+"""The rate at which curves carry their names: there they are furthest apart."""
 LEAD = "Attacks on what claims to be private: what they found, beside what is promised."
 READING = (
     "Claim: what is promised, rounded upwards. Measured: what the attack showed to be lost at least, rounded "
@@ -23,9 +36,9 @@ READING = (
     "downwards. A promise is refuted if either is above it."
 )
 CURVES = (
-    "Each curve is an attack: how many true cases it recognises, at the price of how many false alarms. The shaded "
-    "band holds for all points of a curve at once. A dashed line is the most that a promise allows; the dotted line is "
-    "guessing. A promise is broken where a whole band lies above its dashed line."
+    "Each coloured curve is an attack: how many true cases it recognises, at the price of how many false alarms. Its "
+    "band holds for all its points at once. The dashed lines are the most that a promise allows: it is broken where a "
+    "whole band lies above its line."
 )
 LIMITS = (
     "These are lower bounds on what is lost. They can refute a promise; that none was refuted proves none: a better "
@@ -72,7 +85,8 @@ class Limit(NamedTuple):
 def audit_page(
     path: Path,
     *,
-    verdict: str,
+    number: str,
+    conclusion: str,
     broken: bool,
     summary: Sequence[str],
     rows: Sequence[AuditRow],
@@ -80,60 +94,59 @@ def audit_page(
     limits: Sequence[Limit],
     facts: Sequence[tuple[str, str]],
 ) -> Path:
-    """Write the page, the verdict first; nothing is loaded from anywhere when it is read."""
-    mark = ("✘ ", ' class="refuted"') if broken else ("", "")
+    """Write the page, the verdict and its number first; nothing is loaded from anywhere when it is read."""
     sections = [
-        f"<blockquote{mark[1]}>{mark[0]}{escape(verdict)}</blockquote>",
-        section("How it was tested", text(*summary)),
-        section("Promise by promise", text(READING), _table(rows)),
-        section("What an attacker can do", _picture(curves, limits)),
-        section("What this does not say", text(*LIMITS)),
-        section("What made this page", table(("what", "value"), facts, words=2)),
+        headline(conclusion, f"✘ {number}" if broken else number, refuted=broken),
+        section("What an attacker can do", figure(_picture(curves, limits), CURVES)),
+        section("Promise by promise", _table(rows)),
+        folded("How to read the table", text(READING)),
+        folded("How it was tested", text(*summary)),
+        folded("What this does not say", text(*LIMITS)),
+        folded("What made this page", table(("what", "value"), facts, caption="What made this page", words=2)),
     ]
-    return write_document(path, title="Privacy audit", lead=LEAD, sections=sections, broad=True)
+    return write_document(path, title="Privacy audit", lead=LEAD, sections=sections, kind="Audit")
 
 
-def _table(rows: Sequence[AuditRow]) -> str:
+def _table(rows: Sequence[AuditRow]) -> Markup:
     heads = ("audited", "the two worlds", "claim", "measured at least", "computed", "verdict")
-    named = "".join(f'<th class="{"figure" if 1 < n < 5 else "words"}">{head}</th>' for n, head in enumerate(heads))
-    lines = [f'<div class="wide"><table><thead><tr>{named}</tr></thead><tbody>']
+    named = [tag("th", head, scope="col", class_="num" if 1 < n < 5 else "") for n, head in enumerate(heads)]
+    lines = []
     for row in rows:
-        words = "".join(f'<td class="words">{escape(cell)}</td>' for cell in (row.name, row.pair))
-        figures = "".join(f'<td class="figure">{escape(cell)}</td>' for cell in (row.claimed, row.measured, row.exact))
-        mark = "refuted" if row.broken else "words"
-        lines.append(
-            f'<tr class="noted">{words}{figures}<td class="{mark}">{escape(row.verdict)}</td></tr>'
-            f'<tr class="note"><td colspan="6">{escape(row.words)}</td></tr>'
-        )
-    return "\n".join([*lines, "</tbody></table></div>"])
+        figures = (tag("td", cell, class_="num") for cell in (row.claimed, row.measured, row.exact))
+        verdict = tag("td", row.verdict, class_="fails" if row.broken else "")
+        name, pair = tag("th", row.name, scope="row"), tag("td", row.pair, class_="said")
+        lines.append(tag("tr", name, pair, *figures, verdict))
+        lines.append(tag("tr", tag("td", tag("span", row.words), colspan="6"), class_="said"))
+    return scrolling("Promise by promise", tag("thead", tag("tr", *named)), tag("tbody", *lines))
 
 
-def _picture(curves: Sequence[AuditCurve], limits: Sequence[Limit]) -> str:
-    with TemporaryDirectory() as folder:
-        return image(draw_roc(curves, limits, Path(folder) / "roc.svg"), CURVES)
+def _picture(curves: Sequence[AuditCurve], limits: Sequence[Limit]) -> Markup:
+    """Attacks with their bands in colours of their own; limits and guessing in grey."""
+    drawn = [
+        Curve(curve.label, _above(curve.level), curve.power, 0 * curve.power, place % COLOURS, _outline(curve))
+        for place, curve in enumerate(curves)
+    ]
+    level = np.geomspace(LOWEST, 1.0, 100)
+    drawn += [Curve(each.label, each.level, each.power, 0 * each.power, LIMIT) for each in limits]
+    drawn.append(Curve("guessing", level, level, 0 * level, GUESSING))
+    words = Words(
+        "roc", "True cases recognised against false alarms", "The higher a curve, the more is lost.",
+        x="false alarms (log scale)", y="true cases recognised",
+    )  # fmt: skip
+    x = Axis(LOWEST, 1.0, (0.001, 0.01, 0.1, 1.0), log=True, name=_percent)
+    y = Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0), name=_percent)
+    return line_chart(drawn, words, x=x, y=y, at=NAMED, widest=BROAD, height=380)
 
 
-def draw_roc(curves: Sequence[AuditCurve], limits: Sequence[Limit], path: Path) -> Path:
-    """The picture alone, to a file of its own."""
-    with figure(path, width=7.5, height=6.0) as axes:
-        for index, curve in enumerate(curves):
-            style = look(index)
-            axes.plot(np.maximum(curve.level, LOWEST / 10), curve.power, label=curve.label, **style)
-            axes.fill(
-                np.maximum([*curve.level_low, *curve.level_high[::-1]], LOWEST / 10),
-                [*curve.power_high, *curve.power_low[::-1]],
-                color=style["color"],
-                alpha=0.15,
-                linewidth=0,
-            )
-        for index, limit in enumerate(limits):
-            axes.plot(limit.level, limit.power, label=limit.label, color="0.2", linestyle=("--", "-.")[index % 2])
-        level = np.geomspace(LOWEST, 1.0, 100)
-        axes.plot(level, level, color="0.6", linestyle=":", label="guessing")
-        axes.set_xscale("log")
-        axes.set_xlim(LOWEST, 1.0)
-        axes.set_ylim(0.0, 1.02)
-        axes.set_xlabel("false alarms (log scale)")
-        axes.set_ylabel("true cases recognised")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    return path
+def _outline(curve: AuditCurve) -> FloatArray:
+    """The corners of a band, (2, corners)."""
+    level = _above(np.concatenate([curve.level_low, curve.level_high[::-1]]))
+    return np.stack([level, np.concatenate([curve.power_high, curve.power_low[::-1]])])
+
+
+def _above(level: FloatArray) -> FloatArray:
+    return np.maximum(level, LOWEST)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"

@@ -1,177 +1,264 @@
-"""Charts as SVG text that takes its colours from the page: readable in light and dark, on a phone and on paper."""
+"""The charts of every page: SVG text that takes its colours from the sheet, with names on the lines.
+
+Each chart is drawn twice, for wide places and for phones, so that its letters keep their size. No script draws
+anything, and nothing is styled in line: the strict policy of the service's pages allows neither.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from textwrap import wrap
 
 import numpy as np
 
+from quietshelf.report import svg
+from quietshelf.report.frame import BOTTOM, HEIGHT, LETTER, TOP, Axis, Content, Frame
+from quietshelf.report.svg import Markup, dot, drawn, line, path, strip, tag, text, together
 from quietshelf.types import FloatArray
 
-WIDTH, HEIGHT = 480, 300
-LEFT, RIGHT, TOP, BOTTOM = 52, 26, 12, 44
-"""Margins; the box is small so that its letters stay readable when a phone shrinks it."""
-TICKS = 5
-"""About so many along a linear axis."""
-TONES = 6
-"""Looks that the page's style knows: a colour and a dash each."""
+ROW = 15.0
+"""The height of a row of letters."""
+LONGEST = 30
+"""Letters of a name before it is broken."""
+COLOURS, TONES = 5, 7
+"""Looks that the sheet knows: colours first, then two greys; from ``TONES`` on they come again in other dashes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A line with a band around it; ``tone`` is its look, from 0 on."""
+    """A line, the band of ``half`` around its mean or within ``outline``, and its look ``tone``, from 0 on."""
 
     label: str
     x: FloatArray
     mean: FloatArray
     half: FloatArray
     tone: int
+    outline: FloatArray | None = None
+
+    @property
+    def kind(self) -> str:
+        """The class that colours it."""
+        again = self.tone // TONES
+        return f"t{self.tone % TONES}" + (f" d{again}" if again else "")
 
 
 @dataclass(frozen=True)
-class _Axis:
-    """Values to places on the page."""
+class Words:
+    """What is told of a chart: its id, its title, a description, and the names of its axes."""
 
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool
-
-    def __call__(self, value: FloatArray | float) -> FloatArray:
-        inside = np.clip(value, self.low, self.high)
-        share = (self._of(inside) - self._of(self.low)) / (self._of(self.high) - self._of(self.low))
-        return np.asarray(self.start + share * (self.end - self.start))
-
-    def _of(self, value: FloatArray | float) -> FloatArray:
-        return np.log10(value) if self.log else np.asarray(value, dtype=np.float64)
-
-    def ticks(self) -> list[float]:
-        """Round numbers along the axis."""
-        if not self.log:
-            return _round_numbers(self.low, self.high)
-        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        steps = (1.0,) if math.log10(self.high / self.low) > 2 else (1.0, 2.0, 5.0)
-        every = (step * 10.0**decade for decade in decades for step in steps)
-        return [tick for tick in every if self.low * 0.999 <= tick <= self.high * 1.001]
+    name: str
+    title: str
+    says: str
+    x: str = ""
+    y: str = ""
 
 
 def line_chart(
     curves: Sequence[Curve],
+    words: Words,
     *,
-    x_label: str,
-    y_label: str,
-    log_x: bool = False,
-    log_y: bool = False,
-    points: bool = False,
-) -> str:
-    """Curves over a common axis, with their legend, as one HTML figure body.
+    x: Axis | None = None,
+    y: Axis | None = None,
+    dots: bool = False,
+    named: bool = True,
+    at: float | None = None,
+    widest: int = svg.WIDE,
+    height: float = HEIGHT,
+) -> Markup:
+    """Curves over common axes.
 
     Args:
         curves: At least one; points that a logarithmic axis cannot show are left out.
-        x_label: Below.
-        y_label: Above.
-        log_x: Logarithmic x.
-        log_y: Logarithmic y.
-        points: Whether each x is marked.
+        words: Title, description, names of the axes.
+        x: The axis below; by default from zero to the last value.
+        y: The axis at the left.
+        dots: Whether each point is marked.
+        named: Whether lines carry their names; a phone shows a legend instead.
+        at: Where along x names stand, left of their line; by default right of its end.
+        widest: The width of the widest drawing.
+        height: The height of all of them.
     """
-    shown = [_visible(curve, log_x, log_y) for curve in curves]
-    x_axis = _axis([curve.x for curve in shown], LEFT, WIDTH - RIGHT, log=log_x)
-    ends = [end for curve in shown for end in (curve.mean + curve.half, _lower(curve))]
-    y_axis = _axis(ends, HEIGHT - BOTTOM, TOP, log=log_y)
-    body = "".join([*_grid(x_axis, y_axis), *(_curve(curve, x_axis, y_axis, points) for curve in shown)])
-    label = f'<text class="name" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}">{escape(x_label)}</text>'
-    return (
-        f'<p class="axis">{escape(y_label)}</p>'
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(y_label)} against {escape(x_label)}">'
-        f"{body}{label}</svg>{_legend(curves)}"
-    )
+    x_axis = x or Axis.of([curve.x for curve in curves])
+    y_axis = y or Axis.of([part for curve in curves for part in _ends(curve, log=False)])
+    shown = [_visible(curve, x_axis, y_axis) for curve in curves]
+
+    def draw(width: int) -> tuple[float, Content]:
+        labels = named and width > svg.NARROW
+        right = 14.0 if not labels or at is not None else _room(curves, width)
+        top, bottom = TOP + (18 if words.y else 0), BOTTOM + (16 if words.x else 0)
+        frame = Frame(width, x_axis, y_axis, right=right, height=height + top + bottom - 44, top=top, bottom=bottom)
+        content = [*frame.grid(), *frame.feet(), *_titles(frame, words)]
+        content += [part for curve in shown for part in _band(frame, curve)]
+        content += [part for curve in shown for part in _line(frame, curve, dots)]
+        content += _names(frame, shown, at) if labels else []
+        return frame.height, content
+
+    chart = drawn(words.name, words.title, words.says, draw, widest=widest)
+    return together([chart, legend(curves)]) if named and len(curves) > 1 else chart
 
 
-def bars(rows: Sequence[tuple[str, float, str, int]], *, label: str) -> str:
-    """Horizontal bars on one linear scale from zero: (name, value, the value in words, tone)."""
+def legend(curves: Sequence[Curve], kind: str = "") -> Markup:
+    """The names of curves beside their looks, once each."""
+    once = {curve.label: curve for curve in curves}.values()
+    swatch = {"viewBox": "0 0 28 8", "aria_hidden": "true"}
+    items = [
+        tag("li", tag("svg", tag("path", d="M0 4H28", class_=f"line {curve.kind}"), **swatch), curve.label)
+        for curve in once
+    ]
+    return tag("ul", *items, class_=f"legend {kind}".strip())
+
+
+def columns(
+    values: Sequence[float | None],
+    words: Words,
+    *,
+    feet: Callable[[int], str],
+    whole: bool = False,
+    widest: int = svg.WIDE,
+) -> Markup:
+    """A bar for each of a row of equal times, the present one last and lighter; None is unknown, not zero.
+
+    Args:
+        values: In the order of time.
+        words: Title and description; the name of y is above.
+        feet: What stands below the bar that is so many before the last; nothing if empty.
+        whole: Whether they are counts.
+        widest: The width of the widest drawing.
+    """
+    size = len(values)
+    seen = np.array([value for value in values if value is not None], dtype=np.float64)
+
+    def draw(width: int) -> tuple[float, Content]:
+        top = TOP + (18 if words.y else 0)
+        frame = Frame(width, Axis(0, size, ()), Axis.of([seen], whole=whole), height=166 + top, top=top)
+        found = [*frame.grid(), *_titles(frame, words)]
+        wide, base = float(frame.x(1) - frame.x(0)), float(frame.y(0))
+        for place, value in enumerate(values):
+            left = float(frame.x(place))
+            if value is None:
+                found.append(line(left + 1, base, left + wide - 1, base, "unknown"))
+            elif value:
+                up, kind = float(frame.y(value)), "bar now" if place == size - 1 else "bar"
+                found.append(tag("rect", x=left + 1, y=up, width=wide - 2, height=base - up, rx=1, class_=kind))
+        for age in range(0, size, 10 if width > svg.NARROW else 15):
+            foot = float(frame.x(size - age))
+            found.append(text(foot, frame.height - 9, feet(age), anchor="middle" if age else "end"))
+        return frame.height, found
+
+    return drawn(words.name, words.title, words.says, draw, widest=widest)
+
+
+def spark(values: Sequence[float | None]) -> Markup:
+    """The same without axes, as high as a line of text; a row says the figures beside it."""
+    highest = max((value for value in values if value is not None), default=0) or 1
+    wide = 100 / max(1, len(values))
+    bars = [
+        tag("rect", x=place * wide, y=10 - 9.5 * value / highest, width=0.75 * wide, height=9.5 * value / highest)
+        for place, value in enumerate(values)
+        if value
+    ]
+    return strip(tag("path", d="M0 10H100", class_="zero"), *bars, kind="spark")
+
+
+def bar(share: float, kind: str = "fill") -> Markup:
+    """A share of one, within a row."""
+    return strip(tag("rect", x=0, y=1, width=100 * min(max(share, 0.0), 1.0), height=8, class_=kind), kind="bar")
+
+
+def bars(rows: Sequence[tuple[str, float, str, int]], *, caption: str) -> Markup:
+    """Horizontal bars on one scale from zero, as a table: (name, value, the value in words, tone)."""
     longest = max((value for _, value, _, _ in rows), default=0.0) or 1.0
     lines = [
-        f'<div class="bar"><span>{escape(name)}</span><span class="track"><i class="t{tone % TONES}" '
-        f'style="width:{100 * max(value, 0.0) / longest:.2f}%"></i></span><b>{escape(words)}</b></div>'
+        tag("tr", tag("th", name, scope="row"), tag("td", bar(value / longest, f"fill t{tone % TONES}"), class_="draw"),
+            tag("td", words, class_="num"))
         for name, value, words, tone in rows
+    ]  # fmt: skip
+    return tag("table", tag("caption", caption), tag("tbody", *lines), class_="drawn")
+
+
+def _titles(frame: Frame, words: Words) -> Content:
+    found: Content = []
+    if words.y:
+        found.append(text(0, 12, words.y, kind="title"))
+    if words.x:
+        end = frame.width - frame.right
+        found.append(text(end, frame.height - 4, words.x, anchor="end", kind="title"))
+    return found
+
+
+def _visible(curve: Curve, x: Axis, y: Axis) -> Curve:
+    keep = np.isfinite(curve.mean) & ((curve.x > 0) | (not x.log)) & ((curve.mean > 0) | (not y.log))
+    return replace(curve, x=curve.x[keep], mean=curve.mean[keep], half=np.nan_to_num(curve.half[keep]))
+
+
+def log_axis(curves: Sequence[Curve]) -> Axis:
+    """A logarithmic axis that holds bands, but none further below its mean than by half."""
+    return Axis.of([part for curve in curves for part in _ends(curve, log=True)], log=True)
+
+
+def _ends(curve: Curve, *, log: bool) -> tuple[FloatArray, FloatArray]:
+    half = np.nan_to_num(curve.half)
+    low = curve.mean - half
+    return np.maximum(low, curve.mean / 2) if log else low, curve.mean + half
+
+
+def _band(frame: Frame, curve: Curve) -> Content:
+    if curve.outline is not None:
+        return [path(frame.points(*curve.outline), f"band {curve.kind}", close=True)]
+    if not curve.half.any():
+        return []
+    x, low, high = curve.x, curve.mean - curve.half, curve.mean + curve.half
+    if len(x) == 1:
+        (at, down), (_, up) = frame.points(x, low)[0], frame.points(x, high)[0]
+        return [line(at, down, at, up, f"whisker {curve.kind}")]
+    outline = frame.points(np.concatenate([x, x[::-1]]), np.concatenate([high, low[::-1]]))
+    return [path(outline, f"band {curve.kind}", close=True)]
+
+
+def _line(frame: Frame, curve: Curve, dots: bool) -> Content:
+    points = frame.points(curve.x, curve.mean)
+    through = [path(points, f"line {curve.kind}")] if len(points) > 1 else []
+    return [*through, *(dot(*point, curve.kind) for point in points if dots or len(points) == 1)]
+
+
+def _room(curves: Sequence[Curve], width: float) -> float:
+    longest = max((len(part) for curve in curves for part in wrap(curve.label, LONGEST)), default=0)
+    return min(0.4 * width, LETTER * longest + 20)
+
+
+def _names(frame: Frame, curves: Sequence[Curve], at: float | None) -> Content:
+    """The name of each line, in its colour, at its end or left of a place on it; none covers another."""
+    shown = [curve for curve in curves if len(curve.x)]
+    parts = [wrap(curve.label, LONGEST) or [""] for curve in shown]
+    if at is None:
+        places = [(float(frame.x(curve.x[-1])) + 9, float(frame.y(curve.mean[-1]))) for curve in shown]
+    else:
+        places = [(float(frame.x(at)) - 8, float(frame.y(np.interp(at, curve.x, curve.mean)))) for curve in shown]
+    heights = apart([y for _, y in places], [ROW * len(part) for part in parts], frame.height - frame.bottom)
+    anchor = "start" if at is None else "end"
+    return [
+        text(x, y + 4 + ROW * (row - (len(part) - 1) / 2), words, anchor=anchor, kind=f"name {curve.kind}")
+        for curve, part, (x, _), y in zip(shown, parts, places, heights, strict=True)
+        for row, words in enumerate(part)
     ]
-    return f'<div class="bars" role="img" aria-label="{escape(label)}">{"".join(lines)}</div>'
 
 
-def _visible(curve: Curve, log_x: bool, log_y: bool) -> Curve:
-    keep = np.isfinite(curve.mean) & ((curve.x > 0) | (not log_x)) & ((curve.mean > 0) | (not log_y))
-    half = np.nan_to_num(curve.half[keep])
-    return Curve(curve.label, curve.x[keep], curve.mean[keep], half, curve.tone)
+def apart(places: Sequence[float], sizes: Sequence[float], end: float) -> list[float]:
+    """Middles of names of these heights, moved as little down, then up from the end, as keeps them apart.
 
-
-def _lower(curve: Curve) -> FloatArray:
-    """The lower end of a band, as far as a logarithmic axis need show it."""
-    return np.maximum(curve.mean - curve.half, curve.mean / 2)
-
-
-def _axis(values: Sequence[FloatArray], start: float, end: float, *, log: bool) -> _Axis:
-    """From zero, or where that is impossible from the least value."""
-    every = np.concatenate([np.ravel(part) for part in values])
-    low, high = (float(every.min()), float(every.max())) if every.size else (1.0, 10.0)
-    low = low if log else min(0.0, low)
-    if high <= low:
-        high = low * 2 if low > 0 else low + 1
-    return _Axis(low, high, start, end, log)
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    raw = (high - low) / TICKS
-    size = 10.0 ** math.floor(math.log10(raw))
-    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw)
-    first = math.ceil(low / step - 1e-9)
-    return [step * place for place in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def _grid(x_axis: _Axis, y_axis: _Axis) -> list[str]:
-    lines = []
-    for tick in y_axis.ticks():
-        y = float(y_axis(tick))
-        lines.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        lines.append(f'<text class="tick y" x="{LEFT - 6}" y="{y + 4:.1f}">{_figure(tick)}</text>')
-    for tick in x_axis.ticks():
-        x = float(x_axis(tick))
-        lines.append(f'<text class="tick x" x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}">{_figure(tick)}</text>')
-    return [*lines, f'<path class="edge" d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>']
-
-
-def _curve(curve: Curve, x_axis: _Axis, y_axis: _Axis, points: bool) -> str:
-    x, tone = x_axis(curve.x), f"t{curve.tone % TONES}"
-    upper, lower = y_axis(curve.mean + curve.half), y_axis(curve.mean - curve.half)
-    band = _path(np.concatenate([x, x[::-1]]), np.concatenate([upper, lower[::-1]]))
-    middle = y_axis(curve.mean)
-    marks = "".join(
-        f'<circle class="{tone}" cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b in zip(x, middle, strict=True)
-    )
-    drawn = f'<path class="line {tone}" d="{_path(x, middle)}"/>'
-    return f'<path class="band {tone}" d="{band}Z"/>{drawn}{marks if points else ""}'
-
-
-def _path(x: FloatArray, y: FloatArray) -> str:
-    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
-
-
-def _legend(curves: Sequence[Curve]) -> str:
-    items = (
-        f'<li><svg viewBox="0 0 28 8" aria-hidden="true"><path class="line t{curve.tone % TONES}" d="M0 4H28"/></svg>'
-        f"{escape(curve.label)}</li>"
-        for curve in curves
-    )
-    return f'<ul class="legend">{"".join(items)}</ul>'
-
-
-def _figure(value: float) -> str:
-    """A tick.
-
-    >>> _figure(20000), _figure(0.5), _figure(0.1 + 0.2)
-    ('20,000', '0.5', '0.3')
+    >>> apart([10, 12, 50], [15, 15, 15], 100)
+    [10, 25.0, 50]
+    >>> apart([92, 96], [15, 15], 100)
+    [77.5, 92.5]
     """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
+    order = sorted(range(len(places)), key=places.__getitem__)
+    moved, reached = list(places), float("-inf")
+    for index in order:
+        moved[index] = max(places[index], reached + sizes[index] / 2)
+        reached = moved[index] + sizes[index] / 2
+    reached = end
+    for index in reversed(order):
+        moved[index] = min(moved[index], reached - sizes[index] / 2)
+        reached = moved[index] - sizes[index] / 2
+    return moved

@@ -6,8 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quietshelf.report.charts import Curve, bars, line_chart
-from quietshelf.report.document import cards, commands, figure, quote, section, table, text, write_document
+from quietshelf.report.charts import Curve, Words, bars, line_chart, log_axis
+from quietshelf.report.document import (
+    commands,
+    facts,
+    figure,
+    folded,
+    headline,
+    quote,
+    section,
+    table,
+    text,
+    write_document,
+)
+from quietshelf.report.svg import BROAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +28,8 @@ class DemoStory:
 
     Attributes:
         lead: One sentence on the shop.
+        number: Of the headline.
+        headline: What that number says.
         cards: What is to be seen first: (figure, what it is, a remark).
         curves: Revenue lost against visitors.
         lost: Bars: (policy, share of the best revenue lost, the same in words, tone).
@@ -31,6 +45,8 @@ class DemoStory:
     """
 
     lead: str
+    number: str
+    headline: str
     cards: Sequence[tuple[str, str, str]]
     curves: Sequence[Curve]
     lost: Sequence[tuple[str, float, str, int]]
@@ -48,7 +64,8 @@ class DemoStory:
 def demo_page(path: Path, story: DemoStory) -> Path:
     """Write the page."""
     sections = [
-        cards(story.cards),
+        headline(story.headline, story.number),
+        facts(story.cards),
         _regret(story),
         _price(story),
         section(
@@ -57,37 +74,46 @@ def demo_page(path: Path, story: DemoStory) -> Path:
                 "Visitors come in batches. When a batch is full, its noisy sums are released once, and later visitors "
                 "are served from what was released so far. Nobody's data is looked at again."
             ),
-            table(("release", "visitors served from it", "of the best revenue"), story.shop),
+            table(
+                ("release", "visitors served from it", "of the best revenue"), story.shop, caption="Release by release"
+            ),
         ),
         section("What is promised", quote(story.promise), text(story.printed)),
         section(
             "An audit of this very run",
-            text(story.audited),
             table(
                 ("attacked", "the attacker must tell whether", "false alarms", "recognised", "allowed", "verdict"),
                 story.attacks,
+                caption="Attacks on this run",
                 words=2,
             ),
             text("An audit can refute a promise, it cannot prove one: the proofs are in docs/proofs.md."),
         ),
+        folded("How the audit was done", text(story.audited)),
         section("What next", commands(story.next)),
-        section("What made this page", table(("what", "value"), story.facts, words=2)),
+        folded("What made this page", table(("what", "value"), story.facts, caption="What made this page", words=2)),
     ]
-    return write_document(path, title="A shop that learns without telling", lead=story.lead, sections=sections)
+    return write_document(
+        path, title="A shop that learns without telling", lead=story.lead, sections=sections, kind="Demonstration"
+    )
 
 
 def _regret(story: DemoStory) -> str:
-    chart = line_chart(
-        story.curves, x_label="visitors", y_label="revenue lost so far, in sales of price 1 (log scale)", log_y=True
+    words = Words(
+        "lost", "Revenue lost while learning", "Mean over shops.", x="visitors", y="sales lost so far (log scale)"
     )
-    caption = "Mean over independent shops, all policies serving the same visitors; bands are 95 % confidence."
+    chart = line_chart(story.curves, words, y=log_axis(story.curves), widest=BROAD, height=320)
+    caption = (
+        "Sales lost against the best offers, each of price 1. Mean over independent shops, all policies serving the "
+        "same visitors; bands are 95 % confidence."
+    )
     return section("Revenue lost while learning", figure(chart, caption))
 
 
 def _price(story: DemoStory) -> str:
-    head = ("policy", "revenue lost", "of the best", "proven ρ", "claimed ρ", f"ε at δ = {story.delta:g}")
+    head = ("policy", "sales lost", "of the best", "proven ρ", "claimed ρ", f"ε at δ = {story.delta:g}")
     return section(
         "The price of privacy",
-        figure(bars(story.lost, label="share of the best revenue that was lost"), "Share of the best revenue lost."),
-        table(head, story.policies),
+        bars(story.lost, caption="Share of the best revenue that was lost"),
+        table(head, story.policies, caption="The price of privacy"),
     )

@@ -22,3 +22,14 @@ def number(value: float, digits: int = 3) -> str:
         return f"{rounded:g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
     return f"{value:,.{decimals}f}"
+
+
+def plus_minus(mean: float, half: float, unit: str = "") -> str:
+    """A mean with its uncertainty, as many digits as that allows.
+
+    >>> plus_minus(67.8123, 6.312, " %"), plus_minus(115.2, 13.8), plus_minus(3.0, math.nan)
+    ('67.8 ± 6.3 %', '115 ± 14', '3.0')
+    """
+    digits = 1 if math.isnan(half) or half == 0 else max(0, 1 - math.floor(math.log10(half)))
+    told = "" if math.isnan(half) else f" ± {half:,.{digits}f}"
+    return f"{mean:,.{digits}f}{told}{unit}"

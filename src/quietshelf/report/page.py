@@ -8,7 +8,8 @@ from html import escape
 from itertools import takewhile
 from pathlib import Path
 
-from quietshelf.report.document import image, text, write_document
+from quietshelf.report.document import figure, note, scrolling, text, write_document
+from quietshelf.report.svg import Markup
 
 VERDICTS = {"holds": "✔ holds", "fails": "✘ fails", "undecided": "? undecided"}
 """Said by a sign and a word, not by colour alone."""
@@ -41,7 +42,7 @@ class Section:
         title: Its heading.
         text: Paragraphs.
         tables: Claims first.
-        figures: SVG files, with their captions.
+        figures: Drawings, with their captions.
         rerun: Commands.
         facts: Seed, versions and so on.
     """
@@ -49,7 +50,7 @@ class Section:
     title: str
     text: Sequence[str]
     tables: Sequence[Table]
-    figures: Sequence[tuple[Path, str]]
+    figures: Sequence[tuple[Markup, str]]
     rerun: str
     facts: Sequence[tuple[str, str]]
 
@@ -58,29 +59,34 @@ def write_page(path: Path, title: str, sections: Sequence[Section]) -> Path:
     """The page; it needs no other file."""
     lead = "Claims, judged on the rows that were run, and how to run them again."
     contents = "".join(f'<li><a href="#s{n}">{escape(s.title)}</a></li>' for n, s in enumerate(sections))
-    menu = [f"<ol>{contents}</ol>"] if len(sections) > 1 else []
+    menu = [f'<nav aria-label="Studies"><ol>{contents}</ol></nav>'] if len(sections) > 1 else []
     made = [_section(number, section, alone=len(sections) == 1) for number, section in enumerate(sections)]
-    return write_document(path, title=title, lead=lead, sections=[*menu, *made], broad=True)
+    return write_document(path, title=title, lead=lead, sections=[*menu, *made], kind="Study")
 
 
 def _section(number: int, section: Section, *, alone: bool) -> str:
-    heading = "" if alone else f"<h2>{escape(section.title)}</h2>"  # the page has the same
-    tables = "".join(_table(table) for table in section.tables if not table.folded)
+    kind = ' class="unseen"' if alone else ""  # the page has the same
+    heading = f"<h2{kind}>{escape(section.title)}</h2>"
+    tables = "".join(f"<h3>{escape(table.caption)}</h3>{_table(table)}" for table in section.tables if not table.folded)
     folded = "".join(_folded(table) for table in section.tables if table.folded)
-    figures = "".join(image(path, caption) for path, caption in section.figures)
-    facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in section.facts)
+    figures = "".join(figure(drawing, caption) for drawing, caption in section.figures)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in section.facts
+    )
+    facts = scrolling("What made these rows", Markup(f"<tbody>{rows}</tbody>"))
+    first, *others = section.text
     return (
-        f'<section id="s{number}">{heading}{text(*section.text)}{tables}{figures}{folded}'
+        f'<section id="s{number}" class="card">{heading}{text(first)}{"".join(map(note, others))}'
+        f"{tables}{figures}{folded}"
         f"<h3>Run it again</h3><pre>{escape(section.rerun)}</pre>"
-        f"<details><summary>What made these rows</summary><table>{facts}</table></details></section>"
+        f"<details><summary>What made these rows</summary>{facts}</details></section>"
     )
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.head)
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.head)
     rows = "".join(f"<tr>{''.join(_cells(table, place))}</tr>" for place in range(len(table.rows)))
-    caption = f"<caption>{escape(table.caption)}</caption>"
-    return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return scrolling(table.caption, Markup(f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"))
 
 
 def _cells(table: Table, place: int) -> Iterator[str]:
@@ -93,7 +99,7 @@ def _cells(table: Table, place: int) -> Iterator[str]:
         elif column == last:
             yield f"<td>{_notes(cell, table.notes[place]) if table.notes else escape(cell)}</td>"
         elif place == 0 or row[: column + 1] != table.rows[place - 1][: column + 1]:
-            yield f'<td rowspan="{alike}">{escape(cell)}</td>'
+            yield f'<td class="said" rowspan="{alike}">{escape(cell)}</td>'
 
 
 def _alike(rows: Sequence[Sequence[str]], place: int, columns: int) -> int:

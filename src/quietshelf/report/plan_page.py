@@ -5,33 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from quietshelf.report.charts import Curve, line_chart
-from quietshelf.report.document import figure, section, table, text, write_document
+from quietshelf.report.charts import Curve, Words, line_chart, log_axis
+from quietshelf.report.document import figure, folded, headline, note, section, table, text, write_document
+from quietshelf.report.frame import Axis
 from quietshelf.report.style import dots, look
 from quietshelf.report.style import figure as drawing
+from quietshelf.report.svg import BROAD
 
-X_LABEL, Y_LABEL = "ρ of the shelf (log scale)", "revenue lost (log scale)"
+X_LABEL, Y_LABEL = "ρ of the shelf (log scale)", "sales lost (log scale)"
 
 
 def plan_page(
     path: Path,
     *,
     lead: str,
+    number: str,
+    conclusion: str,
     advice: Sequence[str],
     curves: Sequence[Curve],
     tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]], str]],
 ) -> Path:
-    """Write the page: advice, the price at each budget, and the tables (title, head, rows, note)."""
-    chart = line_chart(curves, x_label=X_LABEL, y_label=Y_LABEL, log_x=True, log_y=True, points=True)
+    """Write the page: the conclusion and its number, the price at each budget, advice, and the tables, folded."""
+    x = Axis.of([curve.x for curve in curves], log=True)
+    words = Words("price", "Sales lost at each budget", "A line for quiet, levels beside it.", x=X_LABEL, y=Y_LABEL)
+    chart = line_chart(curves, words, x=x, y=log_axis(curves), dots=True, widest=BROAD, height=320)
     caption = (
-        "Revenue lost by quiet at each budget, beside no privacy, random offers and the paper's policy; 95 % bands."
+        "Sales lost by quiet at each budget, beside no privacy, random offers and the paper's policy (dpmnl); bands "
+        "and bars are 95 % confidence."
     )
     sections = [
-        section("In short", text(*advice)),
+        headline(conclusion, number),
         section("The price of privacy", figure(chart, caption)),
-        *(section(title, table(head, rows), text(note)) for title, head, rows, note in tables),
+        *([section("What to do", text(*advice))] if advice else []),
+        *(folded(title, table(head, rows, caption=title), note(says)) for title, head, rows, says in tables),
     ]
-    return write_document(path, title="A plan for a private shelf", lead=lead, sections=sections)
+    return write_document(path, title="A plan for a private shelf", lead=lead, sections=sections, kind="Plan")
 
 
 def plan_plot(curves: Sequence[Curve], path: Path, *, title: str) -> Path:

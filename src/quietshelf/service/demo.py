@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from quietshelf.service import keys, logs
 from quietshelf.service.app import make_app
-from quietshelf.service.demo_contest import FLOOR, KINDS, LATELY, PAPER, SERVICE, Api, Contest
+from quietshelf.service.demo_contest import FLOOR, LATELY, PAPER, SERVICE, TONES, Api, Contest
 from quietshelf.service.demo_shop import TEAS, Shop
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
@@ -44,7 +44,7 @@ class Demo:
         series = [
             {
                 "label": label,
-                "kind": KINDS[label],
+                "tone": TONES[label],
                 "promise": PROMISES[label],
                 "lost": score["lost"][:count],
                 "share": score["share"][:count],

@@ -25,7 +25,7 @@ from quietshelf.service.demo_shop import TEAS, Shop
 from quietshelf.types import NOTHING, Context, IntArray, Random, Release, Round
 
 SERVICE, FLOOR, PAPER = "This service", "No privacy at all", "The paper’s policy"
-KINDS = {SERVICE: "first", PAPER: "second", FLOOR: "third"}
+TONES = {SERVICE: 0, PAPER: 1, FLOOR: 2}
 LATELY, NOTES = 200, 400
 """Visitors over whom "lately" is meant, and points that a whole curve has."""
 LATE = 409

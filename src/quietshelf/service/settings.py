@@ -51,6 +51,8 @@ class Settings:
         24.0, "how long an Idempotency-Key is remembered, at least; a ticket for an hour in any case"
     )
     origins: str = _setting("", "comma-separated origins of pages that may use visitor tickets: https://shop.example")
+    operator: str = _setting("", "who runs the service, as visitors know them: on privacy statements and below pages")
+    contact: str = _setting("", "where visitors may ask: an address for mail, or of a page that begins with https://")
     admin_log_days: float = _setting(400.0, "how long it is kept what admins did")
     traces: bool = _setting(False, "whether counted requests are traced by OpenTelemetry; needs the extra otel")
     log_level: str = _setting("info", "debug, info, warning or error")
@@ -70,6 +72,8 @@ class Settings:
         for each in self.allowed_origins:
             plain = re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", each) is not None
             require(plain, "origins must be written https://shop.example, without a path or a star", origins=each)
+        for name in ("operator", "contact"):
+            require(getattr(self, name).isprintable(), f"{name} must be one line", **{name: getattr(self, name)})
         known = self.database.startswith(("sqlite:///", "postgresql"))
         require(known, "database must be a URL that starts with sqlite:/// or postgresql", database=self.shown)
         alone = "workers must be 1 on SQLite, which has one writer: others gain nothing, and wait (use PostgreSQL)"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
 
+from quietshelf.report.document import look
 from quietshelf.service.pages import charts, rows
 from quietshelf.service.pages.entry import Viewer, root_path, viewer
 from quietshelf.service.pages.wording import FILTERS
@@ -31,6 +33,8 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 """What a page needs beside the headers of every reply (`middleware.GUARDS`)."""
+LOOK = frozenset({"sheet.css", "icon.svg"})
+"""What all pages of Quietshelf have in common, reports included."""
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -67,7 +71,9 @@ def reply(request: Request, who: Viewer, view: dict[str, Any]) -> Response:
 def html(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 200) -> HTMLResponse:
     """A page, by the template of its name."""
     demo = getattr(request.app.state, "demo", None)
+    run_by = request.app.state.room.service.settings
     given = {"view": view, "who": who, "base": root_path(request), "path": request.url.path, "demo": demo}
+    given["run_by"] = {"operator": run_by.operator, "contact": run_by.contact}
     page = templates().get_template(f"{view['page']}.html")
     return HTMLResponse(page.render(given), status, {"Vary": "Accept"})
 
@@ -114,14 +120,18 @@ def templates() -> Environment:
 @cache
 def asset(name: str) -> tuple[bytes, str]:
     """A file of ours and the mark of its content."""
-    content = files("quietshelf.service.pages").joinpath("static", name).read_bytes()
+    content = look(name) if name in LOOK else _folder().joinpath(name).read_bytes()
     return content, hashlib.sha256(content).hexdigest()[:12]
 
 
 @cache
 def assets() -> frozenset[str]:
     """The names of our files."""
-    return frozenset(each.name for each in files("quietshelf.service.pages").joinpath("static").iterdir())
+    return frozenset(each.name for each in _folder().iterdir()) | LOOK
+
+
+def _folder() -> Traversable:
+    return files("quietshelf.service.pages").joinpath("static")
 
 
 def static(name: str) -> Response:

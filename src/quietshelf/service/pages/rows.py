@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from markupsafe import Markup
+from quietshelf.report.charts import bar, spark
+from quietshelf.report.svg import Markup, strip, tag
 
-from quietshelf.service.pages.svg import tag
+__all__ = ["bar", "gauge", "interval", "reach_of", "spark", "strength"]
 
 
 def gauge(share: float) -> Markup:
     """How much of a promise is made so far; the figures stand beside it."""
-    return _strip(
+    return strip(
         tag("rect", x=0, y=0, width=100, height=10, class_="track"),
         tag("rect", x=0, y=0, width=100 * share, height=10, class_="fill"),
         kind="gauge",
     )
-
-
-def bar(share: float) -> Markup:
-    """A share of one."""
-    return _strip(tag("rect", x=0, y=1, width=100 * share, height=8, class_="fill"), kind="bar")
 
 
 def interval(taste: dict[str, Any], reach: float) -> Markup:
@@ -34,7 +30,7 @@ def interval(taste: dict[str, Any], reach: float) -> Markup:
     def span(times: float) -> str:
         return f"M{place(value - times * error):.2f} 5H{place(value + times * error):.2f}"
 
-    return _strip(
+    return strip(
         tag("path", d="M50 0V10", class_="zero"),
         tag("path", d=span(2), class_="thin"),
         tag("path", d=span(1), class_="thick"),
@@ -55,13 +51,8 @@ def strength(direction: dict[str, Any]) -> Markup:
     ratio = direction["information"] / direction["noise"]
     place = 50 + 25 * max(-2.0, min(2.0, math.log10(max(ratio, 1e-9))))
     kind = "fill" if ratio >= 1 else "fill weak"
-    return _strip(
+    return strip(
         tag("rect", x=0, y=1, width=place, height=8, class_=kind),
         tag("path", d="M50 0V10", class_="zero"),
         kind="strength",
     )
-
-
-def _strip(*inside: Markup, kind: str) -> Markup:
-    options = {"viewBox": "0 0 100 10", "preserveAspectRatio": "none", "class_": f"strip {kind}"}
-    return tag("svg", *inside, **options, aria_hidden="true", focusable="false")

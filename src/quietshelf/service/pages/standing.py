@@ -56,10 +56,15 @@ def standing(row: Row, batches: list[Row], *, refuses: bool, items: int, now: fl
     return {"state": name, "title": STATES[name], "words": words, "late_seconds": late, "batch": _batch(batches, now)}
 
 
+def lateness(batches: list[Row], now: float) -> float:
+    """For how many seconds a release has been due at most; zero if none is."""
+    due = (now - each["full_at"] - each["window"] - each["lag"] for each in batches if each["full_at"] is not None)
+    return max(0.0, max(due, default=0.0))
+
+
 def overdue(batches: list[Row], *, now: float, poll: float) -> float | None:
-    """Seconds since a release was due, if it is late; None if none is."""
-    due = [now - each["full_at"] - each["window"] - each["lag"] for each in batches if each["full_at"] is not None]
-    worst = max(due, default=0.0)
+    """The same if it is late; None if not."""
+    worst = lateness(batches, now)
     return worst if worst > GRACE + 2 * poll else None
 
 

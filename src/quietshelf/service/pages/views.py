@@ -41,7 +41,7 @@ class Room:
     @classmethod
     def of(cls, service: Service) -> Room:
         """For one process."""
-        return cls(service, Pulse(service.store), Sights(), Promises())
+        return cls(service, Pulse(service.store, service.metrics), Sights(), Promises())
 
 
 def overview(room: Room, connection: Connection, only: str | None) -> dict[str, Any]:
@@ -73,7 +73,6 @@ def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "now": timestamp(now),
         **line,
         **room.sights.of(connection, row),
-        "per_minute": room.pulse.per_minute(row["shelf"], now),
         "left_out": left_out(row, batches.get(row["shelf"], [])),
         "notes": json.loads(row["notes"]),
         "settings": {name: settings[name] for name in SHOWN_SETTINGS},
@@ -92,6 +91,8 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "page": "statement",
         "now": timestamp(room.service.now(connection)),
         "shelf": row["name"],
+        "operator": room.service.settings.operator,
+        "contact": room.service.settings.contact,
         "created": timestamp(row["created"]),
         "deleted": timestamp_or_none(row["deleted"]),
         "promise": room.promises.of(connection, row),
@@ -133,6 +134,7 @@ def _line(
         "standing": state,
         "promise": promise,
         "arrivals": row["arrivals"],
+        "per_minute": [] if row["deleted"] is not None else room.pulse.per_minute(row["shelf"], now),
         "arrivals_per_minute": None if row["deleted"] is not None else room.pulse.recent(row["shelf"], now),
         "release_count": row["releases"],
         "last_release": _last_release(connection, row),

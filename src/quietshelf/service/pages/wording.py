@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 from quietshelf.accounting.figures import shown, shown_below
+from quietshelf.report.svg import tag
 from quietshelf.service.admin_log import words
 
 UNITS = ((86400.0, "day", "days"), (3600.0, "h", "h"), (60.0, "min", "min"), (1.0, "s", "s"))
+MAIL = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+")
 MINUS, THIN = "\N{MINUS SIGN}", "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -144,10 +147,23 @@ def tiny(value: float) -> str:
     return "10" + str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
+def contact(words: str) -> str:
+    """An address for mail or of a page as a link; other words as they are.
+
+    >>> contact("me@shop.example")
+    '<a href="mailto:me@shop.example">me@shop.example</a>'
+    >>> contact("https://shop.example/?a&b"), contact("<ask>")
+    ('<a href="https://shop.example/?a&amp;b">https://shop.example/?a&amp;b</a>', '<ask>')
+    """
+    if words.startswith("https://"):
+        return tag("a", words, href=words)
+    return tag("a", words, href=f"mailto:{words}") if MAIL.fullmatch(words) else words
+
+
 FILTERS: dict[str, Any] = {
     each.__name__: each
     for each in (
         *(count, lapse, rho, shown_below, signed, percent, percent_up, rate, milliseconds),
-        *(day, ago, sentence, tiny, times, words),
+        *(day, ago, sentence, tiny, times, words, contact),
     )
 }
