@@ -109,7 +109,7 @@ def _visit(
     slot = {"capacity": capacity, "fill": world.fill, "coins": key.hex(), "normals": normals}
     everything = len(on) == offerable.sum()
     candidates = None if everything else [ids[item] for item in on]
-    wishes = Wishes(visitor.tolist(), candidates, [ids[item] for item in np.sort(required)])
+    wishes = Wishes(visitor.tolist(), candidates, required=[ids[item] for item in np.sort(required)])
     if world.kind == "indifferent":
         world = world._replace(revenue=_indifferent(world, visitor, key, capacity))
         catalogue = {**catalogue, "revenue": world.revenue.tolist()}

@@ -112,16 +112,16 @@ class Wishes(NamedTuple):
     Attributes:
         features: The visitor's, as long as the model says.
         candidates: Ids of items that may be shown; None for all.
-        required: Ids of items that must be.
         exclude: Ids of items that must not be.
         capacity: The most items shown, at most the slot's; None for that.
+        required: Ids of items that must be shown.
     """
 
     features: Sequence[float] = ()
     candidates: Sequence[str] | None = None
-    required: Sequence[str] = ()
     exclude: Sequence[str] = ()
     capacity: int | None = None
+    required: Sequence[str] = ()
 
 
 def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes) -> Decision:
