@@ -6,13 +6,15 @@ range, all of them are split: problems that are ordinary should not be put besid
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from quietshelf.assortment.exponential import LN2, exp, power_of_two
+from quietshelf.assortment.exponential import LN2, power_of_two
 from quietshelf.types import BoolArray, FloatArray, IntArray
 
+Exponential = Callable[[FloatArray], FloatArray]
 ORDINARY_EXPONENT = 33
 ORDINARY_WEIGHT = 2.0**ORDINARY_EXPONENT  # up to here one correction of z is enough, see level.py
 ORDINARY_UTILITY = (-300.0, ORDINARY_EXPONENT * LN2)
@@ -63,7 +65,7 @@ def from_weight(weight: FloatArray) -> Weights:
     return Weights(fraction, np.where(infinite, INFINITE, exponent))
 
 
-def from_utility(utility: FloatArray) -> Weights:
+def from_utility(utility: FloatArray, exp: Exponential = np.exp) -> Weights:
     """``exp(utility)`` for utilities within ±1e300."""
     low, high = ORDINARY_UTILITY
     if utility.max(initial=low) <= high and utility.min(initial=high) >= low:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from quietshelf.assortment import items_for
+from quietshelf.assortment.exponential import exp
 from quietshelf.choice.features import Catalogued
 from quietshelf.choice.portable import utilities
 from quietshelf.curation.batches import Batch
@@ -24,7 +26,7 @@ from quietshelf.curation.decisions import Decision
 from quietshelf.curation.requests import visitor_context
 from quietshelf.curation.settings import Settings
 from quietshelf.curation.stock import Stock
-from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, decide
+from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, without_ties
 from quietshelf.policies.shortlist import MANY
 from quietshelf.release import batch_pair
 from quietshelf.release.quiet import OpenBatch
@@ -159,10 +161,10 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
     )
     assert isinstance(context.features, Catalogued)  # noqa: S101 - there is a map
     theta, covariance = _tastes(model, slot), np.array(model["covariance"], dtype=np.float64)
-    coins = SlotCoins.seeded([slot["coins"]])
+    coins = SlotCoins.seeded([slot["coins"]]).random((1, len(ids)))[0]
     with np.errstate(all="ignore"):  # numbers that overflow are served all the same, and nobody is told of them
         utility = utilities(context.features, theta, covariance, model["radius"])
-        items = decide(context, _release(model), utility, coins, coins.random((1, len(ids)))[0])
+        items = items_for(context, without_ties(utility, coins), context.revenue, exp)
         items = items[items != NOTHING]
         return Decision(items, context.features.rows(items))
 
@@ -216,13 +218,6 @@ def _tastes(model: Document, slot: Document) -> FloatArray:
     for normal, column in zip(slot["normals"], np.array(model["root"], dtype=np.float64).T, strict=True):
         away += normal * column
     return np.asarray(theta + model["draws"] * away)
-
-
-def _release(model: Document) -> Release:
-    """The release in a document, as far as utilities leave anything to decide: nobody explores."""
-    theta = np.array(model["theta"], dtype=np.float64)
-    radius, count, explore = np.asarray(model["radius"]), np.asarray(model["release"]), np.asarray(False)
-    return Release(theta=theta, precision=np.eye(theta.size), radius=radius, explore=explore, count=count)
 
 
 def _frozen(batch: Document) -> OpenBatch:
