@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,18 +154,18 @@ def _catalogue(rng: np.random.Generator, kind: str, items: int, dim: int) -> Flo
     return catalogue
 
 
-SIZES: dict[str, Callable[[np.random.Generator, int], Any]] = {
-    "extreme": lambda rng, dim: rng.choice([1e60, 1e-200, 5e-324, 1.0], size=dim),
-    "overflow": lambda rng, dim: rng.choice([1e300, 1e200, 1e150, 1.0], size=dim),
-    "denormal": lambda rng, dim: rng.choice([1e-308, 5e-324, 1e300, 1.0], size=dim),
-    "far": lambda _, __: 200.0,
-    "heavy": lambda _, __: 8.0,
+SIZES = {
+    "extreme": (1e60, 1e-200, 5e-324, 1.0),
+    "overflow": (1e300, 1e200, 1e150, 1.0),
+    "denormal": (1e-308, 5e-324, 1e300, 1.0),
+    "far": (200.0,),
+    "heavy": (8.0,),
 }
+"""By which features of visitors are multiplied."""
 
 
 def _visitor(rng: np.random.Generator, kind: str, dim: int) -> FloatArray:
-    size = SIZES.get(kind, lambda _, __: 1.0)(rng, dim)
-    return np.asarray(rng.normal(size=dim) * size)
+    return np.asarray(rng.normal(size=dim) * rng.choice(SIZES.get(kind, (1.0,)), size=dim))
 
 
 def _release(rng: np.random.Generator, dim: int, *, alike: bool) -> Release:

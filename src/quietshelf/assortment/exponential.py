@@ -42,7 +42,7 @@ def exp(x: FloatArray) -> FloatArray:
     low -= high
     np.subtract(1.0, low, out=low)
     low *= _normal(k)
-    return low
+    return np.asarray(low)
 
 
 def power_of_two(power: FloatArray) -> FloatArray:
