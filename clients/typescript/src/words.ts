@@ -34,8 +34,8 @@ export class Refused extends Error {
 
 /** The service could not be reached, or could not write, for as long as we tried. */
 export class ServiceDown extends Error {
-  constructor(url: string, attempts: number, reason: unknown) {
-    super(`the service at ${url} must answer, got no answer in ${attempts} attempts: ${described(reason)}`);
+  constructor(url: string, attempts: number, reason: unknown, check = "") {
+    super(`the service at ${url} must answer, got no answer in ${attempts} attempts: ${described(reason)}${check}`);
     this.name = "ServiceDown";
   }
 }

@@ -130,3 +130,26 @@ test("without a service chance chooses, and nothing is sent", async () => {
   assert.deepEqual(await traffic(() => offer.choose("a")), []);
   await assert.rejects(shelf.offer([NaN]), /features must be finite/);
 });
+
+test("a page that the service does not know of is told what to check", async () => {
+  const page = globalThis as unknown as { location?: unknown };
+  const real = globalThis.fetch;
+  const retry = { retries: 0 };
+  const said = async (origin: string, reached: boolean): Promise<string> => {
+    page.location = { origin };
+    globalThis.fetch = (_, init) => {
+      const opaque = init?.mode === "no-cors" && reached; // what a browser does with a page of another origin
+      return opaque ? Promise.resolve(new Response()) : Promise.reject(new TypeError("Failed to fetch"));
+    };
+    const shelf = new DeviceShelf("https://shelf.example", "teas", { ticket: () => "x.y", signingKey, retry });
+    return shelf.offer([1, 2]).then(() => "", (error: unknown) => (error instanceof ServiceDown ? error.message : ""));
+  };
+  try {
+    assert.match(await said("https://shop.example", true), /Failed to fetch; it can be reached.*`origins`.*https:\/\/shop\.example/);
+    assert.match(await said("https://shop.example", false), /Failed to fetch$/);
+    assert.match(await said("https://shelf.example", true), /Failed to fetch$/);
+  } finally {
+    globalThis.fetch = real;
+    delete page.location;
+  }
+});

@@ -29,18 +29,14 @@ const told = JSON.parse(readFileSync(process.env["DOCUMENTS"] ?? "", "utf8")) as
   signatures: { key: string; signed: string; signature: string }[];
 };
 
-test("the chosen items are equal wherever no product of features overflows", () => {
-  let compared = 0;
+test("the chosen items are equal", () => {
   for (const each of told.choices) {
     const catalogue = told.catalogues[each.catalogue]!;
     const { candidates, exclude } = each;
     const wishes = { exclude, ...(candidates === null ? {} : { candidates }) };
     const places = choose(told.models[each.model]!, catalogue, each.visitor, each, wishes);
-    if (each.visitor.some((value) => Math.abs(value) > 1e140)) continue; // depends on the processor in Python too
-    compared++;
     assert.deepEqual(places.map((place) => catalogue.ids[place]), each.items);
   }
-  assert.ok(compared > told.choices.length / 2);
 });
 
 test("contributions are equal to one step of the grid", () => {

@@ -4,6 +4,9 @@
 in w, so its score hangs on the digits of r - z from there on. Without them the method can stop short: between an item
 of weight 5e15 that earns 1 + 2^-52 and one of weight 1 that earns 2.1, one double would never let go of the first,
 worth 1, for the second, worth 1.05.
+
+Sums are taken in the order of the places, one rounding after the other: the same bits on every machine, and in the
+TypeScript of ``clients/typescript/src/device/level.ts``.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from quietshelf.assortment.exponential import power_of_two
 from quietshelf.assortment.weights import ORDINARY_EXPONENT, Weights
 from quietshelf.types import BoolArray, FloatArray, IntArray
 
@@ -36,7 +40,7 @@ def scores(weights: Weights, revenue: FloatArray, level: Level) -> FloatArray:
         return gap
     low, shift = level.low[:, None], level.shift[:, None]
     even = gap == 0
-    gap = np.where(even, -low, gap - low * np.exp2(shift))
+    gap = np.where(even, -low, gap - low * power_of_two(shift))
     return _ordered(weights.fraction * gap, weights.exponent + np.where(even, shift, 0.0))
 
 
@@ -46,9 +50,9 @@ def expected(weights: Weights, revenue: FloatArray, flat: IntArray, kept: BoolAr
     part = weights.fraction.take(flat) * kept
     if weights.exponent is not None:
         return _expected_far(part, np.where(part > 0, weights.exponent.take(flat), 0.0), earned)
-    total = 1.0 + part.sum(axis=-1)
-    high = np.vecdot(part, earned) / total
-    low = (np.vecdot(part, earned - high[:, None]) - high) / total
+    total = 1.0 + _sum(part)
+    high = _sum(part * earned) / total
+    low = (_sum(part * (earned - high[:, None])) - high) / total
     return Level(high, low, np.zeros_like(high))
 
 
@@ -57,19 +61,19 @@ def rise(new: Level, old: Level, weights: Weights) -> FloatArray:
     if weights.exponent is None:
         return (new.high - old.high) + (new.low - old.low)
     top = np.maximum(new.shift, old.shift)
-    apart = new.low * np.exp2(new.shift - top) - old.low * np.exp2(old.shift - top)
+    apart = new.low * power_of_two(new.shift - top) - old.low * power_of_two(old.shift - top)
     same = new.high == old.high
-    return (new.high - old.high) + apart * np.exp2(np.where(same, np.maximum(top, FAINTEST), top))
+    return (new.high - old.high) + apart * power_of_two(np.where(same, np.maximum(top, FAINTEST), top))
 
 
 def _expected_far(part: FloatArray, power: FloatArray, earned: FloatArray) -> Level:
     largest = power.max(axis=-1, initial=0.0)
-    mass = part * np.exp2(power - largest[:, None])
-    total = np.exp2(-largest) + mass.sum(axis=-1)
-    high = np.vecdot(mass, earned) / total
+    mass = part * power_of_two(power - largest[:, None])
+    total = power_of_two(-largest) + _sum(mass)
+    high = _sum(mass * earned) / total
     low, near = _residual(part, power, earned, high)
     # beside a large weight z must be rounded correctly first, or its error would swamp what is left
-    high += np.where(largest > ORDINARY_EXPONENT + 1, low / total * np.exp2(near - largest), 0.0)
+    high += np.where(largest > ORDINARY_EXPONENT + 1, low / total * power_of_two(near - largest), 0.0)
     low, near = _residual(part, power, earned, high)
     return Level(high, low / total, near - largest)
 
@@ -83,8 +87,8 @@ def _residual(
     near = np.where(counts, power, -np.inf).max(axis=-1)
     near = np.maximum(near, np.where(high == 0, -np.inf, 0.0))
     near = np.where(near == -np.inf, 0.0, near)
-    mass = np.where(counts, part * np.exp2(np.minimum(power - near[:, None], 0.0)), 0.0)
-    return np.vecdot(mass, gap) - high * np.exp2(-np.maximum(near, 0.0)), near
+    mass = np.where(counts, part * power_of_two(np.minimum(power - near[:, None], 0.0)), 0.0)
+    return _sum(mass * gap) - high * power_of_two(-np.maximum(near, 0.0)), near
 
 
 def _ordered(product: FloatArray, exponent: FloatArray) -> FloatArray:
@@ -94,7 +98,7 @@ def _ordered(product: FloatArray, exponent: FloatArray) -> FloatArray:
     power = np.where(live, own + exponent, 0.0)
     top = np.where(live, power, -np.inf).max(axis=-1, initial=-np.inf)
     bottom = np.where(live, power, np.inf).min(axis=-1, initial=np.inf)
-    scaled = size * np.exp2(np.where(live, power - top[:, None] + WIDEST / 2, 0.0))
+    scaled = size * power_of_two(np.where(live, power - top[:, None] + WIDEST / 2, 0.0))
     wide = top - bottom > WIDEST
     return np.where(wide[:, None], _signed_rank(size, power), scaled) if wide.any() else scaled
 
@@ -108,3 +112,8 @@ def _signed_rank(size: FloatArray, power: FloatArray) -> FloatArray:
     rank = np.ones_like(size)
     np.put_along_axis(rank, order[:, 1:], 1.0 + np.cumsum(larger, axis=-1), axis=-1)
     return rank * sign
+
+
+def _sum(values: FloatArray) -> FloatArray:
+    """From the first to the last, (B, K) -> (B,)."""
+    return np.asarray(np.add.accumulate(values, axis=-1)[:, -1])

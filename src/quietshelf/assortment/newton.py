@@ -7,6 +7,7 @@ when it no longer grows, it is z*.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ class Choice(NamedTuple):
 
 def maximise(weights: Weights, revenue: FloatArray, rules: Rules) -> Choice:
     """The best set of each problem, for weights and revenues (B, N)."""
-    start = weights.guess(revenue, rules.capacity**0.5, rules.barred)  # any start will do; this one saves sweeps
+    start = weights.guess(revenue, math.sqrt(rules.capacity), rules.barred)  # any start will do; this one saves sweeps
     nothing = np.zeros_like(start)
     score = rules.restrict(scores(weights, revenue, Level(start, nothing, nothing)))
     return _climb(weights, revenue, rules, _take(weights, revenue, rules, score))

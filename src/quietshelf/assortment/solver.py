@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -11,7 +12,14 @@ from numpy.typing import NDArray
 from quietshelf.assortment.newton import maximise
 from quietshelf.assortment.rules import Rules, surplus_positions
 from quietshelf.assortment.uniform import by_utility, by_weight, chance, equal_revenue
-from quietshelf.assortment.weights import Weights, from_utility, from_weight, ordinary_utility, ordinary_weight
+from quietshelf.assortment.weights import (
+    Exponential,
+    Weights,
+    from_utility,
+    from_weight,
+    ordinary_utility,
+    ordinary_weight,
+)
 from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray, require
 
 T = TypeVar("T", bound=np.generic)
@@ -61,11 +69,14 @@ def solve(
     return answer(utility, np.asarray(revenue, dtype=np.float64), rules, shape, logarithmic=True)
 
 
-def items_for(context: Context, utility: FloatArray, revenue: FloatArray) -> IntArray:
-    """The items of `solve` under the constraints of a context, for those who do not ask what they are worth."""
+def items_for(context: Context, utility: FloatArray, revenue: FloatArray, exp: Exponential = np.exp) -> IntArray:
+    """The items of `solve` under the constraints of a context, for those who do not ask what they are worth.
+
+    With `exponential.exp` they are the same on every machine; the default is faster.
+    """
     constraints = (context.available, context.required, context.groups, context.limits)
     shape, rules = _prepared(utility, revenue, context.capacity, *constraints, exactly=context.fill)
-    columns, kept, _ = _chosen(utility, revenue, rules, shape, logarithmic=True, valued=False)
+    columns, kept, _ = _chosen(utility, revenue, rules, shape, logarithmic=True, valued=False, exp=exp)
     return _items(columns, kept, shape)
 
 
@@ -137,6 +148,7 @@ def _chosen(
     *,
     logarithmic: bool,
     valued: bool = True,
+    exp: Exponential = np.exp,
 ) -> _Chosen:
     """Each problem by the method that suits it, whatever stands beside it: those of one kind are solved together."""
     given, earned = rows(attraction, shape), revenue if revenue.ndim else revenue[None]
@@ -144,7 +156,9 @@ def _chosen(
     if equal.all():
         return _equal(given, _flat(earned[..., 0], shape[:-1]), rules, logarithmic=logarithmic, valued=valued)
     earned = rows(earned, shape)
-    weigh, is_ordinary = (from_utility, ordinary_utility) if logarithmic else (from_weight, ordinary_weight)
+    weigh, is_ordinary = (
+        (partial(from_utility, exp=exp), ordinary_utility) if logarithmic else (from_weight, ordinary_weight)
+    )
     weights = weigh(given)
     ordinary = np.ones_like(equal) if weights.exponent is None else is_ordinary(given)
     if not equal.any() and (weights.exponent is None or not ordinary.any()):

@@ -6,15 +6,17 @@ range, all of them are split: problems that are ordinary should not be put besid
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from quietshelf.assortment.exponential import LN2, power_of_two
 from quietshelf.types import BoolArray, FloatArray, IntArray
 
+Exponential = Callable[[FloatArray], FloatArray]
 ORDINARY_EXPONENT = 33
 ORDINARY_WEIGHT = 2.0**ORDINARY_EXPONENT  # up to here one correction of z is enough, see level.py
-LN2 = float(np.log(2.0))
 ORDINARY_UTILITY = (-300.0, ORDINARY_EXPONENT * LN2)
 INFINITE = 8192.0  # 2^8192 times the smallest revenue gap dwarfs the largest finite score, 2^1025 x 2^500
 
@@ -32,7 +34,9 @@ class Weights:
 
     def guess(self, revenue: FloatArray, copies: float, barred: BoolArray | None) -> FloatArray:
         """The largest expected revenue of one item, not barred, shown ``copies`` times over, (B,)."""
-        weight = self.fraction if self.exponent is None else self.fraction * np.exp2(np.minimum(self.exponent, 600.0))
+        weight = self.fraction
+        if self.exponent is not None:
+            weight = weight * power_of_two(np.minimum(self.exponent, 600.0))
         share = weight / (1.0 / copies + weight)
         share *= revenue
         if barred is not None:
@@ -61,13 +65,13 @@ def from_weight(weight: FloatArray) -> Weights:
     return Weights(fraction, np.where(infinite, INFINITE, exponent))
 
 
-def from_utility(utility: FloatArray) -> Weights:
+def from_utility(utility: FloatArray, exp: Exponential = np.exp) -> Weights:
     """``exp(utility)`` for utilities within ±1e300."""
     low, high = ORDINARY_UTILITY
     if utility.max(initial=low) <= high and utility.min(initial=high) >= low:
-        return Weights(np.exp(utility), None)
+        return Weights(exp(utility), None)
     ordinary = (utility >= low) & (utility <= high)
-    fraction, exponent = np.frexp(np.exp(np.where(ordinary, utility, 0.0)))
+    fraction, exponent = np.frexp(exp(np.where(ordinary, utility, 0.0)))
     rest = np.fmod(utility, LN2)
     doublings = np.rint((utility - rest) / LN2)
-    return Weights(np.where(ordinary, fraction, np.exp(rest)), np.where(ordinary, exponent, doublings))
+    return Weights(np.where(ordinary, fraction, exp(rest)), np.where(ordinary, exponent, doublings))

@@ -1,9 +1,9 @@
 """Offers and contributions on the visitor's own device: what it is told, and what it does with that.
 
 Everything a device is told is public, or is its own slot's coins. What it computes is what the service would have
-computed for it (R3, R6), by the same functions; features, wishes, items shown and the choice stay where they are. What
-it sends back is believed as far as `contributed` says and no further, and the theorem needs no more (docs/proofs.md,
-section 6).
+computed for it (R3, R6), in arithmetic whose every step is set; features, wishes, items shown and the choice stay where
+they are. What it sends back is believed as far as `contributed` says and no further, and the theorem needs no more
+(docs/proofs.md, section 6).
 
 The three documents are plain data, signed and sent by the service; ``clients/typescript`` reads the same.
 """
@@ -15,21 +15,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from quietshelf.assortment import items_for
+from quietshelf.assortment.exponential import exp
+from quietshelf.choice.features import Catalogued
+from quietshelf.choice.portable import utilities
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.contributions import contributions
-from quietshelf.curation.decisions import Decision, decide
+from quietshelf.curation.decisions import Decision
 from quietshelf.curation.requests import visitor_context
 from quietshelf.curation.settings import Settings
 from quietshelf.curation.stock import Stock
-from quietshelf.policies.chance import DOUBT, JITTER, LARGEST
+from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, without_ties
 from quietshelf.policies.shortlist import MANY
 from quietshelf.release import batch_pair
 from quietshelf.release.quiet import OpenBatch
 from quietshelf.statistics import SCORE_BOUND, Factors, broken_rule
 from quietshelf.statistics.factors import MARGIN, MOST_MOVED
 from quietshelf.statistics.pair import STEPS
-from quietshelf.types import FloatArray, Release, require
+from quietshelf.types import NOTHING, FloatArray, Release, require
 
 Document = Mapping[str, Any]
 MOST_ITEMS = MANY
@@ -112,16 +116,23 @@ class Wishes(NamedTuple):
         candidates: Ids of items that may be shown; None for all.
         exclude: Ids of items that must not be.
         capacity: The most items shown, at most the slot's; None for that.
+        required: Ids of items that must be shown.
     """
 
     features: Sequence[float] = ()
     candidates: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     capacity: int | None = None
+    required: Sequence[str] = ()
 
 
 def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes) -> Decision:
-    """R3: what to show, to the last bit what the service would show: items by number, and their features x."""
+    """R3: what to show: items by number, and their features x.
+
+    The order of every operation is set (`choice.portable`, `assortment.exponential`), so that every device shows the
+    same items, whatever its language and its processor. A service that decides by other sums shows them too, unless
+    items tie to within rounding: then both sets are worth the same.
+    """
     ids, named = catalogue["ids"], model["map"]
     features = np.reshape(np.asarray(catalogue["features"], dtype=np.float64), (len(ids), named["item_dim"]))
     stock = Stock.of(len(ids), features, None, None)._with(
@@ -144,10 +155,18 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
         stock,
         features=list(wishes.features),
         candidates=wishes.candidates,
+        required=list(wishes.required) or None,
         exclude=list(wishes.exclude) or None,
         capacity=most if wishes.capacity is None else wishes.capacity,
     )
-    return decide([POLICY], [context], _release(model), SlotCoins.seeded([slot["coins"]]))[0]
+    assert isinstance(context.features, Catalogued)  # noqa: S101 - there is a map
+    theta, covariance = _tastes(model, slot), np.array(model["covariance"], dtype=np.float64)
+    coins = SlotCoins.seeded([slot["coins"]]).random((1, len(ids)))[0]
+    with np.errstate(all="ignore"):  # numbers that overflow are served all the same, and nobody is told of them
+        utility = utilities(context.features, theta, covariance, model["radius"])
+        items = items_for(context, without_ties(utility, coins), context.revenue, exp)
+        items = items[items != NOTHING]
+        return Decision(items, context.features.rows(items))
 
 
 def contribute(batch: Document, rows: FloatArray, place: int) -> dict[str, Any]:
@@ -190,20 +209,15 @@ def check_device(settings: Settings, *, groups: bool, attributes: bool) -> None:
     require(arms, f"comparison must be 0 and learned_share 1 {rule}", comparison=settings.comparison)
 
 
-def _release(model: Document) -> Release:
-    """The release in a document; what it was computed from did not come along."""
-    theta = np.asarray(model["theta"], dtype=np.float64)
-    release = Release(
-        theta=theta,
-        precision=np.eye(theta.size),
-        radius=np.asarray(model["radius"]),
-        explore=np.asarray(False),
-        count=np.asarray(model["release"]),
-        draws=np.asarray(model["draws"]),
-    )
-    known = {"covariance": model["covariance"], "root": model["root"] or np.eye(theta.size)}
-    release.__dict__.update({name: np.asarray(value, dtype=np.float64) for name, value in known.items()})
-    return release
+def _tastes(model: Document, slot: Document) -> FloatArray:
+    """Tastes drawn for this visitor where the model asks for that, (d,); else theta. Sums go from first to last."""
+    theta = np.array(model["theta"], dtype=np.float64)
+    if model["draws"] == 0:
+        return theta
+    away = np.zeros(theta.size)
+    for normal, column in zip(slot["normals"], np.array(model["root"], dtype=np.float64).T, strict=True):
+        away += normal * column
+    return np.asarray(theta + model["draws"] * away)
 
 
 def _frozen(batch: Document) -> OpenBatch:

@@ -82,14 +82,19 @@ def _drawn(rng: Random, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
 
 def _by_chance(context: Context, release: Release, utility: FloatArray, order: FloatArray) -> IntArray:
     """The same in every case, with ``order``, uniform on [0, 1), for ties and for exploration."""
-    size = np.maximum(np.abs(utility).max(axis=-1, keepdims=True), 1.0)
-    wild = ~(size <= LARGEST)
-    if wild.any():  # features so large that utilities overflow: they are served all the same
-        utility = np.nan_to_num(utility, nan=-LARGEST, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
-        size = np.where(wild, 1.0, size)
-    utility = utility + (JITTER * size) * order
+    utility = without_ties(utility, order)
     revenue = context.revenue
     if release.explore.any():
         explore = release.explore[..., None]
         utility, revenue = np.where(explore, order, utility), np.where(explore, 1.0, revenue)
     return items_for(context, utility, revenue)
+
+
+def without_ties(utility: FloatArray, order: FloatArray) -> FloatArray:
+    """Utilities (..., N), finite, that coins on [0, 1) tell apart wherever they are equal."""
+    size = np.maximum(np.abs(utility).max(axis=-1, keepdims=True), 1.0)
+    wild = ~(size <= LARGEST)
+    if wild.any():  # features so large that utilities overflow: they are served all the same
+        utility = np.nan_to_num(utility, nan=-LARGEST, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
+        size = np.where(wild, 1.0, size)
+    return np.asarray(utility + (JITTER * size) * order)

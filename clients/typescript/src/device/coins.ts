@@ -4,10 +4,13 @@
  * Every item has a number of its own, uniform on [0, 1), the same bits as in Python.
  */
 
+import { exp2 } from "./exponential.js";
+
 const MASK = (1n << 64n) - 1n;
 const MULTIPLIER = [0xd2e7470ee14c6c93n, 0xca5a826395121157n] as const;
 const WEYL = [0x9e3779b97f4a7c15n, 0xbb67ae8584caa73bn] as const;
 const ROUNDS = 10;
+const UNIT = exp2(-53);
 
 /** Coins keyed by the 16 bytes, in hexadecimal, that the service gave with the slot. */
 export class Coins {
@@ -24,7 +27,7 @@ export class Coins {
     for (let start = 0; start < count; start += 4) {
       const block = this.block(BigInt(start / 4 + 1)); // NumPy counts before it draws
       for (let place = 0; place < 4 && start + place < count; place++) {
-        drawn[start + place] = Number(block[place]! >> 11n) * 2 ** -53;
+        drawn[start + place] = Number(block[place]! >> 11n) * UNIT;
       }
     }
     return drawn;

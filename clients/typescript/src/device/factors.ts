@@ -8,7 +8,7 @@
  * service checks the bounds again, whatever is sent. Reference: docs/proofs.md, sections 4 and 5.
  */
 
-import { rint } from "./weights.js";
+import { rint } from "./exponential.js";
 
 const STEPS = 3; // fixed-point steps towards the centre m; the bounds hold wherever m ends
 const MARGIN = 1 - 2e-10; // covers all rounding

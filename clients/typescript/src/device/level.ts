@@ -2,11 +2,12 @@
  * The expected revenue z of a set to more digits than a double has, and the scores `w (r - z)` it gives.
  *
  * `z = high + low x 2^shift`. The digits matter: the revenue of a shown item of weight w agrees with z to about 1 part
- * in w, so its score hangs on the digits of r - z from there on.
+ * in w, so its score hangs on the digits of r - z from there on. Sums go from the first place to the last: `assortment/level.py` has the same bits.
  */
 
+import { exp2, frexp } from "./exponential.js";
 import type { Pick } from "./rules.js";
-import { exp2, frexp, LARGEST_ORDINARY, type Weights } from "./weights.js";
+import { LARGEST_ORDINARY, type Weights } from "./weights.js";
 
 const WIDEST = 1800; // powers of two between the largest and the smallest score that doubles can hold side by side
 const FAINTEST = -900; // rises below 2^-900 count as that: their sign is what matters

@@ -25,7 +25,7 @@ function equalRevenue(revenue: Float64Array): boolean {
 
 function maximise(weights: Weights, revenue: Float64Array, rules: Rules): Pick {
   const take = (level: Level): Pick => pick(rules, restrict(rules, scores(weights, revenue, level)), 0);
-  const start = guess(weights, revenue, rules.capacity ** 0.5, rules.available); // any will do; this one saves sweeps
+  const start = guess(weights, revenue, Math.sqrt(rules.capacity), rules.available); // any will do; this one saves sweeps
   let now = take({ high: start, low: 0, shift: 0 });
   let level = expected(weights, revenue, now);
   for (;;) {

@@ -1,4 +1,8 @@
-/** Utilities `x . theta + radius |x|` of every item, in the norm of the release's covariance; x is never formed. */
+/**
+ * Utilities `x . theta + radius |x|` of every item, in the norm of the release's covariance; x is never formed.
+ *
+ * The order of every product and sum is part of what is computed: `choice/portable.py` has the same bits.
+ */
 
 import type { FeatureMap } from "./maps.js";
 

@@ -4,8 +4,9 @@
  * Ordinary weights are kept as they are. As soon as one number leaves the ordinary range, all are split.
  */
 
+import { exp, exp2, frexp, LN2, rint } from "./exponential.js";
+
 const ORDINARY_EXPONENT = 33;
-const LN2 = Math.LN2;
 const LOW = -300;
 const HIGH = ORDINARY_EXPONENT * LN2;
 
@@ -21,15 +22,15 @@ export const LARGEST_ORDINARY = ORDINARY_EXPONENT;
 /** Of utilities within ±1e300. */
 export function weigh(utility: Float64Array): Weights {
   const ordinary = (value: number): boolean => value >= LOW && value <= HIGH;
-  if (utility.every(ordinary)) return { fraction: utility.map(Math.exp), exponent: undefined };
+  if (utility.every(ordinary)) return { fraction: utility.map(exp), exponent: undefined };
   const fraction = new Float64Array(utility.length);
   const exponent = new Float64Array(utility.length);
   for (const [item, value] of utility.entries()) {
     if (ordinary(value)) {
-      [fraction[item], exponent[item]] = frexp(Math.exp(value));
+      [fraction[item], exponent[item]] = frexp(exp(value));
     } else {
       const rest = value % LN2;
-      fraction[item] = Math.exp(rest);
+      fraction[item] = exp(rest);
       exponent[item] = rint((value - rest) / LN2);
     }
   }
@@ -45,37 +46,4 @@ export function guess(weights: Weights, revenue: Float64Array, copies: number, a
     largest = Math.max(largest, available[item] ? (weight / (1 / copies + weight)) * earned : 0);
   }
   return largest;
-}
-
-const BITS = new DataView(new ArrayBuffer(8));
-
-/** Fraction of size 1/2 to 1 and exponent whose product is the number. */
-export function frexp(value: number): [number, number] {
-  if (value === 0 || !Number.isFinite(value)) return [value, 0];
-  BITS.setFloat64(0, value);
-  const raw = (BITS.getUint16(0) >> 4) & 0x7ff;
-  if (raw === 0) {
-    const [fraction, exponent] = frexp(value * 2 ** 64);
-    return [fraction, exponent - 64];
-  }
-  BITS.setUint16(0, (BITS.getUint16(0) & 0x800f) | (1022 << 4));
-  return [BITS.getFloat64(0), raw - 1022];
-}
-
-/** 2 to a whole power, exactly. */
-export function exp2(power: number): number {
-  if (power > 1023) return Infinity;
-  if (power < -1074) return 0;
-  if (power < -1022) return exp2(power + 53) * 2 ** -53;
-  BITS.setFloat64(0, 0);
-  BITS.setUint16(0, (power + 1023) << 4);
-  return BITS.getFloat64(0);
-}
-
-/** The nearest whole number, of two the even one. */
-export function rint(value: number): number {
-  const down = Math.floor(value);
-  const rest = value - down;
-  if (rest !== 0.5) return rest < 0.5 ? down : down + 1;
-  return down % 2 === 0 ? down : down + 1;
 }
