@@ -36,3 +36,5 @@ BOUNDS = {
 """On two idle cores, by the number of the scenario."""
 P99_GROWTH, MEMORY_GROWTH = (1.5, 0.010), (1.05, 4.0)
 """A soak's last part against the one before: as a factor, and on top of it seconds or MiB."""
+PACE_KEPT = 0.95
+"""Of the visitors per second that a soak wants: else it says nothing of that pace."""

@@ -10,8 +10,9 @@ import sys
 import uvicorn
 
 from quietshelf.release.noise import Noiseless
-from quietshelf.service import keys, settings
+from quietshelf.service import keys, logs, settings
 from quietshelf.service.app import make_app
+from quietshelf.service.protocol import options
 from quietshelf.service.service import Service
 
 
@@ -24,7 +25,8 @@ def main(arguments: list[str]) -> None:
     service.store.migrate()
     if keys.first(service.store) is not None:
         print("the first admin key is made", flush=True)
-    uvicorn.run(make_app(service), host="127.0.0.1", port=port, access_log=False, log_level="warning")
+    logs.take_over()
+    uvicorn.run(make_app(service), host="127.0.0.1", port=port, **options(service.settings))
 
 
 if __name__ == "__main__":
