@@ -15,7 +15,7 @@ from tests.hostile.bounds import MEMORY_GROWTH, P99_GROWTH, PACE_KEPT
 from tests.hostile.shoppers import shopping
 from tests.service.harness import ITEMS, Process, stocked
 
-CLIENTS, MOST_SAMPLES = 16, 360
+CLIENTS, MOST_SAMPLES = 48, 360
 WINDOW, MOST_VISITORS = 20.0, 20_000
 """Seconds, but a quarter of the whole time at most; and visitors in a batch."""
 ROTATED, RESTARTED, SETTLED = 0.2, 0.3, 0.4
