@@ -13,6 +13,7 @@ import pytest
 from tests.service.harness import inline, offered, stocked
 
 from quietshelf.service import protocol
+from quietshelf.service.middleware import GUARDS
 
 ROOM = 12
 
@@ -76,6 +77,29 @@ def test_an_address_is_bounded_too(client: httpx.Client) -> None:
     found = reply(given)
     assert found == b"" or found.startswith(b"HTTP/1.1 400")
     assert offered(client).status_code == 200
+
+
+def test_requests_that_wait_on_a_connection_are_bounded(client: httpx.Client) -> None:
+    """Some may come before the reply to the first; thousands end the connection, and nothing is answered."""
+    one = b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
+    given = connected(client)
+    send(given, protocol.PIPELINED * one + one.replace(b"Host", b"Connection: close\r\nHost"))
+    assert reply(given).count(b"HTTP/1.1 404") == protocol.PIPELINED + 1
+    given = connected(client)
+    send(given, 1000 * one)
+    assert reply(given) == b""
+    assert offered(client).status_code == 200
+
+
+def test_what_is_no_request_is_refused_with_the_headers_of_every_reply(client: httpx.Client) -> None:
+    """The app never sees it."""
+    given = connected(client)
+    send(given, b"nonsense\r\n\r\n")
+    head, _, body = reply(given).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert body == b"Invalid HTTP request received."
+    for name, value in GUARDS:
+        assert name + b": " + value in head
 
 
 @pytest.mark.parametrize("start", [b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: x\r\n"])
