@@ -55,7 +55,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, unless there are enough."""
         super().connection_made(transport)
-        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+        # uvicorn would count requests with it, those that have just ended included, and refuse those who may be here
+        most, self.limit_concurrency = self.limit_concurrency, None
+        if most is not None and len(self.connections) >= most:
             transport.abort()
             return
         self._within()
