@@ -53,10 +53,10 @@ def learner(connection: Connection, shelf: Row, settings: Settings, *, published
     return learner_from(config, capacity, from_row(shelf), records, rows[-1] if rows else None, kept)
 
 
-def release_rows(connection: Connection, shelf: int, most: int | None = None) -> list[Row]:
-    """The releases of a shelf, oldest first: as many as are published, or all."""
+def release_rows(connection: Connection, shelf: int, most: int | None = None, *, after: int = 0) -> list[Row]:
+    """The releases of a shelf, oldest first: as many as are published, or all; those with numbers above ``after``."""
     table = schema.releases
-    query = sa.select(table).where(table.c.shelf == shelf).order_by(table.c.number).limit(most)
+    query = sa.select(table).where(table.c.shelf == shelf, table.c.number > after).order_by(table.c.number).limit(most)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
