@@ -117,16 +117,21 @@ def _early(
 
 
 def sum_again(released: Mapping[int, learning.Row], tickets: dict[str, Ticket | None], who: Sequence[Shopper]) -> Sums:
-    """The exact sum of every batch whose visitors all had their answers acknowledged, against what was released."""
+    """The exact sum of every batch whose visitors all had their answers acknowledged, against what was released.
+
+    Slots of a lease that ended, or whose process was killed, may have been taken by nobody: they contribute zero.
+    """
     by_batch: dict[int, list[tuple[Shopper, str]]] = defaultdict(list)
     for shopper, name in itertools.chain.from_iterable(((each, name) for name in each.offers) for each in who):
         ticket = tickets[name]
         if ticket is not None:
             by_batch[ticket.batch].append((shopper, name))
     compared = differ = 0
+    certain = all(shopper.visits == len(shopper.offers) for shopper in who)  # then other slots are known to be empty
     for number, row in released.items():
         visits = by_batch[number]
-        if len(visits) < row["size"] or any(name not in shopper.chosen for shopper, name in visits):
+        doubt = len(visits) < row["size"] and not certain
+        if doubt or any(name not in shopper.chosen for shopper, name in visits):
             continue  # somebody was still waiting for an acknowledgement when the test ended
         compared += 1
         mine = _score(number, row, visits)
