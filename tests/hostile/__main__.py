@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.hostile.acknowledged import BROKEN
 from tests.hostile.kills import killed
-from tests.hostile.report import LOST, Report
+from tests.hostile.report import Report
 from tests.hostile.soak import flat, soaked
 from tests.hostile.suite import ORDER, attacked
 from tests.service.conftest import fresh_postgres
@@ -45,10 +46,10 @@ def run(report: Report, kind: str, place: Callable[[], tuple[str, Path, Any]], a
         outcomes, kept = attacked(database, folder, postgres=server, only=numbers, tell=lambda each: print(each))
         report.outcomes[kind], report.kept[kind] = outcomes, kept
         report.broken += [f"{kind}, {each.number}: {why}" for each in outcomes for why in each.broken]
-        report.broken += [f"{kind}: {name}" for name in LOST if kept[name]]
+        report.broken += [f"{kind}: {name}" for name in BROKEN if kept[name]]
     if asked.kills:
         report.kills[kind] = killed(*place()[:2], asked.kills)
-        report.broken += [f"{kind}, kills: {name}" for name in LOST if report.kills[kind][name]]
+        report.broken += [f"{kind}, kills: {name}" for name in BROKEN if report.kills[kind][name]]
         print(report.kills[kind])
     if asked.soak:
         database, folder, server = place()

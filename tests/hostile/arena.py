@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 from tests.hostile.bounds import BOUNDS, SLACK
-from tests.hostile.shoppers import Shopper, shopping
+from tests.hostile.bystanders import bystanding
+from tests.hostile.shoppers import Shopper
 from tests.service.harness import FakeClock, Process, inline, offered, stocked
 from tests.studies.size import FULL
 
@@ -83,8 +84,7 @@ class Arena:
         outcome = Outcome(scenario.number, scenario.tried)
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # the most that is held is noted anew
         held, first = memory(self.process.pid), next(self._numbers)
-        with shopping(self.process, BYSTANDERS, PAUSE, first) as shoppers:
-            self.wait(lambda: all(each.took for each in shoppers), "bystanders are served")
+        with bystanding(self.process, BYSTANDERS, PAUSE, first) as shoppers:
             began = time.monotonic()
             try:
                 outcome.found = scenario.run(self)

@@ -18,6 +18,7 @@ class Bound(NamedTuple):
 
 
 BOUNDS = {
+    0: Bound(0.1, 50),  # nothing is done: what else the machine does may not count
     1: Bound(1.0, 50),
     2: Bound(0.1, 100),
     3: Bound(1.0, 50),
@@ -36,3 +37,5 @@ BOUNDS = {
 """On two idle cores, by the number of the scenario."""
 P99_GROWTH, MEMORY_GROWTH = (1.5, 0.010), (1.05, 4.0)
 """A soak's last part against the one before: as a factor, and on top of it seconds or MiB."""
+PACE_KEPT = 0.95
+"""Of the visitors per second that a soak wants: else it says nothing of that pace."""

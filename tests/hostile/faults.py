@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import psycopg
 import sqlalchemy as sa
-from tests.hostile.arena import OLD_KEYS, WINDOW, Arena, revoke_elsewhere, scenario
+from tests.hostile.arena import OLD_KEYS, SECONDS, WINDOW, Arena, revoke_elsewhere, scenario
 from tests.service.harness import SHELF, free_port, offered, stocked
 from typer.testing import CliRunner
 
@@ -40,6 +40,13 @@ def fails(client: httpx.Client) -> bool:
     """Whether the service says that its chores fail, or that it cannot write."""
     reply = client.get("/readyz")
     return reply.status_code == 503 or bool(reply.json()["chores_fail"])
+
+
+@scenario(0, "nothing: how long bystanders wait on this machine anyway")
+def nothing(_: Arena) -> dict[str, Any]:
+    """If this breaks its bound, the stalls of the others tell of the machine."""
+    time.sleep(SECONDS)
+    return {}
 
 
 @scenario(1, "the log is on a full disk, at its most talkative, and all chores fail for a while")

@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.hostile.acknowledged import BROKEN
 from tests.hostile.arena import Outcome
 from tests.hostile.bounds import BOUNDS, SLACK
-
-LOST = ("offers_lost", "choices_lost_or_changed", "releases_lost")
 
 
 @dataclass
@@ -37,7 +36,7 @@ class Report:
         """The report for people."""
         told = [*self.kept.values(), *self.kills.values(), *self.soaks.values()]
         offers, choices = (sum(each[f"{name}_acknowledged"] for each in told) for name in ("offers", "choices"))
-        lost = sum(each[name] for each in told for name in LOST)
+        lost = sum(each[name] for each in told for name in BROKEN)
         every = [outcome for outcomes in self.outcomes.values() for outcome in outcomes]
         stall = max((outcome.stall for outcome in every), default=0.0)
         memory = max((outcome.memory for outcome in every), default=0.0)
@@ -48,8 +47,9 @@ class Report:
             "",
             f"{len(every)} scenarios, {kills} kills, {len(self.soaks)} soaks. Of {offers:,} offers and",
             f"{choices:,} choices that were acknowledged, and the releases that visitors were told of,",
-            f"**{lost} were lost**. The longest stall of a bystander was **{stall:.2f} s**, the most memory",
-            f"on top **{memory:.0f} MiB**. Load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.",
+            f"**{lost} were lost, doubled or early**. The longest stall of a bystander was **{stall:.2f} s**,",
+            f"the most memory on top **{memory:.0f} MiB**.",
+            f"Load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.",
             "",
             state,
             "",
@@ -59,7 +59,11 @@ class Report:
         for title, found in (("Kills", self.kills), ("Soak", self.soaks)):
             for database, figures in found.items():
                 head += [f"## {title}, {database}", "", "| | |", "|---|---|"]
-                head += [f"| {name.replace('_', ' ')} | {_plain(value)} |" for name, value in figures.items()] + [""]
+                head += [
+                    f"| {name.replace('_', ' ')} | {_plain(value)} |"
+                    for name, value in figures.items()
+                    if name != "by_part"
+                ] + [""]
         return "\n".join(head)
 
 

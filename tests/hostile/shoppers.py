@@ -1,16 +1,30 @@
-"""Clients that never give up, and remember what they were told: how long it took, and every offer and choice."""
+"""Clients that never give up, and remember what they were told: how long it took, and every offer and choice.
+
+What they remember is small and holds no other objects for long: an hour of it must not slow them down.
+"""
 
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import httpx
 from tests.service.harness import Process
+
+
+class Told(NamedTuple):
+    """An offer as it was acknowledged, and when it was asked for and told."""
+
+    release: int
+    items: tuple[str, ...]
+    asked: float
+    told: float
 
 
 @dataclass
@@ -19,48 +33,65 @@ class Shopper:
 
     Attributes:
         pause: Seconds from one visitor to the next, at least.
-        offers: Replies, by offer.
+        visits: Visitors who came, whatever became of them.
+        offers: What was told, by offer.
         visitors: Features, by offer.
         chosen: Choices that were acknowledged, by offer.
+        late: Choices that were refused because their offer had expired.
+        wrong: Replies that nobody should get, by status.
         took: When each request began, and how long it took until it was acknowledged, tries that failed included.
+        behind: Seconds that the last visitor came later than the pace asks for.
     """
 
     process: Process
     number: int
     stop: threading.Event
     pause: float = 0.0
-    offers: dict[str, dict[str, object]] = field(default_factory=dict)
-    visitors: dict[str, list[float]] = field(default_factory=dict)
+    visits: int = 0
+    offers: dict[str, Told] = field(default_factory=dict)
+    visitors: dict[str, tuple[float, float]] = field(default_factory=dict)
     chosen: dict[str, str | None] = field(default_factory=dict)
+    late: int = 0
+    wrong: list[str] = field(default_factory=list)
     took: list[tuple[float, float]] = field(default_factory=list)
+    behind: float = 0.0
 
     def run(self) -> None:
         """Visitors, one after the other, until it is told to stop."""
         rng = random.Random(self.number)  # noqa: S311 - visitors, not secrets
-        began, visitor = time.monotonic(), 0
+        began = time.monotonic()
         with self.process.client() as client:
             while not self.stop.is_set():
-                self._visit(client, rng, f"{self.number}-{visitor}")
-                visitor += 1
-                self.stop.wait(max(0.0, began + visitor * self.pause - time.monotonic()))
+                self._visit(client, rng, f"{self.number}-{self.visits}")
+                ahead = began + self.visits * self.pause - time.monotonic()
+                self.behind = max(0.0, -ahead)
+                self.stop.wait(max(0.0, ahead))
 
     def _visit(self, client: httpx.Client, rng: random.Random, name: str) -> None:
-        features = [rng.gauss(0, 1), rng.gauss(0, 1)]
-        asked: dict[str, object] = {"features": features, "person": name}
-        reply = self._insist(client, "/v1/shelves/teas/offers", asked, {"Idempotency-Key": name})
-        if reply is None:
+        self.visits += 1
+        features, asked = (rng.gauss(0, 1), rng.gauss(0, 1)), time.monotonic()
+        body = {"features": features, "person": name}
+        reply = self._insist(client, "/v1/shelves/teas/offers", body, {"Idempotency-Key": name})
+        if reply is None or not self._right(reply, 200):
             return
-        assert reply.status_code == 200, reply.text
         offer = reply.json()
-        assert offer["offer"] not in self.offers
-        self.offers[offer["offer"]], self.visitors[offer["offer"]] = offer, features
-        item = rng.choice([None, *offer["items"]])
+        items = tuple(map(sys.intern, offer["items"]))
+        self.offers[offer["offer"]] = Told(offer["release"], items, asked, time.monotonic())
+        self.visitors[offer["offer"]] = features
+        item = rng.choice([None, *items])
         reply = self._insist(client, f"/v1/offers/{offer['offer']}/choice", {"item": item}, {})
-        if reply is not None and reply.status_code == 204:
+        if reply is not None and reply.status_code == 409 and reply.json()["type"].endswith(":offer-expired"):
+            self.late += 1
+        elif reply is not None and self._right(reply, 204):
             self.chosen[offer["offer"]] = item
 
+    def _right(self, reply: httpx.Response, status: int) -> bool:
+        if reply.status_code != status:
+            self.wrong.append(f"{reply.request.url.path.rpartition('/')[2]}: {reply.status_code} {reply.text[:200]}")
+        return reply.status_code == status
+
     def _insist(
-        self, client: httpx.Client, path: str, body: dict[str, object], headers: dict[str, str]
+        self, client: httpx.Client, path: str, body: dict[str, Any], headers: dict[str, str]
     ) -> httpx.Response | None:
         began = time.monotonic()
         while True:

@@ -18,7 +18,9 @@ def test_a_soak_loses_nothing_and_stays_flat(tmp_path: Path) -> None:
     found = soaked(f"sqlite:///{tmp_path}/shop.db", tmp_path, seconds=SECONDS, pace=PACE)
     keep(f"soak-{SECONDS:.0f}", **found)
     assert found["releases"] >= 1
-    timed = [each for each in flat(found) if FULL or not each.startswith("p99")]  # others use this machine as well
+    timed = [
+        each for each in flat(found) if FULL or not each.startswith(("p99", "pace"))
+    ]  # others use this machine as well
     assert timed == []
     report = Report(soaks={"sqlite": found})
-    assert "**0 were lost**" in report.write(tmp_path / "report").read_text()
+    assert "**0 were lost, doubled or early**" in report.write(tmp_path / "report").read_text()

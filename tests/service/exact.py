@@ -6,12 +6,14 @@ A test program can inject it; the real command has no way to.
 from __future__ import annotations
 
 import sys
+import threading
 
 import uvicorn
 from tests.noiseless import Noiseless
 
-from quietshelf.service import keys, settings
-from quietshelf.service.app import make_app
+from quietshelf.service import keys, logs, settings
+from quietshelf.service.app import SWITCH_SECONDS, make_app, warm
+from quietshelf.service.protocol import options
 from quietshelf.service.service import Service
 
 
@@ -24,7 +26,10 @@ def main(arguments: list[str]) -> None:
     service.store.migrate()
     if keys.first(service.store) is not None:
         print("the first admin key is made", flush=True)
-    uvicorn.run(make_app(service), host="127.0.0.1", port=port, access_log=False, log_level="warning")
+    logs.take_over()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    threading.Thread(target=warm, daemon=True).start()
+    uvicorn.run(make_app(service), host="127.0.0.1", port=port, **options(service.settings))
 
 
 if __name__ == "__main__":

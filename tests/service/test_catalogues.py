@@ -129,6 +129,31 @@ def test_many_changes_are_read_beside_the_writer(client: httpx.Client, monkeypat
     assert service.catalogues._thread._threads  # it was not the writer
 
 
+def test_items_that_cannot_be_read_are_told_and_tried_again(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Visitors see the old ones for as long: a log that says nothing would let that last for ever."""
+    many(client)
+    assert offered(client).status_code == 200
+    monkeypatch.setattr(catalogues, "_MANY", catalogues._MANY.offset(3))
+    service, tried = service_of(client), list[int]()
+
+    def fails(*_: Any) -> None:
+        tried.append(1)
+        raise OSError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(service.catalogues, "read", fails)
+        with service.store.write() as connection:
+            connection.execute(sa.update(schema.items).values(revenue=9.0, version=schema.items.c.version + 1))
+            connection.execute(sa.update(schema.shelves).values(stock_version=schema.shelves.c.stock_version + 1))
+        while len(tried) < 2:
+            assert offered(client).status_code == 200
+    while service._views["teas"].stock.revenue[0] != 9.0:
+        assert offered(client).status_code == 200
+    assert '"where": "reading items", "error": "builtins.OSError"' in capsys.readouterr().err
+
+
 def test_other_limits_are_read_beside_the_writer(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Visitors of a shelf with many items are served under the limits of before until groups are read again."""
     many(client, limits={"a": 2})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import time
@@ -13,6 +14,7 @@ import pytest
 from tests.service.harness import inline, offered, stocked
 
 from quietshelf.service import protocol
+from quietshelf.service.middleware import GUARDS
 
 ROOM = 12
 
@@ -76,6 +78,53 @@ def test_an_address_is_bounded_too(client: httpx.Client) -> None:
     found = reply(given)
     assert found == b"" or found.startswith(b"HTTP/1.1 400")
     assert offered(client).status_code == 200
+
+
+def test_those_who_are_let_in_are_served_however_fast_they_ask(client: httpx.Client) -> None:
+    """As many connections as there may be, each with one request after the other: what has ended does not count."""
+    one = b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    async def asking() -> set[bytes]:
+        place = (str(client.base_url.host), client.base_url.port)
+        pairs = [await asyncio.open_connection(*place) for _ in range(ROOM - 2)]
+
+        async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> set[bytes]:
+            found = set[bytes]()
+            for _ in range(100):
+                writer.write(one)
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]))
+                found.add(head[9:12])
+            writer.close()
+            return found
+
+        return set[bytes]().union(*await asyncio.gather(*(ask(*pair) for pair in pairs)))
+
+    assert offered(client).status_code == 200  # on a connection of its own
+    assert asyncio.run(asking()) == {b"404"}
+
+
+def test_requests_that_wait_on_a_connection_are_bounded(client: httpx.Client) -> None:
+    """Some may come before the reply to the first; thousands end the connection, and nothing is answered."""
+    one = b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
+    given = connected(client)
+    send(given, protocol.PIPELINED * one + one.replace(b"Host", b"Connection: close\r\nHost"))
+    assert reply(given).count(b"HTTP/1.1 404") == protocol.PIPELINED + 1
+    given = connected(client)
+    send(given, 1000 * one)
+    assert reply(given) == b""
+    assert offered(client).status_code == 200
+
+
+def test_what_is_no_request_is_refused_with_the_headers_of_every_reply(client: httpx.Client) -> None:
+    """The app never sees it."""
+    given = connected(client)
+    send(given, b"nonsense\r\n\r\n")
+    head, _, body = reply(given).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert body == b"Invalid HTTP request received."
+    for name, value in GUARDS:
+        assert name + b": " + value in head
 
 
 @pytest.mark.parametrize("start", [b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: x\r\n"])

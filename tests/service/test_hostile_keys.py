@@ -72,8 +72,15 @@ def test_a_key_made_elsewhere_works_after_the_next_look() -> None:
 
 
 def test_failures_are_limited_by_address_and_valid_keys_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After so many in a minute an address is refused without waiting; a minute later it is over."""
+    """After so many in a minute an address is refused without a look, and held; a minute later it is over."""
     monkeypatch.setattr(keyring, "PATIENCE", 0.0)
+    held, sleep = list[float](), asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        held.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(keyring.asyncio, "sleep", noted)  # type: ignore[attr-defined]  # what it imports
     monkeypatch.setattr(keyring, "ADDRESSES", 50)
 
     async def run() -> None:
@@ -83,8 +90,10 @@ def test_failures_are_limited_by_address_and_valid_keys_are_not(monkeypatch: pyt
         for _ in range(keyring.FAILURES):
             with pytest.raises(Unauthorised):
                 await ring.find("Bearer qs_no_no", "1.2.3.4")
+        assert held == []
         with pytest.raises(TooManyFailures):
             await ring.find("Bearer qs_no_no", "1.2.3.4")
+        assert held == [keyring.HELD]
         with pytest.raises(Unauthorised):
             await ring.find("Bearer qs_no_no", "5.6.7.8")
         assert (await ring.find("Bearer qs_abc_right", "1.2.3.4")).id == "abc"

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
@@ -49,6 +50,8 @@ CLOCK = "QUIETSHELF_CLOCK_OFFSET"
 """How `quietshelf serve` hands its clock to its workers; not a setting."""
 SWITCH_SECONDS = 1e-3
 """The writer gives way at every statement; by default it would wait 5 ms each time for its turn to go on."""
+READERS = 4
+"""Requests that read the database at once, but for visitors: the others wait, for threads that compute take turns."""
 TEND_SECONDS = 2.0
 """Between two looks at uploads that broke off."""
 TAGS = [
@@ -172,10 +175,9 @@ def get_privacy(shelf: Shelf, service: Serving, delta: Delta = DELTA) -> models.
 
 
 @routes.get("/shelves/{shelf}/releases", dependencies=[Depends(may("read"))], tags=["read"])
-def get_releases(shelf: Shelf, service: Serving) -> models.Plain:
+async def get_releases(shelf: Shelf, service: Serving) -> Response:
     """Every release and the estimate it led to."""
-    with service.store.read() as connection:
-        return {"releases": queries.releases(connection, queries.latest_row(connection, shelf))}
+    return StreamingResponse(await listing.releases(service, shelf), media_type="application/json")
 
 
 @routes.get("/shelves/{shelf}/comparison", dependencies=[Depends(may("read"))], tags=["read"])
@@ -222,6 +224,7 @@ def make_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         logs.level(service.settings.log_level)
+        current_default_thread_limiter().total_tokens = READERS
         service.start()
         room.pulse.start()
         tending = asyncio.create_task(_tend(service))

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 
 from quietshelf.choice.catalogue import Catalogue
 from quietshelf.curation.stock import Stock
-from quietshelf.service import schema
+from quietshelf.service import logs, schema
 from quietshelf.service.learning import Row
 from quietshelf.service.problems import Unavailable
 from quietshelf.service.store import Store
@@ -235,6 +235,8 @@ class Catalogues:
     def _run(self, row: Row, limits: dict[str, int]) -> None:
         try:
             self.read(row, limits)
+        except Exception as error:  # whoever comes next asks again
+            logs.failed("reading items", error)
         finally:
             with self._lock:
                 self._reading.discard(row["shelf"])

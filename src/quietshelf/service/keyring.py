@@ -2,8 +2,9 @@
 
 A key that was made elsewhere works after the next look at the database, for which its first request waits. Those who
 fail wait for the same look, so the time of a refusal does not tell which ids exist; those who fail often, by address,
-are refused at once. No refusal asks anything of the database. If the keys cannot be read for a while, none is believed:
-one of them may have been revoked. A key that has expired is refused like one that never was, without another look.
+are refused without a look, after a while. No refusal asks anything of the database. If the keys cannot be read for a
+while, none is believed: one of them may have been revoked. A key that has expired is refused like one that never was,
+without another look.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from quietshelf.service.tickets import Signed, matches, presented
 
 FAILURES, MINUTE = 30, 60.0
 """Failed attempts from one address in a minute; further ones are refused without a look."""
+HELD = 0.5
+"""Seconds that further ones are held: hundreds of connections that fail as fast as they can would take every turn."""
 ADDRESSES = 10_000
 """Addresses that are remembered."""
 STALE_SECONDS = 30.0
@@ -66,7 +69,11 @@ class Keyring:
         try:
             return self._match(identity, proof)
         except Unauthorised:
-            self._count(address)
+            try:
+                self._count(address)
+            except TooManyFailures:
+                await asyncio.sleep(HELD)
+                raise
         for _ in range(LOOKS):
             await self._next_look()
             try:

@@ -1,4 +1,7 @@
-"""The items of a shelf, a page at a time: however many readers there are, one page is made at once, by one thread."""
+"""What may be long, in parts: however many readers there are, one part is made at once, by one thread.
+
+Items come a page at a time, releases one by one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import json
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 
-from quietshelf.service import queries
+from quietshelf.service import learning, queries
+from quietshelf.service.learning import Row
 from quietshelf.service.service import Service
 
 _reader = ThreadPoolExecutor(1, "quietshelf-listing")
@@ -31,6 +35,34 @@ async def lines(service: Service, shelf: str, after: int) -> AsyncIterator[bytes
             yield part
 
     return rest()
+
+
+async def releases(service: Service, shelf: str) -> AsyncIterator[bytes]:
+    """Every release, as one JSON document that is made while it is sent: each holds the square of its dimension."""
+    loop = asyncio.get_running_loop()
+
+    def begin() -> tuple[Row, list[str]]:
+        with service.store.read() as connection:
+            row = queries.latest_row(connection, shelf)
+            first = learning.release_rows(connection, row["shelf"], min(1, row["releases"]))
+            return row, queries.names_of(connection, row, first[0]) if first else []
+
+    def part(number: int) -> bytes:
+        with service.store.read() as connection:
+            (found,) = learning.release_rows(connection, row["shelf"], number + 1, after=number)
+        rest = queries.release(found, names)
+        rows = map(json.dumps, rest.pop("precision"))  # one by one: all at once would stop every other thread
+        return f'{", " if number else ""}{json.dumps(rest)[:-1]}, "precision": [{", ".join(rows)}]}}'.encode()
+
+    row, names = await loop.run_in_executor(_reader, begin)  # a refusal is still one
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b'{"releases": ['
+        for number in range(row["releases"]):
+            yield await loop.run_in_executor(_reader, part, number)
+        yield b"]}"
+
+    return parts()
 
 
 async def _next(service: Service, shelf: str, after: int, most: int, *, lines: bool) -> tuple[bytes, int | None]:

@@ -1,4 +1,4 @@
-"""HTTP as it comes in, bounded where uvicorn does not: connections, headers by bytes and number, and time to send them.
+"""HTTP as it comes in, bounded where uvicorn does not: connections, requests waiting on one, headers and their time.
 
 Nothing of a request is known here but its size and its pace, which are public.
 """
@@ -11,6 +11,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from quietshelf.service.keys import Key
+from quietshelf.service.middleware import guarded
 from quietshelf.service.settings import Settings
 from quietshelf.service.visits import VISITS, Head, Visits
 
@@ -18,6 +19,8 @@ HEADER_BYTES = 32_768
 VISITED = (b"/offers", b"/choice")
 """How the addresses of visits end."""
 HEADERS = 100
+PIPELINED = 16
+"""Requests on one connection that wait for the reply to the one before: thousands fit into what is read at once."""
 BODY_SECONDS = 0.5
 """How long the body of a visit is waited for here: many clients send it apart from the headers."""
 HEADER_SECONDS = 10.0
@@ -29,6 +32,7 @@ def options(settings: Settings) -> dict[str, Any]:
     """How uvicorn is run."""
     return {
         "http": BoundedProtocol,
+        "ws": "none",
         "limit_concurrency": settings.connections,
         "access_log": False,
         "log_config": None,
@@ -51,7 +55,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, unless there are enough."""
         super().connection_made(transport)
-        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+        # uvicorn would count requests with it, those that have just ended included, and refuse those who may be here
+        most, self.limit_concurrency = self.limit_concurrency, None
+        if most is not None and len(self.connections) >= most:
             transport.abort()
             return
         self._within()
@@ -75,6 +81,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
+        if len(self.pipeline) >= PIPELINED:
+            self._refuse()
+            raise ValueError("no more requests may wait on one connection")  # the parser ends
         super().on_message_begin()
         self._in_headers, self._raw, self._parsed = True, 0, 0
         self._done()  # one begins with what is left of these bytes, if that is not all of the headers
@@ -164,6 +173,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if unread and not self.transport.is_closing():
             self._within()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no request is refused like others, unless the connection is gone."""
+        if not self.transport.is_closing():
+            told = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(msg))]
+            lines = [b"%b: %b\r\n" % pair for pair in guarded([*told, (b"connection", b"close")])]
+            self.transport.write(b"".join((STATUS_LINE[400], *lines, b"\r\n", msg.encode("ascii"))))
+            self.transport.close()
 
     def _count(self, size: int) -> None:
         self._parsed += size

@@ -116,21 +116,28 @@ def figure(value: float) -> float | str:
 def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
     """Every release: when, of how many, with which noise, and the estimate it led to."""
     rows = learning.release_rows(connection, row["shelf"], row["releases"])
-    names = described.names_in(connection, row, len(rows[0]["theta"]) // 8) if rows else []
-    return [
-        {
-            "release": each["number"],
-            "batch": each["batch"],
-            "visitors": each["size"],
-            "released": timestamp(each["released_at"]),
-            "noise": {"score": each["score_scale"], "information": each["information_scale"]},
-            "score": learning.unpacked(each["score"], -1).tolist(),
-            "theta": learning.unpacked(each["theta"], -1).tolist(),
-            "names": names,
-            "precision": learning.unpacked(each["precision"], len(each["theta"]) // 8, -1).tolist(),
-        }
-        for each in rows
-    ]
+    names = names_of(connection, row, rows[0]) if rows else []
+    return [release(each, names) for each in rows]
+
+
+def names_of(connection: Connection, row: Row, release: Row) -> list[str]:
+    """What the coordinates of a shelf's releases are called."""
+    return described.names_in(connection, row, len(release["theta"]) // 8)
+
+
+def release(each: Row, names: list[str]) -> dict[str, Any]:
+    """One of them, by its row."""
+    return {
+        "release": each["number"],
+        "batch": each["batch"],
+        "visitors": each["size"],
+        "released": timestamp(each["released_at"]),
+        "noise": {"score": each["score_scale"], "information": each["information_scale"]},
+        "score": learning.unpacked(each["score"], -1).tolist(),
+        "theta": learning.unpacked(each["theta"], -1).tolist(),
+        "names": names,
+        "precision": learning.unpacked(each["precision"], len(each["theta"]) // 8, -1).tolist(),
+    }
 
 
 def comparison(connection: Connection, row: Row) -> dict[str, Any]:
