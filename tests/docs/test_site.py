@@ -94,11 +94,12 @@ def test_the_python_reference_has_what_the_package_exports() -> None:
         assert hasattr(import_module(module), last), name
 
 
-def test_drawings_are_part_of_their_page(site: Path) -> None:
-    """So that they take its colours; each says in words what it shows."""
-    concepts = (site / "concepts.html").read_text(encoding="utf-8")
-    drawn = re.findall(r'<svg role="img" aria-label="([^"]+)" class="drawing"', concepts)
-    assert len(drawn) == len(list((ROOT / "docs" / "images" / "concepts").glob("*.svg")))
+@pytest.mark.parametrize(("page", "more"), [("concepts", 0), ("architecture", 1)])
+def test_drawings_are_part_of_their_page(site: Path, page: str, more: int) -> None:
+    """So that they take its colours; each says in words what it shows. The architecture has the arrow as well."""
+    text = (site / f"{page}.html").read_text(encoding="utf-8")
+    drawn = re.findall(r'<svg role="img" aria-label="([^"]+)" class="drawing"', text)
+    assert len(drawn) == len(list((ROOT / "docs" / "images" / page).glob("*.svg"))) + more
     assert all(len(words) > 20 for words in drawn)
 
 
