@@ -16,6 +16,7 @@ from scripts.docs.api import PUBLIC
 from scripts.docs.commands import commands
 from scripts.docs.routes import openapi
 from tests.docs.snippets import PAGES, ROOT
+from tests.pages.browser import browser, demand_browser
 
 import quietshelf
 from quietshelf.service.settings import Settings
@@ -63,6 +64,20 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
         assert not re.findall(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", sheet.read_text(encoding="utf-8")), (
             sheet.name
         )
+
+
+def test_search_works_where_the_site_is_opened_from_disk(site: Path) -> None:
+    """Without a server, from a page in a folder too; each result leads to a page that is there."""
+    demand_browser()
+    with browser() as started:
+        page = started.new_page()
+        for name in ("index.html", "reference/python.html"):
+            page.goto((site / name).as_uri())
+            page.locator("input.md-search__input").fill("erasure")
+            found = page.locator("a.md-search-result__link").first
+            found.wait_for()
+            target = str(found.evaluate("link => link.href"))
+            assert Path(target.removeprefix("file://").partition("#")[0].partition("?")[0]).is_file()
 
 
 def test_references_hold_all_that_the_code_has(site: Path) -> None:
