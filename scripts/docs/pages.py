@@ -25,7 +25,8 @@ BUTTONS = " ".join(
 )
 EXAMPLES = """# Examples
 
-Complete programs, one file each, with the settings at the top. Run them with `python examples/NAME.py`; the test suite does.
+Complete programs, one file each, with their settings at the top. Run one with `python examples/NAME.py`, as the test
+suite does.
 """
 
 
@@ -44,9 +45,9 @@ def generated() -> dict[str, str]:
 
 
 def front_page(readme: str) -> str:
-    """The README with buttons under what it says first.
+    r"""The README with buttons under what it says first.
 
-    >>> front_page("# Name\\n\\nWhat it does.\\n\\nMore.").splitlines()[4][:33]
+    >>> front_page("# Name\n\nWhat it does.\n\nMore.").splitlines()[4][:33]
     '[Quick start](quick-start.md){ .m'
     """
     title, promise, rest = from_root(readme).split("\n\n", 2)

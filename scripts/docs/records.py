@@ -12,8 +12,9 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from quietshelf.release.quiet_settings import Quiet
 from scripts.docs.markdown import table
+
+from quietshelf.release.quiet_settings import Quiet
 
 RHOS = ("0.1", "0.5", "1", "5")
 HEADS = (f"rho = {RHOS[0]}", *RHOS[1:])
