@@ -73,7 +73,8 @@ def test_search_works_where_the_site_is_opened_from_disk(site: Path) -> None:
         page = started.new_page()
         for name in ("index.html", "reference/python.html"):
             page.goto((site / name).as_uri())
-            page.locator("input.md-search__input").fill("erasure")
+            page.locator("input.md-search__input").click()
+            page.keyboard.type("erasure")
             found = page.locator("a.md-search-result__link").first
             found.wait_for()
             target = str(found.evaluate("link => link.href"))
