@@ -67,14 +67,15 @@ $(VENV)/installed-node: requirements/dev.lock
 	$(INSTALL) --require-hashes -r $(VENV)/node.lock
 	touch $@
 
-# Pin again what pyproject.toml asks for; the lock files are all that an install reads (service.lock: the container).
+# Pin again what pyproject.toml asks for; the lock files are all that an install reads (base.lock: what `make demo`
+# installs, with every extra that a command of the README needs; service.lock: the container).
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-emit-find-links --no-annotate pyproject.toml --group build
-EXTRAS := client data experiments otel report scale service
+SHOWN := client data experiments report service
 lock: $(VENV)/installed-base
 	$(INSTALL) uv
-	$(LOCK) --extra report --output-file requirements/base.lock
-	$(LOCK) $(EXTRAS:%=--extra %) --group test --group check --group docs --group release \
+	$(LOCK) $(SHOWN:%=--extra %) --output-file requirements/base.lock
+	$(LOCK) $(SHOWN:%=--extra %) --extra otel --extra scale --group test --group check --group docs --group release \
 		--constraint requirements/base.lock --output-file requirements/dev.lock
 	$(LOCK) --extra service --constraint requirements/dev.lock --output-file requirements/service.lock
 

@@ -55,7 +55,7 @@ class Bookshop:
 
 
 class OpenShop:
-    """Many shops with books of their own, each serving one visitor a round."""
+    """Many shops with books of their own, each serving one visitor per round."""
 
     def __init__(self, seeds: Sequence[SeedSequence]) -> None:
         self.shops, self.rng = len(seeds), Streams(seeds)

@@ -1,6 +1,6 @@
 """Tastes from a log you already have, privately: coefficients with standard errors that count the noise.
 
-The log is a table in long format: one row a visit and item. Every person counts once, and the promise is to persons.
+The log is a table in long format: one row per visit and item. Every person counts once, and the promise is to persons.
 The same as ``quietshelf fit log.csv --rho 1 --map item --scales ... --prior prior.json``, and a shelf that starts from
 it; needs ``pip install '.[data]'``.
 """

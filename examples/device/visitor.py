@@ -1,4 +1,4 @@
-"""A visitor's device in Python: it chooses what to show, and sends a bounded contribution in place of a choice.
+"""A visitor's device in Python: it chooses what to show, and sends a bounded contribution instead of a choice.
 
 The same steps as the TypeScript client's, by the functions that the service itself uses: for front ends in Python, and
 to read how it goes. All it ever sends is its ticket, and a score and rows that are bounded and rounded.

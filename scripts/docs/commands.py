@@ -9,9 +9,9 @@ from scripts.docs.markdown import table
 
 HEAD = """# Command line
 
-Made from the commands themselves when this site is built; `quietshelf COMMAND --help` says the same. Results go to
-stdout, talk to stderr, so that `--json` can be piped. Exit status 0: done; 1: done, and something is wrong (a promise
-refuted, a ledger that differs); 2: the call breaks a rule, and one line says which.
+Every command and option, as `quietshelf COMMAND --help` prints them. Results go to stdout, progress to stderr, so that
+`--json` can be piped. Exit status 0: done; 1: done, and something is wrong (a promise refuted, a ledger that differs);
+2: the call breaks a rule, and one line says which.
 """
 
 
@@ -39,10 +39,11 @@ def _below(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _section(name: str, command: Any) -> str:
-    text, _, example = (command.help or "").partition("Example: ")
+    text, *examples = (command.help or "").split("Example: ")
     parts = [f"## {name.removeprefix('quietshelf ')}", " ".join(text.split())]
-    if example:
-        parts.append(f"```console\n$ {' '.join(example.split())}\n```")
+    if examples:
+        lines = "\n".join(f"$ {' '.join(example.split())}" for example in examples)
+        parts.append(f"```console\n{lines}\n```")
     given = [one for one in command.params if one.param_type_name == "argument"]
     if given:
         parts.append(table(("argument", "meaning"), [(f"`{one.name.upper()}`", one.help or "") for one in given]))

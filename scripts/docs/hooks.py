@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files  # noqa: E402 - after the path is
 from scripts.docs.pages import generated  # noqa: E402 - the same
 
 PICTURE = re.compile(r'<img [^>]*src="([^"]*images/(?:dashboard|studies)/[^"]+)"[^>]*>')
-DRAWING = re.compile(r'<img alt="([^"]*)" src="[^"]*?(images/concepts/[^"/]+\.svg)" ?/?>')
+DRAWING = re.compile(r'<img alt="([^"]*)" src="[^"]*?(images/(?:concepts|architecture)/[^"/]+\.svg)" ?/?>')
 
 
 def on_files(files: Files, *, config: Any) -> Files:

@@ -15,19 +15,26 @@ ROOT = Path(__file__).parents[2]
 CLIENT = "clients/typescript/README.md"
 AT_THE_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "notation.md": "NOTATION.md"}
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
+BUTTONS = " ".join(
+    f"[{says}]({page}){{ .md-button{kind} }}"
+    for says, page, kind in (
+        ("Quick start", "quick-start.md", " .md-button--primary"),
+        ("The guarantee", "guarantee.md", ""),
+        ("How it works", "concepts.md", ""),
+    )
+)
 EXAMPLES = """# Examples
 
-One file, one result, constants on top; each runs as it stands (`python examples/NAME.py`) and is run by the test suite.
+Complete programs, one file each, with their settings at the top. Run one with `python examples/NAME.py`, as the test
+suite does.
 """
 
 
 def generated() -> dict[str, str]:
     """Every made page: where it goes on the site, and its Markdown."""
     pages = {place: from_root((ROOT / name).read_text(encoding="utf-8")) for place, name in AT_THE_ROOT.items()}
-    front, rooms, table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Rooms\n")
-    pages["contributing.md"] += f"\n{rooms}{table}"
     return pages | {
-        "index.md": from_root(front),
+        "index.md": front_page((ROOT / "README.md").read_text(encoding="utf-8")),
         "examples.md": examples_page(ROOT / "examples"),
         "typescript.md": (ROOT / CLIENT).read_text(encoding="utf-8").replace("../../docs/", ""),
         "reference/cli.md": commands_page(),
@@ -35,6 +42,16 @@ def generated() -> dict[str, str]:
         "reference/python.md": api_page(),
         "reference/settings.md": settings_page(),
     }
+
+
+def front_page(readme: str) -> str:
+    r"""The README with buttons under what it says first.
+
+    >>> front_page("# Name\n\nWhat it does.\n\nMore.").splitlines()[4][:33]
+    '[Quick start](quick-start.md){ .m'
+    """
+    title, promise, rest = from_root(readme).split("\n\n", 2)
+    return "\n\n".join([title, promise, BUTTONS, rest])
 
 
 def from_root(text: str) -> str:

@@ -12,7 +12,7 @@ Made from the settings class when this site is built. Each can be given in a TOM
 (`QUIETSHELF_` and the name in capitals: `QUIETSHELF_DATABASE`), or as a flag (`--set NAME=VALUE` for those without one
 of their own); flags go before the environment, the environment before the file. None of them alters a guarantee, and
 none names a noise source or a seed. What a *shelf* is told (rho, capacity, visits and so on) is in
-[the service](../service.md#what-a-shelf-is-told) and, field by field, in the [HTTP reference](http.md#shelfbody).
+[the service](../service.md#settings-of-a-shelf) and, field by field, in the [HTTP reference](http.md#shelfbody).
 """
 
 

@@ -1,7 +1,8 @@
 """Bring the figures of finished studies into the documentation: ``python -m scripts.docs.studies``.
 
-From ``out/study`` (written by ``make study``) and ``out/reproduce`` (by ``quietshelf reproduce NAME``) to
-docs/images/studies, and from there into the marked parts of README.md and docs/*.md:
+From ``out/study`` (written by ``make study``; shop.json is what the command in the README prints with ``--json``) and
+``out/reproduce`` (by ``quietshelf reproduce NAME``) to docs/images/studies, and from there into the marked parts of
+README.md and docs/*.md:
 
     <!-- part: NAME --> anything between is written anew <!-- /part -->
 

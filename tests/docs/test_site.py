@@ -16,6 +16,7 @@ from scripts.docs.api import PUBLIC
 from scripts.docs.commands import commands
 from scripts.docs.routes import openapi
 from tests.docs.snippets import PAGES, ROOT
+from tests.pages.browser import browser, demand_browser
 
 import quietshelf
 from quietshelf.service.settings import Settings
@@ -65,6 +66,21 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
         )
 
 
+def test_search_works_where_the_site_is_opened_from_disk(site: Path) -> None:
+    """Without a server, from a page in a folder too; each result leads to a page that is there."""
+    demand_browser()
+    with browser() as started:
+        page = started.new_page()
+        for name in ("index.html", "reference/python.html"):
+            page.goto((site / name).as_uri())
+            page.locator("input.md-search__input").click()
+            page.keyboard.type("erasure")
+            found = page.locator("a.md-search-result__link").first
+            found.wait_for()
+            target = str(found.evaluate("link => link.href"))
+            assert Path(target.removeprefix("file://").partition("#")[0].partition("?")[0]).is_file()
+
+
 def test_references_hold_all_that_the_code_has(site: Path) -> None:
     """Every command and option, every route and body, every public name, every setting, every example."""
     cli = (site / "reference" / "cli.html").read_text(encoding="utf-8")
@@ -94,11 +110,12 @@ def test_the_python_reference_has_what_the_package_exports() -> None:
         assert hasattr(import_module(module), last), name
 
 
-def test_drawings_are_part_of_their_page(site: Path) -> None:
-    """So that they take its colours; each says in words what it shows."""
-    concepts = (site / "concepts.html").read_text(encoding="utf-8")
-    drawn = re.findall(r'<svg role="img" aria-label="([^"]+)" class="drawing"', concepts)
-    assert len(drawn) == len(list((ROOT / "docs" / "images" / "concepts").glob("*.svg")))
+@pytest.mark.parametrize(("page", "more"), [("concepts", 0), ("architecture", 1)])
+def test_drawings_are_part_of_their_page(site: Path, page: str, more: int) -> None:
+    """So that they take its colours; each says in words what it shows. The architecture has the arrow as well."""
+    text = (site / f"{page}.html").read_text(encoding="utf-8")
+    drawn = re.findall(r'<svg role="img" aria-label="([^"]+)" class="drawing"', text)
+    assert len(drawn) == len(list((ROOT / "docs" / "images" / page).glob("*.svg"))) + more
     assert all(len(words) > 20 for words in drawn)
 
 

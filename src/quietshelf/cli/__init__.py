@@ -77,7 +77,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         _end(f"{error}", "`quietshelf doctor` lists what is missing and how to install it.")
     except BrokenExecutor:
-        _end("a worker process died, most likely for want of memory", "Try again with --workers 1.")
+        _end("a worker process died, most likely because memory ran out", "Try again with --workers 1.")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _end(f"{where}{error.strerror or error}", "Check the path and its permissions.")

@@ -21,7 +21,7 @@ def bench(
         list[str] | None, typer.Argument(help="speed (studies against a plain loop), alternatives; both by default.")
     ] = None,
 ) -> None:
-    """Measure rounds a second against a plain NumPy/SciPy loop, and decisions against other libraries.
+    """Measure rounds per second against a plain NumPy/SciPy loop, and decisions against other libraries.
 
     Needs a checkout of the repository, where the benchmarks are; about five minutes.
 

@@ -38,7 +38,7 @@ def prepare(
 ) -> None:
     """Turn the raw file into searches of one destination, in bounded memory.
 
-    Without --public as the paper does it: averages, moments and trees over all searches, on which no promise can stand.
+    Without --public it follows the paper: averages, moments and trees over all searches, so nothing can be promised.
 
     Example: quietshelf expedia prepare train.csv --public --destination 8192 -o hotels.npz
     """

@@ -28,7 +28,7 @@ OWN_LOG = (
     "for a log that was standardised, imputed or averaged by its own data."
 )
 COLLINEAR = (
-    "features must not move together, or nothing tells their tastes apart: {mixes} (--ridge 1 fits them all the same; "
+    "features must not move together, or nothing tells their tastes apart: {mixes} (--ridge 1 fits them anyway; "
     "what it cannot tell apart then has no finite error)"
 )
 SCHEMA = (
@@ -52,7 +52,7 @@ def fit(
     schema: logs.SchemaFile = None,
     capacity: Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")] = 10,
     delta: Delta = DELTA,
-    ridge: Annotated[float, typer.Option(help="Pull towards zero; fits without privacy only.")] = 0.0,
+    ridge: Annotated[float, typer.Option(help="Ridge penalty; fits without privacy only.")] = 0.0,
     prior: Annotated[
         Path | None, typer.Option(help="Write what was learned here, for a shelf to start from; needs --rho.")
     ] = None,
@@ -69,7 +69,7 @@ def fit(
     cluster: logs.ClusterAddress = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate tastes from a log, with standard errors; in private if rho is given.
+    """Estimate tastes from a log, with standard errors; privately if rho is given.
 
     Example: quietshelf fit log.csv --rho 1 --map concat --scales "price=120:40,visitor_age=40:15" --prior prior.json
     """

@@ -66,7 +66,7 @@ def put_items(
     url: Url,
     key: Key,
     schema: Annotated[
-        Path | None, typer.Option(help="What you take its columns to mean; refused if the shelf's schema is another.")
+        Path | None, typer.Option(help="Your copy of the shelf's schema; refused if the shelf has another.")
     ] = None,
     separator: Annotated[
         str | None, typer.Option(help="Separator of a CSV file; read from its first line by default.")

@@ -63,7 +63,7 @@ def revoke(
     database: Database = None,
     secrets: Secrets = None,
 ) -> None:
-    """Make a key worthless, within a poll of every running worker (a second by default).
+    """Revoke a key; every running worker stops accepting it within a poll (a second by default).
 
     Example: quietshelf keys revoke 3f9a0c12be77
     """

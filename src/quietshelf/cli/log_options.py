@@ -39,7 +39,7 @@ Scales = Annotated[
 ]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option("--schema", help="What the columns mean, as `quietshelf schema` writes it, in place of --scales."),
+    typer.Option("--schema", help="What the columns mean, as `quietshelf schema` writes it, instead of --scales."),
 ]
 Columns = Annotated[
     list[str] | None, typer.Option("--column", help="OURS=THEIRS, as in item=sku: what the file calls a column.")

@@ -55,7 +55,7 @@ def plan(
     report: Annotated[Path | None, typer.Option(help="Write the plan as one HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what to expect of a promise: first useful release, revenue, more or less privacy, the person cap, noise.
+    """Estimate what a promise costs your shop: when it becomes useful, revenue, other budgets, the person cap, noise.
 
     Example: quietshelf plan --items 500 --capacity 8 --conversion 0.05 --visitors 20000 --epsilon 2 --report plan.html
     """

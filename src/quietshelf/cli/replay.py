@@ -31,7 +31,7 @@ def replay(
     capacity: Annotated[
         int | None, typer.Option(help="Items shown at once; as many as the log showed at most.")
     ] = None,
-    ridge: Annotated[float, typer.Option(help="Pull of the world's tastes towards zero.")] = 1.0,
+    ridge: Annotated[float, typer.Option(help="Ridge penalty of the tastes that are fitted.")] = 1.0,
     horizon: Annotated[int, typer.Option(help="Simulated visitors per replicate.")] = 2000,
     replicates: Annotated[int, typer.Option(help="Independent simulations.")] = 10,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal results.")] = 0,
@@ -42,7 +42,7 @@ def replay(
     cluster: logs.ClusterAddress = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate policies in a world fitted on a log, and replay the log itself where it can answer.
+    """Estimate what each policy would have earned on a log: in a world fitted to it, and by replay where it can answer.
 
     Example: quietshelf replay log.csv --policy quiet,greedy,uniform --rho 0.5,1
     """
@@ -141,7 +141,7 @@ def _print(answer: dict[str, Any], horizon: int) -> None:
 
 def _table(rows: list[dict[str, Any]], horizon: int) -> Table:
     drawn = Table(
-        title=f"revenue a visitor, not private (simulated over {horizon:,} visitors)",
+        title=f"revenue per visitor, not private (simulated over {horizon:,} visitors)",
         caption=f"best possible in the simulated world: {number(rows[0]['best_possible'])}",
     )
     drawn.add_column("policy", no_wrap=True)

@@ -30,13 +30,13 @@ def reproduce(
         "out/reproduce"
     ),
     replicates: Annotated[
-        int | None, typer.Option(help="Independent replicates, in place of the study's own number.")
+        int | None, typer.Option(help="Independent replicates, instead of the study's own number.")
     ] = None,
     horizon: Annotated[
-        int | None, typer.Option(help="Visitors per replicate, in place of the study's own number.")
+        int | None, typer.Option(help="Visitors per replicate, instead of the study's own number.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed, in place of the study's own; equal seeds give equal rows.")
+        int | None, typer.Option(help="Seed, instead of the study's own; equal seeds give equal rows.")
     ] = None,
     seeds: Annotated[
         str,

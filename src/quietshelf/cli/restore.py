@@ -29,7 +29,7 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Agree to the cost without being asked, in scripts.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Settle a database that was put back from a backup: show what it costs, ask, then do it.
+    """Go on from a database that was put back from a backup: show what it costs, ask, then do it.
 
     Refused while a service uses the database, and if its epoch file shows that nothing was lost.
 

@@ -66,8 +66,8 @@ def simulate(
     conversion: Annotated[
         float | None,
         typer.Option(
-            help="A shop where this share of visitors buys from random offers, 0.03 for three in a hundred, not the "
-            "paper's world; quiet is told it."
+            help="Simulate a shop where this share of visitors buys from random offers (0.03: three in a hundred), "
+            "instead of the paper's world; quiet is told the share."
         ),
     ] = None,
     calibration: Annotated[
@@ -130,7 +130,7 @@ def simulate(
 
 
 def lines(result: Result, names: dict[str, str], delta: float) -> list[dict[str, Any]]:
-    """One line a contestant: regret with its error, ratio to the floor, proven rho and epsilon, speed."""
+    """One line per contestant: regret with its error, ratio to the floor, proven rho and epsilon, speed."""
     lowest = min((s.mean for s in summary(result) if names[s.label] in FLOOR), default=math.nan)
     found = []
     for line in summary(result):
