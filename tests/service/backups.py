@@ -66,6 +66,9 @@ def snapshot(store: Store) -> dict[str, list[dict[str, Any]]]:
 def put_back_live(store: Store, rows: dict[str, list[dict[str, Any]]]) -> None:
     """The standby takes over: under the running service, the database is what it was."""
     with store.write() as connection:
+        if not store.sqlite:  # whoever writes meanwhile waits: a standby has none of it
+            names = ", ".join(table.name for table in schema.metadata.sorted_tables)
+            connection.execute(sa.text(f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE"))
         for table in schema.metadata.sorted_tables:
             connection.execute(sa.delete(table))
             if rows[table.name]:
