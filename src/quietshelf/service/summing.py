@@ -8,6 +8,7 @@ exact, so that it makes no difference how they are cut. A sum lives in memory al
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import sqlalchemy as sa
@@ -99,7 +100,7 @@ class Sum(Task):
             self.learner = learning.learner(connection, found, settings_in(found), published=False)
         self.shelf, self._no_choice = found, settings_in(found).on_no_answer == "no-choice"
 
-    def _added(self, parts: list[FloatArray]) -> FloatArray:
+    def _added(self, parts: Sequence[FloatArray]) -> FloatArray:
         return summed(parts, self._dim, compares=self.batch.frozen.compares)
 
     def _of_silent(self, rows: list[bytes]) -> FloatArray:
