@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from tests.service.harness import inline, like, offered, stocked
 from tests.service.test_catalogues import Statements, service_of
 from tests.service.test_keys import with_key
 
-from quietshelf.service import keyring, keys
+from quietshelf.service import health, keyring, keys
+from quietshelf.service.health import Probe
 from quietshelf.service.keyring import Keyring
 from quietshelf.service.problems import TooManyFailures, Unauthorised, Unavailable
 
@@ -175,6 +177,31 @@ def test_many_probes_are_one_write(tmp_path: Path) -> None:
             assert bare.get("/readyz").status_code == 200
         assert len([text for text in rows.statements if text.startswith("INSERT INTO sessions")]) == 1
         assert bare.get("/healthz").status_code == 200
+
+
+def test_probes_beyond_some_wait_for_the_next_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of connections get one answer a second each, and visitors the turns between."""
+    now, waited, asked = [100.0], list[float](), list[int]()
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        now[0] += seconds
+
+    async def ask() -> dict[str, Any]:
+        asked.append(1)
+        return {}
+
+    async def run() -> None:
+        probe = Probe(ask)
+        for _ in range(health.AGAIN + 1):
+            await probe.answer()
+        assert (waited, asked) == ([], [1])
+        await probe.answer()
+        assert (waited, asked) == ([health.SECONDS], [1, 1])
+
+    monkeypatch.setattr(health, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(run())
 
 
 def test_a_store_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from quietshelf.service.problems import Problem
 
 SECONDS = 1.0
 """How long an answer is given again."""
+AGAIN = 20
+"""How often it is; who asks later waits for the next one: many connections that probe would take every turn."""
 PROBE = {"hash": "probe", "key": "", "expires": 0.0}
 
 
@@ -32,11 +34,14 @@ class Probe:
     def __init__(self, ask: Callable[[], Awaitable[dict[str, Any]]]) -> None:
         self._ask, self.seconds = ask, SECONDS
         self._answer: dict[str, Any] | Problem | None = None
-        self._until = 0.0
+        self._until, self._given = 0.0, 0
         self._asking: asyncio.Task[None] | None = None
 
     async def answer(self) -> dict[str, Any]:
         """The answer, at most a second old; a `Problem` is raised."""
+        self._given += 1
+        if self._given > AGAIN:
+            await asyncio.sleep(self._until - time.monotonic())
         if time.monotonic() >= self._until:
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.ensure_future(self._renew())
@@ -51,4 +56,4 @@ class Probe:
             self._answer = await self._ask()
         except Problem as problem:
             self._answer = problem
-        self._until = time.monotonic() + self.seconds
+        self._until, self._given = time.monotonic() + self.seconds, 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +15,10 @@ from quietshelf.service import learning, queries
 from quietshelf.service.learning import Row
 from quietshelf.service.service import Service
 
+STEP = 250
+"""Items that are read without a rest."""
+RESTS = 1.0
+"""How long the thread rests after a step, in the time that this took: visitors come first."""
 _reader = ThreadPoolExecutor(1, "quietshelf-listing")
 
 
@@ -67,10 +72,17 @@ async def releases(service: Service, shelf: str) -> AsyncIterator[bytes]:
 
 async def _next(service: Service, shelf: str, after: int, most: int, *, lines: bool) -> tuple[bytes, int | None]:
     def read() -> tuple[bytes, int | None]:
+        each, going = list[str](), after
         with service.store.read() as connection:
             row = queries.latest_row(connection, shelf)
-            found = queries.items_page(connection, row, after=after, most=most)
-        each = map(json.dumps, found["items"])  # one by one: a whole page at once would stop every other thread
+            while True:
+                began = time.monotonic()
+                found = queries.items_page(connection, row, after=going, most=min(STEP, most - len(each)))
+                each += map(json.dumps, found["items"])  # one by one: many at once would stop every other thread
+                if found["next"] is None or len(each) >= most:
+                    break
+                going = found["next"]
+                time.sleep(RESTS * (time.monotonic() - began))
         if lines:
             whole = "".join(f"{line}\n" for line in each)
         else:
