@@ -225,7 +225,7 @@ def test_a_released_ticket_takes_no_other_slot_however_soon_keys_are_forgotten(
         service = client.service  # type: ignore[attr-defined]
         with service.store.write() as connection:
             connection.execute(sa.update(schema.retries).values(fingerprint=None))  # as when rows are cleaned
-            old_rows.forget(connection, service.settings, clock.time, 1000)
+            old_rows.forget(connection, service.settings, clock.time, old_rows.PIECE)
         problem(first.http.post("/v1/shelves/teas/slots", json={}), 409, "offer-expired")
 
 

@@ -198,7 +198,7 @@ def test_who_commits_moves_nothing_out_of_the_log_file(sqlite: Store, tmp_path: 
 def test_chores_beside_are_done_in_order_and_once_at_a_time() -> None:
     """What is under way is not asked for again; what fails is raised to whoever settles, with when it was asked for."""
     woken, free = threading.Event(), threading.Event()
-    done: list[object] = []
+    done: list[Any] = []
     now = [1.0]
     beside = Beside(woken.set, lambda: now[0])
     beside.start()

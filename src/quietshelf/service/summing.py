@@ -83,7 +83,7 @@ class Sum(Task):
         with self._store.read() as connection:
             some = _SOME.tuples(connection, {**place, "first": self._slot, "end": end})
         self._slot = end
-        answered = [np.frombuffer(part) for part, _, _ in some if part is not None]
+        answered: list[FloatArray] = [np.frombuffer(part) for part, _, _ in some if part is not None]
         self._answered = self._answered + self._added(answered)
         if self._no_choice:
             self._silent = self._silent + self._of_silent(
