@@ -125,7 +125,7 @@ def test_static_shop_sends_no_feature_and_no_choice_in_the_clear(tmp_path: Path)
 
 
 def test_a_page_of_an_address_that_the_service_does_not_know_says_what_to_check(tmp_path: Path) -> None:
-    """The same page at `localhost`: the browser hides the replies, and the page names the setting that would help."""
+    """The same page at `localhost`: the browser hides the replies, and the page says which setting may be to blame."""
     demand_browser()
     with shop(tmp_path) as (url, _, _), browser() as chromium:
         page, elsewhere = chromium.new_page(viewport=DESKTOP), url.replace("127.0.0.1", "localhost")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,9 +12,10 @@ import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from tests.device.worlds import device_of, on_device
+from tests.device.worlds import Device, device_of, key_of, on_device
 from tests.service.harness import FIRST, WINDOW, FakeClock, inline
 
+from quietshelf.client import ticket
 from quietshelf.service import schema
 
 ZEROS = "0,0,0,0"
@@ -73,6 +76,24 @@ def test_negative_zeros_and_repeated_names_are_what_they_parse_to(client: httpx.
     path = f"/v1/offers/{device.slot()['offer']}/contribution"
     assert device.http.post(path, content=TRUTHS[1], headers={"Content-Type": "application/json"}).status_code == 204
     assert contributions(client) == [bytes(40)]
+
+
+def test_of_devices_that_race_with_one_ticket_the_first_answer_stands(client: httpx.Client, clock: FakeClock) -> None:
+    """Eight copies of a ticket take one slot, and of eight contributions sent at once one is taken and kept."""
+    on_device(client)
+    copied = ticket(key_of(client), shelf="teas", now=clock.time)
+    sent = [{"score": [place * 2.0**-10, 0.0, 0.0, 0.0, 0.0], "rows": []} for place in range(8)]
+    with ExitStack() as stack, ThreadPoolExecutor(len(sent)) as pool:
+        devices = [stack.enter_context(closing(Device(str(client.base_url), "teas", copied))) for _ in sent]
+        offers = {slot["offer"] for slot in pool.map(Device.slot, devices)}
+        assert len(offers) == 1
+        path = f"/v1/offers/{offers.pop()}/contribution"
+        replies = list(pool.map(lambda device, body: device.http.post(path, json=body), devices, sent))
+    assert sorted(reply.status_code for reply in replies) == [204] + [409] * 7
+    taken = [body for body, reply in zip(sent, replies, strict=True) if reply.status_code == 204]
+    [kept] = contributions(client)
+    assert kept is not None
+    assert np.frombuffer(kept)[0] == taken[0]["score"][0]
 
 
 def test_a_batch_of_liars_is_released_within_bounds(client: httpx.Client, clock: FakeClock) -> None:

@@ -49,7 +49,7 @@ export class Connection {
         reason = error;
       }
     }
-    throw new ServiceDown(this.url, this.retry.retries + 1, reason, reason instanceof TypeError ? await this.hides() : "");
+    throw new ServiceDown(this.url, this.retry.retries + 1, reason, reason instanceof TypeError ? this.hidden() : "");
   }
 
   /** Sends lines of JSON while they are made, once, and waits for the reply as long as it takes. */
@@ -66,17 +66,11 @@ export class Connection {
     return read(reply);
   }
 
-  /** What to check where the service is there and the browser keeps its replies from this page; else nothing. */
-  private async hides(): Promise<string> {
+  /** What to check where the browser may have kept a reply from this page, of which it tells nobody; else nothing. */
+  private hidden(): string {
     const page = (globalThis.location as Location | undefined)?.origin; // not in node
     if (page === undefined || page === new URL(this.url).origin) return "";
-    try { // without reading the reply, which any page may
-      const signal = AbortSignal.timeout(1000 * this.timeout);
-      await fetch(`${this.url}/healthz`, { mode: "no-cors", cache: "no-store", credentials: "omit", signal });
-    } catch {
-      return "";
-    }
-    return `; it can be reached, so check that its setting \`origins\` names this page's, ${page}, to the letter`;
+    return `; if it is up, check that its setting \`origins\` names this page's, ${page}, to the letter`;
   }
 
   private init(call: Call, also: RequestInit): RequestInit {
