@@ -70,7 +70,7 @@ def take_reproduced(source: Path, target: Path) -> list[str]:
         pictures = target / name
         shutil.rmtree(pictures, ignore_errors=True)
         pictures.mkdir(parents=True)
-        for path, _ in result.section.figures:
+        for path, _ in _pictures(result):
             shutil.copyfile(path, pictures / path.name)
         (target / f"{name}.json").write_text(json.dumps(_record(result), indent=1) + "\n", encoding="utf-8")
         taken.append(name)
@@ -132,6 +132,12 @@ def _data(folder: Path) -> Path | None:
     return Path(found[0]) if found else None
 
 
+def _pictures(result: Any) -> list[tuple[Path, str]]:
+    """The files of a study's figures, with their titles."""
+    drawn = result.folder / "figures"
+    return [(drawn / f"{figure['name']}.svg", figure["title"]) for figure in result.study.figures]
+
+
 def _record(result: Any) -> dict[str, Any]:
     study = result.study
     return {
@@ -143,7 +149,7 @@ def _record(result: Any) -> dict[str, Any]:
              "holding": o.holding, "comparisons": len(o.comparisons)}
             for o in result.outcomes
         ],
-        "figures": [{"file": path.name, "title": title} for path, title in result.section.figures],
+        "figures": [{"file": path.name, "title": title} for path, title in _pictures(result)],
     }  # fmt: skip
 
 

@@ -129,6 +129,10 @@ class _Shared:
     def only(self, _: Any) -> _Shared:
         return self
 
+    @property
+    def alone(self) -> _Shared:
+        return self
+
     def arms(self) -> list[float]:
         return [float(self.rng.random())]
 
@@ -137,7 +141,7 @@ class _Shared:
 
     def random_where(self, needed: Any, size: tuple[int, ...]) -> FloatArray:
         found = np.zeros(size)
-        found[needed] = self.rng.random((int(np.sum(needed)), *size[1:]))
+        found[needed] = self.rng.random((int(np.sum(needed)), *size[np.ndim(needed) :]))
         return found
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:

@@ -56,8 +56,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Client]:
-    """The service in a thread of this process; the client carries an admin key, ``client.service`` is the service."""
+def inline(database: str, folder: Path, *, wait: bool = True, **injected: Any) -> Iterator[httpx.Client]:
+    """The service in a thread of this process; the client carries an admin key, ``client.service`` is the service.
+
+    Whoever does not ``wait`` may be there before the shelves are read.
+    """
     options = {name: injected.pop(name) for name in list(injected) if name not in ("source", "coins", "clock")}
     settings = Settings(database=database, secrets=str(folder / "secrets"), **{**INLINE, **options})
     service = Service(settings, **injected)
@@ -74,7 +77,7 @@ def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Clien
         httpx.Client(base_url=url, headers=headers, timeout=30) as client,
     ):
         client.service, client.stack, client.app = service, stack, app  # type: ignore[attr-defined]
-        while not service.preloading.ready:  # as whoever starts a service waits for /readyz
+        while wait and not service.preloading.ready:  # as whoever starts a service waits for /readyz
             time.sleep(0.01)
         yield client
 
@@ -191,6 +194,14 @@ def offered(client: httpx.Client, name: str = "teas", retry: str | None = None, 
 def answered(client: httpx.Client, offer: str, item: str | None) -> httpx.Response:
     """One answer."""
     return client.post(f"/v1/offers/{offer}/choice", json={"item": item})
+
+
+def passed(client: httpx.Client, clock: FakeClock, seconds: float) -> None:
+    """Time passes when nothing is under way beside the writer: chores that are a second late are not 20 seconds late."""
+    beside = client.service.beside  # type: ignore[attr-defined]
+    while any(map(beside.busy, ("release", "check", "stay"))):
+        time.sleep(0.001)
+    clock.time += seconds
 
 
 def like(client: httpx.Client, authorization: str | None) -> httpx.Client:

@@ -178,7 +178,7 @@ def test_the_first_visitor_after_a_start_finds_the_items(
     monkeypatch.setattr(catalogues, "_MANY", catalogues._MANY.offset(3))
     go_on = threading.Event()
     monkeypatch.setattr(preloading, "look", lambda *given: go_on.wait(60) and look(*given))
-    with inline(database, tmp_path) as client:
+    with inline(database, tmp_path, wait=False) as client:
         reply = client.get("/readyz")
         assert (reply.status_code, "being read" in reply.text) == (503, True)
         go_on.set()

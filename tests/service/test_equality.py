@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 from tests.noiseless import Noiseless
-from tests.service.harness import WINDOW, FakeClock, answered, inline, offered
+from tests.service.harness import WINDOW, FakeClock, answered, inline, offered, passed
 
 from quietshelf import Shelf
 from quietshelf.curation.coins import Coins
@@ -57,7 +57,7 @@ def test_the_same_visitors_give_the_same_offers_estimates_and_ledger(
     with inline(database, tmp_path, source=source, coins=lambda _: COINS, clock=clock) as client:
         served(client, **options, private=policy == "quiet")
         for visitor in range(VISITORS):
-            clock.time += WINDOW  # a full batch is due at the next arrival, as with wait_arrivals=0
+            passed(client, clock, WINDOW)  # a full batch is due at the next arrival, as with wait_arrivals=0
             features = rng.normal(size=2).tolist()
             person = None if visits == 1 else f"person {rng.integers(60)}"
             mine, theirs = (
@@ -90,7 +90,7 @@ def test_an_exact_source_can_be_injected_and_its_ledger_reads_infinite(tmp_path:
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, source=Noiseless(), clock=clock) as client:
         served(client)
         for _ in range(25):
-            clock.time += WINDOW
+            passed(client, clock, WINDOW)
             offered(client)
         reply = client.get("/v1/shelves/teas/privacy").json()
         assert reply["rho"] == "infinity"
@@ -107,7 +107,7 @@ def test_the_service_draws_exact_discrete_noise_by_default(tmp_path: Path) -> No
         assert isinstance(service.source, DiscreteGaussian)
         served(client)
         for _ in range(25):
-            clock.time += WINDOW
+            passed(client, clock, WINDOW)
             offer = offered(client).json()
             answered(client, offer["offer"], offer["items"][0])
         with service.store.read() as connection:

@@ -65,12 +65,16 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, status = time.perf_counter(), [0]
+        started, status, ended = time.perf_counter(), 0, False
 
         async def sent(message: Message) -> None:
+            nonlocal status, ended
             if message["type"] == "http.response.start":
-                status[0] = message["status"]
+                status = message["status"]
                 message["headers"] = guarded(message["headers"])
+            elif not message.get("more_body", False):  # whoever has the whole reply finds it counted
+                ended = True
+                self._record(scope, status, time.perf_counter() - started)
             async with asyncio.timeout(self._settings.request_seconds):  # however slowly somebody reads
                 await send(message)
 
@@ -81,9 +85,10 @@ class Gate:
         finally:
             if "receipt" in scope:
                 self._let_go(scope["receipt"])
-        if problem is not None and not status[0]:
+        if problem is not None and not status:
             await problem.response()(scope, receive, sent)
-        self._record(scope, status[0], time.perf_counter() - started)
+        if not ended:
+            self._record(scope, status, time.perf_counter() - started)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> Problem | None:
         try:
