@@ -56,11 +56,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def inline(database: str, folder: Path, *, wait: bool = True, **injected: Any) -> Iterator[httpx.Client]:
+def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Client]:
     """The service in a thread of this process; the client carries an admin key, ``client.service`` is the service.
 
     Whoever does not ``wait`` may be there before the shelves are read.
     """
+    wait = injected.pop("wait", True)
     options = {name: injected.pop(name) for name in list(injected) if name not in ("source", "coins", "clock")}
     settings = Settings(database=database, secrets=str(folder / "secrets"), **{**INLINE, **options})
     service = Service(settings, **injected)
@@ -197,7 +198,7 @@ def answered(client: httpx.Client, offer: str, item: str | None) -> httpx.Respon
 
 
 def passed(client: httpx.Client, clock: FakeClock, seconds: float) -> None:
-    """Time passes when nothing is under way beside the writer: chores that are a second late are not 20 seconds late."""
+    """Time passes when nothing is under way beside the writer: chores that are a bit late are not 20 seconds late."""
     beside = client.service.beside  # type: ignore[attr-defined]
     while any(map(beside.busy, ("release", "check", "stay"))):
         time.sleep(0.001)

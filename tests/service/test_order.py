@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 from tests.service.conftest import fresh_postgres
 from tests.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offered, released_by, stocked, visit
 
-from quietshelf.service import answers, items, schema, shelves, slots, writer
+from quietshelf.service import answers, items, releaser, schema, shelves, slots, writer
 from quietshelf.service.answers import Choice
 from quietshelf.service.inbox import Receipt
 from quietshelf.service.keys import Key
@@ -154,6 +155,20 @@ def test_shelves_of_one_transaction_are_taken_in_the_order_of_their_numbers(
         given = [Choice(each, None, Receipt(clock.time)) for each in reversed(tickets) if each is not None]
         service.take_choices(connection, given)
     assert taken == [("offers", 1), ("offers", 2), ("answers", 1), ("answers", 2)]
+
+
+def test_releases_of_one_transaction_lock_shelves_in_the_order_of_their_numbers(
+    service: Service, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As offers do, though the release of the second shelf was due first."""
+    fill(service, "acid", 1, clock.time)
+    fill(service, "zinc", 1, clock.time + 1)
+    with monkeypatch.context() as before:
+        before.setattr(releaser, "publish", lambda *_: [])
+        clock.time += WINDOW + 1
+        assert [_release(service, clock) is not None for _ in range(2)] == [True, True]
+    with service.store.write() as connection:
+        assert releaser.publish(connection, math.inf) == ["zinc", "acid"]
 
 
 def test_two_processes_and_two_shelves_do_not_deadlock(postgres: Any, tmp_path: Path) -> None:

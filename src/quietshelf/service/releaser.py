@@ -165,7 +165,7 @@ def publish(connection: Connection, upto: float) -> list[str]:
     """R5: offers rest on releases whose time has come, from the end of this transaction on; the shelves' names."""
     table, releases, names = schema.shelves, schema.releases, []
     query = sa.select(_batches.shelf, _batches.batch).where(_FIRST, _batches.stage == RELEASED, _published_at <= upto)
-    for place in connection.execute(query.order_by(_published_at, _batches.shelf)).all():
+    for place in connection.execute(query.order_by(_batches.shelf)).all():  # locked in the order in which offers lock
         found = _locked(connection, tuple(place), any_stage=True)
         if found is None:
             continue  # another process has published it
