@@ -54,7 +54,7 @@ class Demo:
         ]
         return {
             "page": "demo",
-            "shop": f"{len(TEAS)} teas, {Shop().capacity} shown at a time, to made-up visitors, {PACE:g} a second.",
+            "shop": f"{len(TEAS)} teas, {Shop().capacity} shown at a time, to {PACE:g} made-up visitors per second.",
             "shelf": SHELF,
             "rho": RHO,
             "horizon": HORIZON,
