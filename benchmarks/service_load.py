@@ -45,7 +45,7 @@ class Run(NamedTuple):
         return f"load-{self.items}"
 
 
-ALONE = (Run(1), Run(), Run(64), Run(shelves=SHELVES), Run(items=MANY))
+ALONE = (Run(1), Run(), Run(40), Run(64), Run(shelves=SHELVES), Run(items=MANY))
 TOGETHER = (Run(), Run(64))
 RUNS: dict[str, dict[int, tuple[Run, ...]]] = {"SQLite": {1: ALONE}, "PostgreSQL": {1: ALONE, 2: TOGETHER, 4: TOGETHER}}
 """By database and number of processes; SQLite has one writer, and gains nothing by more."""
