@@ -1,10 +1,12 @@
 """The longest that anybody waits while a batch of 2,000,000 visitors is released, and the memory that takes.
 
-One process without HTTP. Visitors of the shelf that is released, of another shelf, and reads come one after the other,
-from some seconds before the large batch is due until some after its release is published, when its visitors are being
-deleted. What they wait before it is due is what the machine and its disk make them wait. The batch is written by SQL:
-copies of two visits, one answered, one not, each with an Idempotency-Key. Beside them a page is made durable again and
-again: what the disk alone takes. `python -m benchmarks.service_release [visitors [coordinates]] [SQLite] [PostgreSQL]`
+One process without HTTP. Offers and answers at the shelf that is released and at another one, and reads, are asked for
+one after the other, from some seconds before the large batch is due until some after its release is published, when its
+visitors are being deleted. What they wait before it is due is what the machine and its disk make them wait. Beside them
+a page is made durable again and again: what the disk alone takes. The same is run with the database in memory, where
+waiting for a disk plays no part. The batch is written by SQL: copies of two visits, one answered, one not, each with an
+Idempotency-Key; then the database rests, as it would while so many visitors come.
+`python -m benchmarks.service_release [visitors [coordinates]] [SQLite] [PostgreSQL] [disk] [memory]`
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,7 @@ from quietshelf.service.settings import Settings
 
 VISITORS, ITEMS, DIM, CAPACITY, WINDOW = 2_000_000, 200, 8, 5, 1e9
 NAMES = ("large", "other")
+IN_MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
 ADMIN = Key("id", "benchmark", "", frozenset({"admin"}), None)
 BEFORE, WARM = 20.0, 5.0
 """Seconds of visits before the batch is due, and of them the first, which are not counted."""
@@ -48,17 +53,23 @@ def main(visitors: int = VISITORS, dim: int = DIM) -> None:
     """Print a table for each database; what is on the command line comes first."""
     numbers = [int(each) for each in sys.argv[1:] if each.isdigit()]
     size, dim = numbers[0] if numbers else visitors, numbers[1] if numbers[1:] else dim
-    names = [each for each in sys.argv[1:] if each in ("SQLite", "PostgreSQL")]
+    databases, places = (_wanted(*each) for each in (("SQLite", "PostgreSQL"), ("disk", "memory")))
     sys.setswitchinterval(app.SWITCH_SECONDS)  # as `quietshelf serve` does
     app.warm()
     load = os.getloadavg()[0]
     print(f"{size:,} visitors, d={dim}, K={CAPACITY}; load average {load:.1f}; fsync of 4 KiB: {fsync_ms():.2f} ms")
-    with tempfile.TemporaryDirectory() as folder:
-        if "SQLite" in (names or ["SQLite"]):
-            _measured("SQLite", f"sqlite:///{folder}/shop.db", Path(folder), size, dim)
-    if "PostgreSQL" in (names or ["PostgreSQL"]):
-        with tempfile.TemporaryDirectory() as folder, postgres(folder) as url:
-            _measured("PostgreSQL", url, Path(folder), size, dim)
+    for database, place in product(databases, places):
+        with ExitStack() as running:
+            folder = running.enter_context(tempfile.TemporaryDirectory(dir=IN_MEMORY if place == "memory" else None))
+            url = f"sqlite:///{folder}/shop.db"
+            if database == "PostgreSQL":
+                url = running.enter_context(postgres(folder))
+            _measured(f"{database}, {place}", url, Path(folder), size, dim)
+
+
+def _wanted(*names: str) -> list[str]:
+    """Those that are on the command line; all of them if none is."""
+    return [name for name in names if name in sys.argv[1:]] or list(names)
 
 
 def _measured(name: str, database: str, folder: Path, size: int, dim: int) -> None:
@@ -105,6 +116,7 @@ async def _filled(settings: Settings, size: int, dim: int) -> None:
     offers = [await service.offer("large", ANYBODY, f"key {number}") for number in range(2)]
     await service.choose(offers[0]["offer"], offers[0]["items"][0], ADMIN)
     await asyncio.to_thread(_copied, service, size, dim)
+    await asyncio.to_thread(_rested, service)
     service.stop()
 
 
@@ -130,6 +142,20 @@ def _copied(service: Service, size: int, dim: int) -> None:
         connection.execute(sa.update(schema.shelves).where(schema.shelves.c.shelf == 1).values(arrivals=size))
 
 
+def _rested(service: Service) -> None:
+    """What a database does in the hours in which so many visitors come, and not while they are released."""
+    with service.store.rehearse() as connection:
+        driver: Any = connection.connection.driver_connection
+        if service.store.sqlite:
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        else:
+            driver.autocommit = True
+            for each in ("SET statement_timeout = 0", "VACUUM (ANALYZE) offers, retries", "CHECKPOINT"):
+                driver.execute(each)
+            driver.autocommit = False
+    os.sync()
+
+
 def _becomes_due(connection: Any, service: Service) -> None:
     table = schema.batches
     full = service.now(connection) - WINDOW + BEFORE
@@ -142,27 +168,31 @@ async def _visited(service: Service, folder: Path) -> tuple[float, dict[str, lis
     over, phase = asyncio.Event(), [""]
     await service.write(lambda connection: _becomes_due(connection, service))
 
+    async def timed(kind: str, asked: Awaitable[Any]) -> Any:
+        began = time.monotonic()
+        found = await asked
+        if phase[0]:
+            waits.setdefault(f"{kind}, {phase[0]}", []).append(time.monotonic() - began)
+        return found
+
     async def visit(name: str) -> None:
-        offer = await service.offer(name, ANYBODY, f"{time.monotonic()}")
-        await service.choose(offer["offer"], None, ADMIN)
+        offer = await timed(f"offer at {name} shelf", service.offer(name, ANYBODY, f"{time.monotonic()}"))
+        await timed(f"answer at {name} shelf", service.choose(offer["offer"], None, ADMIN))
 
     async def read(name: str) -> None:
-        await asyncio.to_thread(_read, service, name)
+        await timed("read", asyncio.to_thread(_read, service, name))
 
     async def synced() -> None:
-        await asyncio.to_thread(_synced, folder / "page")
+        await timed("fsync of 4 KiB", asyncio.to_thread(_synced, folder / "page"))
 
-    async def many(kind: str, ask: Callable[[], Awaitable[Any]], pause: float = PAUSE) -> None:
+    async def many(ask: Callable[[], Awaitable[Any]], pause: float = PAUSE) -> None:
         while not over.is_set():
-            began = time.monotonic()
             await ask()
-            if phase[0]:
-                waits.setdefault(f"{kind}, {phase[0]}", []).append(time.monotonic() - began)
             await asyncio.sleep(pause)
 
-    tasks = [asyncio.create_task(many(f"visit of {name} shelf", partial(visit, name))) for name in NAMES]
-    tasks.append(asyncio.create_task(many("read", partial(read, "large"))))
-    tasks.append(asyncio.create_task(many("fsync of 4 KiB", synced, SELDOM)))
+    tasks = [asyncio.create_task(many(partial(visit, name))) for name in NAMES]
+    tasks.append(asyncio.create_task(many(partial(read, "large"))))
+    tasks.append(asyncio.create_task(many(synced, SELDOM)))
     await asyncio.sleep(WARM)
     phase[0] = "before"
     await asyncio.sleep(BEFORE - WARM)

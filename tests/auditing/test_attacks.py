@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.studies.size import FULL
 
+from quietshelf.accounting.attackers import power_under_gaussian
 from quietshelf.auditing import VARIANTS, Claim, attack, audit
 from quietshelf.auditing.attacks import promised, scenario, targets, views
-from quietshelf.auditing.bounds import power_under_gaussian
 from quietshelf.loop.named import contestant
 
 RUNS = 40_000 if FULL else 2000

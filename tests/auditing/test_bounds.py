@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
-from quietshelf.auditing.bounds import (
-    at_least,
-    at_most,
-    divergence_at_least,
-    epsilon_of_rates,
-    mu_of_rates,
-    power_under_gaussian,
-    power_under_zcdp,
-    rho_of_rates,
-)
+from quietshelf.accounting.attackers import power_under_gaussian, power_under_zcdp, rho_of_rates
+from quietshelf.auditing.bounds import at_least, at_most, divergence_at_least, epsilon_of_rates, mu_of_rates
 
 rates = st.floats(0.001, 0.999)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from quietshelf.auditing import Claim, audit
-from quietshelf.experiments import demo
+from quietshelf.demo import shop as demo
 from quietshelf.statistics import Shown, contribution, svec
 from quietshelf.types import NOTHING
 

@@ -16,7 +16,7 @@ from scripts.docs.studies import KEPT, PAGES, PART, ROOT, filled, part, take_rec
 
 from quietshelf import experiments
 from quietshelf.accounting import epsilon_of
-from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
+from quietshelf.accounting.attackers import power_under_gaussian, power_under_zcdp
 from quietshelf.experiments import names, study_named
 from quietshelf.experiments.engine import Local
 

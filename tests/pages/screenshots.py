@@ -16,7 +16,7 @@ from tests.pages.browser import DESKTOP, PHONE, browser, sign_in
 from tests.pages.states import LONG, crowd, furnish, opened, spend, stall
 from tests.service.harness import free_port, serving
 
-from quietshelf.service.demo import open_demo
+from quietshelf.demo.server import open_demo
 
 TOP = 690
 """So much of the demo's page is on the front page of the documentation: what it has earned, without the tables."""

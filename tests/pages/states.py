@@ -18,10 +18,10 @@ from tests.service.harness import FakeClock, free_port, serving
 
 from quietshelf.accounting import HISTORY, Assumption, gaussian
 from quietshelf.curation.coins import Coins
+from quietshelf.demo.tea_shop import TASTES, TEAS, WIDEST
 from quietshelf.release.noise import Simulated
 from quietshelf.service import keys, schema
 from quietshelf.service.app import make_app
-from quietshelf.service.demo_shop import TASTES, TEAS, WIDEST
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 

@@ -16,9 +16,9 @@ from tests.service.harness import free_port, serving
 from typer.testing import CliRunner
 
 from quietshelf.cli import app as command
-from quietshelf.service import demo
-from quietshelf.service.demo_contest import FLOOR, PAPER, SERVICE
-from quietshelf.service.demo_shop import TASTES, Shop
+from quietshelf.demo import server as demo
+from quietshelf.demo.contest import FLOOR, PAPER, SERVICE
+from quietshelf.demo.tea_shop import TASTES, Shop
 
 
 def test_the_demo_learns_and_is_seen_learning(chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from tests.pages.browser import DESKTOP, PHONE
 from tests.pages.test_browser import CHECKS
 from tests.report.test_glance import SEEN
 
+from quietshelf.demo.page import DemoStory, demo_page
 from quietshelf.report import Section, Table, write_page
 from quietshelf.report.audit_page import AuditCurve, AuditRow, Limit, audit_page
 from quietshelf.report.charts import Curve
-from quietshelf.report.demo_page import DemoStory, demo_page
 from quietshelf.report.glance_table import glance_table
 from quietshelf.report.multiples import multiples
 from quietshelf.report.plan_page import plan_page

@@ -16,7 +16,7 @@ import pytest
 from tests.pages.states import HTML, LONG, PAGES, WINDOW, Shop, opened, spend, stall
 
 from quietshelf.accounting import LOG, Assumption, Ledger, gaussian
-from quietshelf.auditing.bounds import power_under_gaussian
+from quietshelf.accounting.attackers import power_under_gaussian
 from quietshelf.service.pages.counts import WARNING
 from quietshelf.service.pages.promised import DISCRETE, found_at_most, one_release
 from quietshelf.service.pages.pulse import Pulse

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from quietshelf.__about__ import __version__
+from quietshelf.accounting.attackers import power_under_gaussian, power_under_zcdp
 from quietshelf.accounting.figures import shown, shown_below
-from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
 from quietshelf.auditing.measure import CONFIDENCE, Finding
 from quietshelf.auditing.plan import Audit
 from quietshelf.auditing.verdicts import headline, method, sentence, summary, verdict

@@ -11,15 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from quietshelf.accounting.attackers import rho_of_rates
 from quietshelf.auditing.auditable import Auditable, Claim, Exact
-from quietshelf.auditing.bounds import (
-    at_least,
-    at_most,
-    divergence_at_least,
-    epsilon_of_rates,
-    mu_of_rates,
-    rho_of_rates,
-)
+from quietshelf.auditing.bounds import at_least, at_most, divergence_at_least, epsilon_of_rates, mu_of_rates
 from quietshelf.auditing.scores import learn
 from quietshelf.types import FloatArray, IntArray, require, whole
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from quietshelf.auditing.bounds import power_under_gaussian, power_under_zcdp
+from quietshelf.accounting.attackers import power_under_gaussian, power_under_zcdp
 from quietshelf.auditing.measure import CONFIDENCE, Finding
 from quietshelf.auditing.plan import Audit
 

@@ -15,13 +15,13 @@ from rich.table import Table
 from quietshelf.accounting import DELTA
 from quietshelf.cli.console import Json, Workers, out, processes, progress, promised, say, strict_json, writable
 from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
+from quietshelf.demo import shop
+from quietshelf.demo.page import demo_page
+from quietshelf.demo.story import Demonstration, plain, story
 from quietshelf.environments import Shop, Synthetic
-from quietshelf.experiments import demo as shop
-from quietshelf.experiments.demo_report import Demonstration, plain, story
 from quietshelf.experiments.revenue import best_revenue
 from quietshelf.loop import Contestant, Result
 from quietshelf.loop import simulate as run
-from quietshelf.report.demo_page import demo_page
 from quietshelf.report.numbers import number
 
 

@@ -93,7 +93,7 @@ def _demo(host: str | None, port: int | None, others: dict[str, object]) -> None
     given = [f"--{name}" for name, value in others.items() if value is not None]
     require(not given, "--demo takes --host and --port only", given=given)
     check_extra()
-    from quietshelf.service.demo import serve_demo
+    from quietshelf.demo.server import serve_demo
 
     place, door = host or "127.0.0.1", 8080 if port is None else port
     check_free(place, door)

@@ -29,9 +29,9 @@ from quietshelf.environments import Shop, Synthetic
 from quietshelf.loop import Result, World, summary
 from quietshelf.loop import simulate as run
 from quietshelf.loop.named import SPECS
-from quietshelf.loop.result import standard_error
 from quietshelf.report import regret_curves
 from quietshelf.report.numbers import number
+from quietshelf.report.series import standard_error
 from quietshelf.report.style import can_draw
 from quietshelf.types import require, whole
 

@@ -12,6 +12,7 @@ import numpy as np
 from quietshelf.accounting import DELTA, Ledger, epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.logs.files import pandas
+from quietshelf.report.series import standard_error
 from quietshelf.types import FloatArray, html_table
 
 
@@ -142,13 +143,6 @@ def summary(result: Result) -> list[Summary]:
         pace = result.seconds[label] / (count * result.horizon)
         lines.append(Summary(label, float(final.mean()), float(standard_error(final)), pace))
     return lines
-
-
-def standard_error(samples: FloatArray) -> FloatArray:
-    """Of the mean over the first axis; NaN for a single sample."""
-    if len(samples) < 2:
-        return np.full(samples.shape[1:], math.nan)
-    return np.asarray(samples.std(axis=0, ddof=1) / math.sqrt(len(samples)))
 
 
 def merge(parts: list[Result]) -> Result:

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from quietshelf.loop import Result
-from quietshelf.loop.result import standard_error
-from quietshelf.report.series import from_the_start
+from quietshelf.report.series import from_the_start, standard_error
 from quietshelf.report.style import curve, figure, look
+from quietshelf.types import FloatArray
 
 BANDS = "mean ± 2 s.e."
 OUTSIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "title": BANDS}
 """A legend that hides no curve."""
 
 
-def regret_curves(result: Result, path: Path, *, title: str = "") -> Path:
+class Regrets(Protocol):
+    """What is drawn: numbers of visitors, and what each contestant had lost by then in every replicate."""
+
+    @property
+    def horizon(self) -> int: ...  # noqa: D102 - see above
+    @property
+    def times(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def regret(self) -> Mapping[str, FloatArray]: ...  # noqa: D102
+
+
+def regret_curves(result: Regrets, path: Path, *, title: str = "") -> Path:
     """Draw cumulative regret; bands are two standard errors of the mean over replicates."""
     with figure(path) as axes:
         draw_regret(axes, result)
@@ -27,7 +38,7 @@ def regret_curves(result: Result, path: Path, *, title: str = "") -> Path:
     return path
 
 
-def draw_regret(axes: Any, result: Result) -> None:
+def draw_regret(axes: Any, result: Regrets) -> None:
     """Curves and axes, without title and legend."""
     times = [0, *result.times]
     for index, (label, regret) in enumerate(result.regret.items()):

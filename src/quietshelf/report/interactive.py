@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.loop import Result
-from quietshelf.report.curves import BANDS, OUTSIDE, draw_regret
+from quietshelf.report.curves import BANDS, OUTSIDE, Regrets, draw_regret
 from quietshelf.report.style import COLOURS, on_axes
 from quietshelf.types import FloatArray, whole
 
@@ -16,7 +15,7 @@ ROW, MARGINS = 0.26, 1.1
 """Inches that a feature takes, and all that is not features."""
 
 
-def plot_regret(result: Result, ax: Any = None, *, title: str = "") -> Any:
+def plot_regret(result: Regrets, ax: Any = None, *, title: str = "") -> Any:
     """Regret of every contestant over visitors; on the caller's axes the legend stays inside."""
     with on_axes(ax) as axes:
         draw_regret(axes, result)

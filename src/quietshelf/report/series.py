@@ -124,3 +124,10 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "contexts": lambda value: f"{value} contexts",
     "horizon": lambda value: f"T = {value:,}",
 }
+
+
+def standard_error(samples: FloatArray) -> FloatArray:
+    """Of the mean over the first axis; NaN for a single sample."""
+    if len(samples) < 2:
+        return np.full(samples.shape[1:], math.nan)
+    return np.asarray(samples.std(axis=0, ddof=1) / math.sqrt(len(samples)))

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.accounting import DELTA, Assumption, Event, Ledger, epsilon_of
+from quietshelf.accounting.attackers import power_under_gaussian, power_under_zcdp
 from quietshelf.accounting.figures import TOLERANCE
 from quietshelf.release.batch_pair import FEWEST_STEPS
 from quietshelf.service import queries, schema
@@ -74,14 +75,12 @@ def found_at_most(rho: float, *, gaussian: bool) -> float:
 
     Against one Gaussian release (docs/proofs.md, section 3), whose discreteness is allowed for; or by rho alone.
     """
-    from quietshelf.auditing import bounds  # the room of audits is large, and not needed to serve
-
     if math.isinf(rho):
         return 1.0
     if not gaussian:
-        return float(bounds.power_under_zcdp(np.array(FALSE_ALARMS), rho))
+        return float(power_under_zcdp(np.array(FALSE_ALARMS), rho))
     slack = DISCRETE * rho
-    return min(1.0, float(bounds.power_under_gaussian(np.array(FALSE_ALARMS + slack), rho)) + slack)
+    return min(1.0, float(power_under_gaussian(np.array(FALSE_ALARMS + slack), rho)) + slack)
 
 
 def refuses(ledger: Ledger, settings: dict[str, Any]) -> bool:

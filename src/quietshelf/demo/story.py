@@ -16,11 +16,11 @@ from quietshelf.accounting import DELTA, epsilon_of
 from quietshelf.accounting.figures import shown
 from quietshelf.auditing import Finding
 from quietshelf.auditing.verdicts import near, sentence, verdict, verdict_on_rates
-from quietshelf.experiments.demo import LABELS, RHO, SEED, WORLD, Served
+from quietshelf.demo.page import DemoStory
+from quietshelf.demo.shop import LABELS, RHO, SEED, WORLD, Served
 from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
 from quietshelf.loop import Result
 from quietshelf.report.charts import Curve
-from quietshelf.report.demo_page import DemoStory
 from quietshelf.report.numbers import plus_minus
 from quietshelf.report.series import band, from_the_start
 from quietshelf.types import FloatArray

@@ -12,10 +12,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from quietshelf.demo.contest import FLOOR, LATELY, PAPER, SERVICE, TONES, Api, Contest
+from quietshelf.demo.tea_shop import TEAS, Shop
 from quietshelf.service import keys, logs
 from quietshelf.service.app import make_app
-from quietshelf.service.demo_contest import FLOOR, LATELY, PAPER, SERVICE, TONES, Api, Contest
-from quietshelf.service.demo_shop import TEAS, Shop
 from quietshelf.service.service import Service
 from quietshelf.service.settings import Settings
 

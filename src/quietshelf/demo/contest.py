@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
+from quietshelf.demo.tea_shop import TEAS, Shop
 from quietshelf.loop import run
 from quietshelf.loop.arrow import Party
 from quietshelf.loop.contest import Setting
 from quietshelf.loop.named import contestant
-from quietshelf.service.demo_shop import TEAS, Shop
 from quietshelf.types import NOTHING, Context, IntArray, Random, Release, Round
 
 SERVICE, FLOOR, PAPER = "This service", "No privacy at all", "The paper’s policy"

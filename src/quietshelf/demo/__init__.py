@@ -1,0 +1,1 @@
+"""The product in two minutes: what ``quietshelf demo`` and ``quietshelf serve --demo`` run."""
