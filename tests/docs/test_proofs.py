@@ -12,8 +12,14 @@ from tests.docs.snippets import ROOT
 SOURCE = ROOT / "src" / "quietshelf"
 ROOMS = ("accounting", "curation", "release", "service", "shelf", "statistics")
 CITED = re.compile(r"docs/proofs\.md,\s+sections?\s+((?:\d+|,|and|to|\s)+)")
-PROOFS = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
-HEADINGS = {int(number): title for number, title in re.findall(r"^## (\d+)\. (.*)$", PROOFS, re.MULTILINE)}
+INDEX = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "proofs").glob("*.md")}
+PROOFS = "".join(PAGES.values())
+HEADINGS = {
+    int(number): (page, title)
+    for page, text in PAGES.items()
+    for number, title in re.findall(r"^## (\d+)\. (.*)$", text, re.MULTILINE)
+}
 RULES = dict(re.findall(r"^\| (R\d) [^|]*\|[^|]*\| ([^|]*) \|$", PROOFS, re.MULTILINE))
 """The rules of section 6, and the functions that each names."""
 
@@ -31,9 +37,9 @@ def test_each_section_names_the_files_that_cite_it_and_no_other() -> None:
         for words in CITED.findall(path.read_text(encoding="utf-8")):
             for number in sections(words):
                 cited[number].add(path.relative_to(SOURCE).as_posix())
-    rows = re.findall(r"^\| \[(\d+)\]\(#[^)]*\) [^|]*\| ([^|]*) \|$", PROOFS, re.MULTILINE)
+    rows = re.findall(r"^\| \[(\d+)\]\([^)]*\) [^|]*\| ([^|]*) \|$", INDEX, re.MULTILINE)
     table = {int(number): set(re.findall(r"`([\w/.]+\.py)`", files)) for number, files in rows}
-    assert list(table) == list(HEADINGS)
+    assert list(table) == sorted(HEADINGS)
     assert {number: files for number, files in table.items() if files} == dict(cited)
 
 
@@ -68,9 +74,10 @@ def test_section_numbers_in_other_pages_lead_to_their_section() -> None:
     """A number in brackets is a link, and to the heading of that number."""
     for name in ("guarantee", "sharp-edges", "privacy-officers"):
         text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-        defined = dict(re.findall(r"^\[(\d+)\]: proofs\.md#(\S+)$", text, re.MULTILINE))
+        defined = dict(re.findall(r"^\[(\d+)\]: proofs/(\S+)$", text, re.MULTILINE))
         used = {number for words in re.findall(r"(?<=\s)\[(\d[\d, ]*)\](?![:(])", text) for number in words.split(",")}
         assert used <= set(defined), name
         for number, anchor in defined.items():
-            slug = re.sub(r"[^\w\s-]", "", f"{number}. {HEADINGS[int(number)]}").lower().replace(" ", "-")
-            assert anchor == slug, name
+            page, title = HEADINGS[int(number)]
+            slug = re.sub(r"[^\w\s-]", "", f"{number}. {title}").lower().replace(" ", "-")
+            assert anchor == f"{page}#{slug}", name
