@@ -6,6 +6,7 @@ own, and visitors see the items as they were until it is through: shelves do not
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from quietshelf.choice.catalogue import Catalogue
+from quietshelf.choice.catalogue import BLOCK, Catalogue
 from quietshelf.curation.stock import Stock
 from quietshelf.service import logs, schema
 from quietshelf.service.learning import Row
@@ -103,22 +104,29 @@ def _parts(connection: Connection, query: sa.Select[Any], given: Mapping[str, An
 
 
 def _with(before: ShelfItems, parts: Iterator[list[Row]], version: int) -> ShelfItems:
-    """The catalogue with rows as they are now; new ones come in the order of their numbers."""
+    """The catalogue with rows as they are now; new ones come in the order of their numbers.
+
+    They are joined block by block: a catalogue is in memory once, however large it is, and no step takes long.
+    """
     count, stock, limits = len(before.ids), before.stock, before.limits
-    added, ids = [stock] if count else [], list[str]()
+    added, waiting, ids = list[Stock](), 0, list[str]()
     for part in parts:
         known = [row for row in part if row["number"] < count]
         if known:
-            stock = added[0] = _patched(stock, known, limits)
+            stock = _patched(stock, known, limits)
         new = part[len(known) :]
         if new:
             assert new[0]["number"] == count + len(ids)  # noqa: S101 - numbers are given without gaps
-            added.append(stock_of(new, limits))
             ids += [row["id"] for row in new]
+            added, waiting = [*added, stock_of(new, limits)], waiting + len(new)
+        if waiting >= BLOCK:
+            stock, added, waiting = _joined(stock, added), [], 0
     if not ids:
         return replace(before, stock=stock, version=version)
-    numbers = {**before.numbers, **{name: number for number, name in enumerate(ids, start=count)}}
-    return replace(before, version=version, stock=_joined(added), ids=(*before.ids, *ids), numbers=numbers)
+    numbers = dict(before.numbers)
+    numbers.update(zip(ids, itertools.count(count)))  # the ids are all new
+    stock = _joined(stock, added)
+    return replace(before, version=version, stock=stock, ids=(*before.ids, *ids), numbers=numbers)
 
 
 def stock_of(rows: Sequence[Row], limits: Mapping[str, int]) -> Stock:
@@ -142,15 +150,16 @@ def stock_of(rows: Sequence[Row], limits: Mapping[str, int]) -> Stock:
     )
 
 
-def _joined(stocks: list[Stock]) -> Stock:
+def _joined(stock: Stock, more: Sequence[Stock]) -> Stock:
     """One stock of several, one after the other."""
-    if len(stocks) == 1:
-        return stocks[0]
-    first, *more = [stock.catalogue for stock in stocks if stock.catalogue is not None]
-    changes: dict[str, Any] = {"ranks": _or_none(np.concatenate([_ranks(each) for each in stocks]))}
-    for name in ("revenue", "available", "retired", *([] if stocks[0].groups is None else ["groups"])):
-        changes[name] = np.concatenate([getattr(each, name) for each in stocks])
-    return replace(stocks[0], catalogue=first.with_more(np.concatenate([each[:] for each in more])), **changes)
+    parts = [stock, *more] if len(stock) else [*more]
+    if len(parts) <= 1:
+        return parts[0] if parts else stock
+    first, *others = [each.catalogue for each in parts if each.catalogue is not None]
+    changes: dict[str, Any] = {"ranks": _or_none(np.concatenate([_ranks(each) for each in parts]))}
+    for name in ("revenue", "available", "retired", *([] if stock.groups is None else ["groups"])):
+        changes[name] = np.concatenate([getattr(each, name) for each in parts])
+    return replace(parts[0], catalogue=first.with_more(np.concatenate([each[:] for each in others])), **changes)
 
 
 def _patched(stock: Stock, rows: Sequence[Row], limits: Mapping[str, int]) -> Stock:
