@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from benchmarks import table
-from quietshelf.environments import Synthetic
-from quietshelf.loop import simulate
-from quietshelf.loop.named import contestant
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop import simulate
+from quietshelf.research.loop.named import contestant
 
 Answer = TypeVar("Answer")
 ITEMS, CAPACITY, DIM = 100, 10, 5
@@ -50,8 +50,8 @@ def quietshelf_cost() -> Cost:
     """`quiet` with policy and curator called as the loop does, one world."""
     from numpy.random import SeedSequence
 
-    from quietshelf.loop import Setting
-    from quietshelf.types import Round, Streams
+    from quietshelf.model.types import Round, Streams
+    from quietshelf.research.loop import Setting
 
     world = Synthetic(items=ITEMS, capacity=CAPACITY, dim=DIM)
     environment = world.open([SeedSequence(0)])

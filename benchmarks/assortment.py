@@ -9,8 +9,8 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from benchmarks import duration, seconds, table
-from quietshelf.assortment import best, solve
-from quietshelf.types import FloatArray
+from quietshelf.model.assortment import best, solve
+from quietshelf.model.types import FloatArray
 
 HEAD = ("", "best", "the other way", "other / best", "best / other")
 

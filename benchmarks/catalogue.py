@@ -10,13 +10,13 @@ from unittest import mock
 import numpy as np
 
 from benchmarks import duration, table
-from quietshelf.choice.catalogue import Catalogue
-from quietshelf.choice.features import Catalogued
-from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.stock import Stock
+from quietshelf.model.choice.catalogue import Catalogue
+from quietshelf.model.choice.features import Catalogued
+from quietshelf.model.choice.maps import FeatureMap, feature_map
+from quietshelf.model.types import Context, FloatArray, IntArray, Release
 from quietshelf.policies import POLICIES, shortlist
-from quietshelf.types import Context, FloatArray, IntArray, Release
 
 ITEMS, ITEM_DIM, VISITOR_DIM, CAPACITY = 10**6, 32, 8, 10
 GROUPS = (1, 8, 64)

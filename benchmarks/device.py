@@ -13,12 +13,12 @@ import numpy as np
 
 from benchmarks import duration, seconds, table
 from benchmarks.catalogue import ITEM_DIM, ITEMS, VISITOR_DIM, offering, some_features, some_release
-from quietshelf.choice.catalogue import Catalogue
-from quietshelf.choice.device import Device, find_device
-from quietshelf.choice.maps import feature_map
-from quietshelf.environments import Synthetic
-from quietshelf.loop import Contestant, simulate
-from quietshelf.loop.named import contestant
+from quietshelf.model.choice.catalogue import Catalogue
+from quietshelf.model.choice.device import Device, find_device
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop import Contestant, simulate
+from quietshelf.research.loop.named import contestant
 
 GROUPS = (1, 64, 1024)
 WORLDS, HORIZON = (1000, 4000), 20

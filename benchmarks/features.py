@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from benchmarks import duration, seconds, table
-from quietshelf.choice.features import Catalogued, Dense
-from quietshelf.choice.maps import feature_map
-from quietshelf.types import FloatArray
+from quietshelf.model.choice.features import Catalogued, Dense
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.model.types import FloatArray
 
 Answer = Callable[[FloatArray], FloatArray]
 

@@ -17,19 +17,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from quietshelf.choice.fitting import fit_sums
-from quietshelf.choice.maps import feature_map
-from quietshelf.logs.layout import Layout
-from quietshelf.logs.partitioned import Executor, PartitionedLog
-from quietshelf.logs.partitions import Form, Partition, partitions
-from quietshelf.logs.survey import survey
-from quietshelf.loop.executors import Processes
-from quietshelf.release.geometry import scaled_curvature
-from quietshelf.release.noise import GRID, DiscreteGaussian
-from quietshelf.release.partitioned_pairs import PartitionedPairs
-from quietshelf.release.private_newton import private_newton
-from quietshelf.statistics import Grids
-from quietshelf.types import FloatArray
+from quietshelf.data.logs.layout import Layout
+from quietshelf.data.logs.partitioned import Executor, PartitionedLog
+from quietshelf.data.logs.partitions import Form, Partition, partitions
+from quietshelf.data.logs.survey import survey
+from quietshelf.model.choice.fitting import fit_sums
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.model.types import FloatArray
+from quietshelf.privacy.release.geometry import scaled_curvature
+from quietshelf.privacy.release.noise import GRID, DiscreteGaussian
+from quietshelf.privacy.release.partitioned_pairs import PartitionedPairs
+from quietshelf.privacy.release.private_newton import private_newton
+from quietshelf.privacy.statistics import Grids
+from quietshelf.research.loop.executors import Processes
 
 Part = TypeVar("Part")
 T = TypeVar("T")

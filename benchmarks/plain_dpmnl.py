@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.optimize import minimize
 
-from quietshelf.types import FloatArray, IntArray
+from quietshelf.model.types import FloatArray, IntArray
 
 
 class Tree:

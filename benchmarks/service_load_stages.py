@@ -18,11 +18,11 @@ import uvicorn
 from sqlalchemy.engine.default import DefaultDialect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quietshelf.service import answers, app, keys, offers, settings
-from quietshelf.service.protocol import options
-from quietshelf.service.service import Service
-from quietshelf.service.visits import Visit, Visits
-from quietshelf.service.writer import Writer
+from quietshelf.serving.service import answers, app, keys, offers, settings
+from quietshelf.serving.service.protocol import options
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.visits import Visit, Visits
+from quietshelf.serving.service.writer import Writer
 
 STAGES = {
     "http": "read and write sockets, headers, key",

@@ -30,11 +30,11 @@ import sqlalchemy as sa
 from benchmarks import table
 from benchmarks.service_load import fsync_ms, postgres
 from quietshelf.curation.batches import lag
-from quietshelf.service import app, queries, schema
-from quietshelf.service.keys import Key
-from quietshelf.service.models import ItemBody, OfferBody, ShelfBody
-from quietshelf.service.service import Service
-from quietshelf.service.settings import Settings
+from quietshelf.serving.service import app, queries, schema
+from quietshelf.serving.service.keys import Key
+from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.settings import Settings
 
 VISITORS, ITEMS, DIM, CAPACITY, WINDOW = 2_000_000, 200, 8, 5, 1e9
 NAMES = ("large", "other")

@@ -16,12 +16,12 @@ from time import process_time
 from numpy.random import SeedSequence
 
 from benchmarks import plain_dpmnl, table
-from quietshelf.environments import Synthetic
-from quietshelf.loop import Contestant, simulate
-from quietshelf.loop.named import contestant
-from quietshelf.loop.parallel import worker_environment
-from quietshelf.loop.simulation import Study, play
-from quietshelf.types import Streams
+from quietshelf.model.types import Streams
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop import Contestant, simulate
+from quietshelf.research.loop.named import contestant
+from quietshelf.research.loop.parallel import worker_environment
+from quietshelf.research.loop.simulation import Study, play
 
 HORIZON, REPLICATES = 10_000, 30
 RHO = (0.2, 0.5, 1.0, 2.0, 5.0)

@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks import duration, table
 from quietshelf import Shelf
-from quietshelf.release.quiet import Learner
-from quietshelf.shelf.testing import state_of
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.serving.shelf.testing import state_of
 
 K = 10
 ROUNDS, EACH = 6, 128

@@ -13,11 +13,11 @@ from functools import partial
 
 import numpy as np
 
-from quietshelf.accounting import noise_for
-from quietshelf.accounting.figures import shown_below
-from quietshelf.auditing import Auditable, Claim, audit
-from quietshelf.auditing.verdicts import sentence, verdict
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
+from quietshelf.privacy.accounting import noise_for
+from quietshelf.privacy.accounting.figures import shown_below
+from quietshelf.research.auditing import Auditable, Claim, audit
+from quietshelf.research.auditing.verdicts import sentence, verdict
 
 ITEMS, OTHERS, RHO = 5, 40, 1.0
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000

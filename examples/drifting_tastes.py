@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from quietshelf import contestant, simulate
-from quietshelf.environments import Shop
-from quietshelf.loop import Contestant
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
+from quietshelf.research.environments import Shop
+from quietshelf.research.loop import Contestant
 
 SEED = 1702
 HALF_LIVES = {"tastes stay": 0, "half-life 20,000": 20_000, "half-life 5,000": 5_000}

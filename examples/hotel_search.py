@@ -13,7 +13,7 @@ import numpy as np
 
 from quietshelf import Shelf
 from quietshelf.assortment import best
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
 
 HOTELS, CHAINS, PLACES, RHO = 200, 20, 10, 1.0
 MOST_OF_A_CHAIN = 3

@@ -2,7 +2,7 @@
 
 A bookshop shows three books to each visitor. A visitor sees of each book its price, its quality and whether it is of
 their favourite genre; some books are out of stock. The policy of our own is greedy, but tosses a coin now and then.
-The curator here learns without privacy, to stay short; those in ``quietshelf.release`` plug in the same way.
+The curator here learns without privacy, to stay short; those in ``quietshelf.privacy.release`` plug in the same way.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.choice import fit
-from quietshelf.choice.features import Dense
-from quietshelf.environments import LogitRound
-from quietshelf.loop import Contestant, Setting, simulate, summary
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import Context, FloatArray, IntArray, Random, Release, Round, Streams
 from quietshelf.policies import Greedy, Uniform
-from quietshelf.types import Context, FloatArray, IntArray, Random, Release, Round, Streams
+from quietshelf.research.environments import LogitRound
+from quietshelf.research.loop import Contestant, Setting, simulate, summary
 
 BOOKS, PLACES, GENRES = 40, 3, 4
 TASTES = (-1.0, 1.0, 1.5)  # price, quality, favourite genre

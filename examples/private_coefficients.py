@@ -15,13 +15,13 @@ import numpy as np
 
 from quietshelf import PriorFile, Shelf
 from quietshelf.choice import fit
-from quietshelf.choice.maps import feature_map
-from quietshelf.logs.encoded import encoded, parse_scales, scaled
-from quietshelf.logs.reading import read_log
-from quietshelf.release.geometry import scaled_curvature
-from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.release.private_newton import first_rounds, private_newton
-from quietshelf.statistics import Shown
+from quietshelf.data.logs.encoded import encoded, parse_scales, scaled
+from quietshelf.data.logs.reading import read_log
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.privacy.release.geometry import scaled_curvature
+from quietshelf.privacy.release.noise import DiscreteGaussian
+from quietshelf.privacy.release.private_newton import first_rounds, private_newton
+from quietshelf.privacy.statistics import Shown
 
 RHO, SHOWN = 1.0, 5
 TASTES = {"price": -0.8, "rating": 0.6}  # per declared unit: 40 euros, half a star

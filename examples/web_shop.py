@@ -20,7 +20,7 @@ import numpy as np
 from fastapi import FastAPI, HTTPException
 
 from quietshelf import Shelf
-from quietshelf.shelf import ShelfError
+from quietshelf.serving.shelf import ShelfError
 
 BOOKS = ["Emma", "Dracula", "Dune", "Persuasion", "Frankenstein", "Ulysses", "Middlemarch", "Neuromancer"]
 ROMANCE, HORROR, FUTURE, LENGTH = np.eye(4)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from quietshelf.release.arm_sales import ArmSums, scale
-from quietshelf.release.comparison import compare
-from quietshelf.release.quiet_settings import Quiet
+from quietshelf.privacy.release.arm_sales import ArmSums, scale
+from quietshelf.privacy.release.comparison import compare
+from quietshelf.privacy.release.quiet_settings import Quiet
 
 SHOPS, BATCHES, DIM, SEED = 100, 22, 6, 1702
 RHO, SHARE, PRESENT = 1.0, 0.1, 0.03

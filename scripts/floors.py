@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from quietshelf.experiments import study_named
-from quietshelf.experiments.worlds import make_world
-from quietshelf.loop import contestant, simulate
+from quietshelf.research.experiments import study_named
+from quietshelf.research.experiments.worlds import make_world
+from quietshelf.research.loop import contestant, simulate
 
 REFITS: dict[str, Any] = {"schedule": "intervals", "growth": 0.2, "precision": "information"}
 CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {

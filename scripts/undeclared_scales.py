@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quietshelf.choice.maps import feature_map
-from quietshelf.environments.replay import world_of
-from quietshelf.logs.encoded import Scale, encoded, scaled
-from quietshelf.logs.log import Log
-from quietshelf.logs.reading import as_log
-from quietshelf.loop import contestant, simulate, summary
-from quietshelf.release.geometry import scaled_curvature, unknown_curvature
-from quietshelf.release.noise import Simulated
-from quietshelf.release.private_newton import private_newton
-from quietshelf.statistics import Shown
+from quietshelf.data.logs.encoded import Scale, encoded, scaled
+from quietshelf.data.logs.log import Log
+from quietshelf.data.logs.reading import as_log
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.privacy.release.geometry import scaled_curvature, unknown_curvature
+from quietshelf.privacy.release.noise import Simulated
+from quietshelf.privacy.release.private_newton import private_newton
+from quietshelf.privacy.statistics import Shown
+from quietshelf.research.environments.replay import world_of
+from quietshelf.research.loop import contestant, simulate, summary
 
 LOGS, VISITS, ITEMS, SHOWN, HORIZON = 20, 3000, 12, 4, 3000
 SCALES = {"price": Scale(120.0, 40.0), "stars": Scale(3.0, 1.4), "visitor_age": Scale(40.0, 15.0)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from quietshelf.accounting import Assumption
-from quietshelf.types import FloatArray, IntArray, positive
+from quietshelf.model.types import FloatArray, IntArray, positive
+from quietshelf.privacy.accounting import Assumption
 
 
 class Noiseless:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
+
+import pytest
 
 import quietshelf
 
@@ -23,6 +26,8 @@ def test_import_loads_nothing_slow() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_public_names_exist() -> None:
-    """Everything in __all__ is there."""
-    assert all(hasattr(quietshelf, name) for name in quietshelf.__all__)
+@pytest.mark.parametrize("name", ["", ".accounting", ".assortment", ".choice", ".client"])
+def test_public_names_exist(name: str) -> None:
+    """Everything in __all__ of the modules that people import from is there."""
+    module = import_module(f"quietshelf{name}")
+    assert all(hasattr(module, each) for each in module.__all__)

@@ -14,7 +14,7 @@ from typing import Any
 
 from scripts.docs.markdown import table
 
-from quietshelf.release.quiet_settings import Quiet
+from quietshelf.privacy.release.quiet_settings import Quiet
 
 RHOS = ("0.1", "0.5", "1", "5")
 HEADS = (f"rho = {RHOS[0]}", *RHOS[1:])

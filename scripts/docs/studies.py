@@ -57,7 +57,7 @@ def take_records(source: Path, target: Path) -> list[str]:
 
 def take_reproduced(source: Path, target: Path) -> list[str]:
     """Judge the rows of every study that is complete, keep its verdicts and its figures; the studies' names."""
-    from quietshelf.experiments import names
+    from quietshelf.research.experiments import names
 
     taken = []
     for name in names():
@@ -99,7 +99,7 @@ def part(name: str, folder: Path) -> str:
 
 def claims(record: records.Record) -> str:
     """Every study in its own words; then its verdicts and figures, or that there are none yet."""
-    from quietshelf.experiments import names, study_named
+    from quietshelf.research.experiments import names, study_named
 
     parts = []
     for name in names():
@@ -115,8 +115,8 @@ def claims(record: records.Record) -> str:
 
 def _judged(name: str, folder: Path) -> Any:
     """A study that is complete, judged anew; None if it is not."""
-    from quietshelf.experiments import reproduce, study_named
-    from quietshelf.experiments.store import Store
+    from quietshelf.research.experiments import reproduce, study_named
+    from quietshelf.research.experiments.store import Store
 
     try:
         study = study_named(name).with_data(_data(folder))

@@ -2,8 +2,8 @@
 
 from quietshelf.__about__ import __version__
 from quietshelf.curation.prior_file import PriorFile
-from quietshelf.loop import contestant, simulate
-from quietshelf.shelf import Shelf
-from quietshelf.tables import Schema, infer
+from quietshelf.data.tables import Schema, infer
+from quietshelf.research.loop import contestant, simulate
+from quietshelf.serving.shelf import Shelf
 
 __all__ = ["PriorFile", "Schema", "Shelf", "__version__", "contestant", "infer", "simulate"]

@@ -10,7 +10,7 @@ from scripts.docs.commands import commands
 from tests.cli.command import TINY, command
 
 from quietshelf import __version__
-from quietshelf.accounting import DELTA
+from quietshelf.privacy.accounting import DELTA
 
 
 def test_the_version_is_printed() -> None:

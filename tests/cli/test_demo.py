@@ -12,10 +12,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from quietshelf.auditing import Claim, audit
 from quietshelf.demo import shop as demo
-from quietshelf.statistics import Shown, contribution, svec
-from quietshelf.types import NOTHING
+from quietshelf.model.types import NOTHING
+from quietshelf.privacy.statistics import Shown, contribution, svec
+from quietshelf.research.auditing import Claim, audit
 
 SHORT = ["--horizon", "400", "--replicates", "2", "--visitors", "230", "--runs", "40", "--workers", "1", "--no-open"]
 

@@ -11,7 +11,7 @@ from tests.cli.command import command
 from tests.noiseless import Noiseless
 
 from quietshelf.cli.doctor import checks
-from quietshelf.release.noise import DiscreteGaussian
+from quietshelf.privacy.release.noise import DiscreteGaussian
 
 
 def test_doctor_finds_this_installation_well() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.cli.command import command
 
-from quietshelf.logs.expedia import write_sample
-from quietshelf.logs.preparation import PUBLIC
-from quietshelf.logs.searches import load
+from quietshelf.data.logs.expedia import write_sample
+from quietshelf.data.logs.preparation import PUBLIC
+from quietshelf.data.logs.searches import load
 
 
 def test_sample_then_prepare_writes_searches_and_says_what_it_chose(tmp_path: Path) -> None:

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cli.command import command
-from tests.environments.test_replay import random_log
-from tests.logs.hotels import ARRAYS, TABLES, needs_data
-from tests.logs.parts import in_parts, varied_log
+from tests.data.logs.hotels import ARRAYS, TABLES, needs_data
+from tests.data.logs.parts import in_parts, varied_log
+from tests.research.environments.test_replay import random_log
 
 from quietshelf import Shelf
 from quietshelf.cli import main
 from quietshelf.curation.prior_file import PriorFile
-from quietshelf.logs.expedia import clean, encode, encode_publicly, read, write_sample
-from quietshelf.logs.preparation import UNKNOWN
-from quietshelf.tables import Schema, category, number
+from quietshelf.data.logs.expedia import clean, encode, encode_publicly, read, write_sample
+from quietshelf.data.logs.preparation import UNKNOWN
+from quietshelf.data.tables import Schema, category, number
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.cli.command import command
-from tests.service.harness import free_port, inline
+from tests.serving.service.harness import free_port, inline
 
 from quietshelf import Schema, infer
 

@@ -11,13 +11,13 @@ import pytest
 from tests.cli.command import command
 from tests.curation.priors import not_private, prior
 
-from quietshelf.accounting import epsilon_of, rho_of
-from quietshelf.environments import Synthetic
-from quietshelf.experiments import planning
-from quietshelf.experiments.planning import Wish, plan, sizes
-from quietshelf.experiments.revenue import best_revenue
-from quietshelf.loop import contestant, simulate
-from quietshelf.tables import Schema, category, number
+from quietshelf.data.tables import Schema, category, number
+from quietshelf.privacy.accounting import epsilon_of, rho_of
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.experiments import planning
+from quietshelf.research.experiments.planning import Wish, plan, sizes
+from quietshelf.research.experiments.revenue import best_revenue
+from quietshelf.research.loop import contestant, simulate
 
 SHOP = ["--items", "12", "--capacity", "3", "--dim", "2", "--visitors", "400", "--workers", "1"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tests.cli.command import command
-from tests.environments.test_replay import random_log
-from tests.logs.parts import in_parts
-from tests.logs.test_searches import made_up
+from tests.data.logs.parts import in_parts
+from tests.data.logs.test_searches import made_up
+from tests.research.environments.test_replay import random_log
 
 SMALL = ["--map", "item", "--horizon", "200", "--replicates", "3"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.harness import ITEMS, SHELF, free_port, inline
+from tests.serving.service.harness import ITEMS, SHELF, free_port, inline
 
 from quietshelf.client import AsyncClient, Client, Offer, Refused, Retry, ServiceDown
 from quietshelf.client.messages import key_call
-from quietshelf.tables import Schema, number, service_items
+from quietshelf.data.tables import Schema, number, service_items
 
 QUICK = Retry(retries=2, pause=0.01)
 

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietshelf.assortment import best
-from quietshelf.assortment.exponential import exp
-from quietshelf.choice.features import Catalogued
-from quietshelf.choice.maps import MAPS, FeatureMap, feature_map
-from quietshelf.choice.portable import utilities
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.device import Wishes, choose
+from quietshelf.model.assortment import best
+from quietshelf.model.assortment.exponential import exp
+from quietshelf.model.choice.features import Catalogued
+from quietshelf.model.choice.maps import MAPS, FeatureMap, feature_map
+from quietshelf.model.choice.portable import utilities
+from quietshelf.model.types import Context, FloatArray, Release
 from quietshelf.policies.chance import JITTER
-from quietshelf.statistics import Grids, Shown, factors
-from quietshelf.types import Context, FloatArray, Release
+from quietshelf.privacy.statistics import Grids, Shown, factors
 
 KINDS = ("plain", "ties", "near ties", "equal", "indifferent", "extreme", "denormal", "far", "heavy", "overflow")
 PER_WORLD = 20

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.clients.node import demand_client, node_tests
 from tests.device import fixtures
 from tests.device.worlds import key_of, on_device
-from tests.service.harness import inline
+from tests.serving.service.harness import inline
 
 CASES = 1000
 

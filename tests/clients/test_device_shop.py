@@ -21,9 +21,9 @@ from tests.clients.node import demand_client
 from tests.clients.wire import Wire, wire
 from tests.device.worlds import DEVICE_SHELF
 from tests.pages.browser import DESKTOP, browser, demand_browser
-from tests.service.harness import free_port, inline
+from tests.serving.service.harness import free_port, inline
 
-from quietshelf.service import keys, schema
+from quietshelf.serving.service import keys, schema
 
 TEAS = ["Assam", "Earl Grey", "Sencha", "Jasmine", "Lapsang", "Darjeeling"]
 FEATURES = {"strong": "1.37", "flowery": "-0.83"}

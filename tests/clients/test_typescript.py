@@ -12,7 +12,7 @@ import pytest
 from scripts.client import CLIENT, npm, pack
 from tests.clients import fixtures
 from tests.clients.node import demand_client, node_tests
-from tests.service.harness import inline
+from tests.serving.service.harness import inline
 
 from quietshelf import __version__
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.release.learners import outlook_for, simulated, started
+from tests.privacy.release.learners import outlook_for, simulated, started
 
 from quietshelf.curation import batches
 from quietshelf.curation.batches import Batch, Schedule, arrive
-from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
-from quietshelf.release.quiet import Learner
-from quietshelf.release.quiet_settings import Quiet
+from quietshelf.privacy.release.noise import GRID, DiscreteGaussian, NoiseSource
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.privacy.release.quiet_settings import Quiet
 
 DIM = 2
 DRAWS = 3

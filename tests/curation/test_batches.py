@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.curation.batches import DIM, DRAWS, Counting, filled, first_batch, learner, open_batch
 
-from quietshelf.accounting import BudgetExceeded
 from quietshelf.curation.batches import Schedule, announce, arrive, close, due, end, lease, shelf_time, take
-from quietshelf.release.noise import GRID
-from quietshelf.statistics import nothing
+from quietshelf.privacy.accounting import BudgetExceeded
+from quietshelf.privacy.release.noise import GRID
+from quietshelf.privacy.statistics import nothing
 
 TIMES = st.lists(st.floats(0, 1e9), min_size=6, max_size=6)
 

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.curation.batches import DIM, DRAWS, Counting, filled, learner, open_batch
-from tests.release.learners import outlook_for
-from tests.shelf.shops import D, N, first_batch, run, shop
+from tests.privacy.release.learners import outlook_for
+from tests.serving.shelf.shops import D, N, first_batch, run, shop
 
 from quietshelf import Shelf
-from quietshelf.accounting import BudgetExceeded, Ledger
-from quietshelf.choice.features import Dense
 from quietshelf.curation.batches import Schedule, announce, close
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.release import records
-from quietshelf.shelf import OfferExpired
-from quietshelf.shelf.testing import state_of
-from quietshelf.statistics import nothing
-from quietshelf.types import Context, Round
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import Context, Round
+from quietshelf.privacy.accounting import BudgetExceeded, Ledger
+from quietshelf.privacy.release import records
+from quietshelf.privacy.statistics import nothing
+from quietshelf.serving.shelf import OfferExpired
+from quietshelf.serving.shelf.testing import state_of
 
 X = np.ones((N, D))
 

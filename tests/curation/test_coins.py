@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from tests.shelf.shops import N, shop
+from tests.serving.shelf.shops import N, shop
 
 from quietshelf import Shelf
 from quietshelf.curation.coins import Coins, SlotCoins
 from quietshelf.curation.persons import Persons
-from quietshelf.shelf.testing import copied, state_of
+from quietshelf.serving.shelf.testing import copied, state_of
 
 KEY = b"a key for tests of coins"
 SLOT = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from quietshelf.curation import contributions as room
 from quietshelf.curation.contributions import added, contributions, sum_of, summed, total, width
-from quietshelf.release import batch_pair
-from quietshelf.release.batch_pair import Scales
-from quietshelf.release.noise import GRID
-from quietshelf.release.quiet import OpenBatch
-from quietshelf.statistics import Shown, contribution, upper
+from quietshelf.privacy.release import batch_pair
+from quietshelf.privacy.release.batch_pair import Scales
+from quietshelf.privacy.release.noise import GRID
+from quietshelf.privacy.release.quiet import OpenBatch
+from quietshelf.privacy.statistics import Shown, contribution, upper
 
 DIM = 5
 

@@ -14,8 +14,8 @@ from quietshelf.curation.decisions import decide
 from quietshelf.curation.requests import visitor_context
 from quietshelf.curation.settings import SERVED, Settings
 from quietshelf.curation.stock import Stock
+from quietshelf.model.types import Context, Release
 from quietshelf.policies.bounded import suits_bounds
-from quietshelf.types import Context, Release
 
 ITEMS, VISITOR, ITEM, MANY = 30, 3, 2, 12
 COINS = Coins(b"of the tests")

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.curation.batches import Counting
-from tests.shelf.shops import CONVERSION, D, K, N, shop
+from tests.serving.shelf.shops import CONVERSION, D, K, N, shop
 
-from quietshelf.choice.features import Dense
 from quietshelf.curation.outlook import MadeUp, normal_outlook, outlook_of
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import Context, Release, Round
 from quietshelf.policies import POLICIES
-from quietshelf.release.outlook import view
-from quietshelf.release.quiet import Learner
-from quietshelf.release.quiet_settings import Quiet
-from quietshelf.types import Context, Release, Round
+from quietshelf.privacy.release.outlook import view
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.privacy.release.quiet_settings import Quiet
 
 
 def made_up(lead: tuple[int, ...] = ()) -> MadeUp:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.curation.batches import DIM, Counting, filled, learner, open_batch
-from tests.release.learners import started
+from tests.privacy.release.learners import started
 
 from quietshelf.curation.batches import Schedule, announce, close
 from quietshelf.curation.fields import (
@@ -20,8 +20,8 @@ from quietshelf.curation.fields import (
     record_from,
     start_fields,
 )
-from quietshelf.release.quiet_settings import Quiet
-from quietshelf.statistics import nothing
+from quietshelf.privacy.release.quiet_settings import Quiet
+from quietshelf.privacy.statistics import nothing
 
 
 def flat(fields: dict[str, Any]) -> dict[str, Any]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quietshelf.choice.maps import feature_map
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.requests import visitor_context
 from quietshelf.curation.settings import Settings
 from quietshelf.curation.stock import Stock
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.model.types import Release
 from quietshelf.policies import shortlist
-from quietshelf.shelf import Shelf
-from quietshelf.types import Release
+from quietshelf.serving.shelf import Shelf
 
 ITEMS = 40_000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quietshelf.accounting import Assumption, Event, gaussian
 from quietshelf.curation.ledgers import addressed
-from quietshelf.release.noise import Simulated
-from quietshelf.release.quiet_settings import Quiet
+from quietshelf.privacy.accounting import Assumption, Event, gaussian
+from quietshelf.privacy.release.noise import Simulated
+from quietshelf.privacy.release.quiet_settings import Quiet
 
 SOURCE = Simulated(np.random.default_rng(0))
 

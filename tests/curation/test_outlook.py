@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from tests.noiseless import Noiseless
 
-from quietshelf.choice.maps import MAPS, feature_map
 from quietshelf.curation.outlook import ITEMS, VISITORS, MadeUp, normal_outlook, outlook_of, start
 from quietshelf.curation.settings import Public, Settings
 from quietshelf.curation.stock import Stock
+from quietshelf.model.choice.maps import MAPS, feature_map
+from quietshelf.model.types import Release
 from quietshelf.policies import POLICIES
-from quietshelf.release.outlook import FACTORS
-from quietshelf.release.quiet import Learner
-from quietshelf.types import Release
+from quietshelf.privacy.release.outlook import FACTORS
+from quietshelf.privacy.release.quiet import Learner
 
 CATALOGUE = np.random.default_rng(0).normal(size=(5, 2))
 TERMS: dict[str, Any] = {"rho": 1.0, "capacity": 2}

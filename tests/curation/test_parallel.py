@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.noiseless import Noiseless
-from tests.release.learners import opened, outlook_for, simulated, started
+from tests.privacy.release.learners import opened, outlook_for, simulated, started
 
-from quietshelf.choice.features import Dense
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.release import batch_pair
-from quietshelf.release.noise import DiscreteGaussian, NoiseSource, Simulated
-from quietshelf.release.quiet import Learner, OpenBatch
-from quietshelf.release.quiet_settings import Quiet
-from quietshelf.statistics import Shown, contribution, svec
-from quietshelf.types import Context, Release, Round, Streams
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import Context, Release, Round, Streams
+from quietshelf.privacy.release import batch_pair
+from quietshelf.privacy.release.noise import DiscreteGaussian, NoiseSource, Simulated
+from quietshelf.privacy.release.quiet import Learner, OpenBatch
+from quietshelf.privacy.release.quiet_settings import Quiet
+from quietshelf.privacy.statistics import Shown, contribution, svec
 
 
 def visitors(seed: int, rounds: int, lead: tuple[int, ...], capacity: int, dim: int, size: float = 1.0) -> list[Round]:

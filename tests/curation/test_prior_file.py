@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from tests.curation.priors import not_private, prior
 
-from quietshelf.accounting import Assumption, Ledger, gaussian
-from quietshelf.choice.maps import feature_map
 from quietshelf.curation.ledgers import addressed
 from quietshelf.curation.prior_file import FIELDS, PriorFile
-from quietshelf.release.geometry import scaled_curvature
-from quietshelf.release.noise import Simulated
-from quietshelf.release.private_newton import private_newton
-from quietshelf.statistics import Shown
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.privacy.accounting import Assumption, Ledger, gaussian
+from quietshelf.privacy.release.geometry import scaled_curvature
+from quietshelf.privacy.release.noise import Simulated
+from quietshelf.privacy.release.private_newton import private_newton
+from quietshelf.privacy.statistics import Shown
 
 
 def test_a_prior_comes_back_to_the_bit_and_equal_priors_give_equal_files(tmp_path: Path) -> None:

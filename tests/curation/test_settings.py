@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.noiseless import Noiseless
 
-from quietshelf.choice.maps import MAPS, feature_map
 from quietshelf.curation.outlook import start
 from quietshelf.curation.settings import Public, Settings, declared_dim
 from quietshelf.curation.stock import Stock
+from quietshelf.model.choice.maps import MAPS, feature_map
 
 TERMS: dict[str, Any] = {"rho": 1.0, "capacity": 2}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.conftest import postgres
+from tests.serving.service.conftest import postgres
 
 __all__ = ["postgres"]
 

@@ -24,9 +24,9 @@ from typing import Any
 import httpx
 import sqlalchemy as sa
 from tests.deploy.tools import DEPLOY, ROOT, compose, program
-from tests.service.harness import free_port
+from tests.serving.service.harness import free_port
 
-from quietshelf.service import schema
+from quietshelf.serving.service import schema
 
 NGINX = """
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit;

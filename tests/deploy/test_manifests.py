@@ -14,10 +14,10 @@ import jsonschema_rs
 import kubernetes_validate
 import pytest
 from tests.deploy.tools import DEPLOY, ROOT, compose, documents, program
-from tests.service.harness import inline, offered, stocked
+from tests.serving.service.harness import inline, offered, stocked
 
-from quietshelf.service import settings
-from quietshelf.service.settings import Settings
+from quietshelf.serving.service import settings
+from quietshelf.serving.service.settings import Settings
 
 SCHEMAS = {
     "compose-spec": "deploy/compose.yaml",

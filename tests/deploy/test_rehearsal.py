@@ -17,15 +17,17 @@ import sqlalchemy as sa
 from tests.deploy.conftest import fresh, postgres_program
 from tests.deploy.site import Replica, Site, answers, running, until
 from tests.pages.browser import browser, demand_browser, sign_in
-from tests.service.harness import answered, offered, stocked
-from tests.service.test_replicas import Load, _check, _watched
-from tests.service.test_upgrade import OPEN, put_down
+from tests.serving.service.harness import answered, offered, stocked
+from tests.serving.service.test_replicas import Load, _check, _watched
+from tests.serving.service.test_upgrade import OPEN, put_down
 from tests.studies.size import FULL
 
 pytestmark = pytest.mark.xdist_group("site")  # one worker starts it for all
 ROUNDS = 10
 """Rolling restarts, and losses of the releaser."""
-ONLY_FULL = pytest.mark.skipif(not FULL, reason="a study; tests/service/test_replicas.py does it without a proxy")
+ONLY_FULL = pytest.mark.skipif(
+    not FULL, reason="a study; tests/serving/service/test_replicas.py does it without a proxy"
+)
 
 
 class Shoppers(Load):

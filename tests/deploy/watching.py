@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from tests.deploy.site import REPLICAS, Site, until
 from tests.deploy.tools import DEPLOY, program
-from tests.service.harness import free_port
+from tests.serving.service.harness import free_port
 
 
 @contextmanager

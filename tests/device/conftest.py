@@ -1,5 +1,5 @@
 """The databases and the clock of the service's own tests."""
 
-from tests.service.conftest import clock, database, postgres
+from tests.serving.service.conftest import clock, database, postgres
 
 __all__ = ["clock", "database", "postgres"]

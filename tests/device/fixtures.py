@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.choice.maps import MAPS, feature_map
 from quietshelf.client import ticket
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.device import Wishes, batch_document, catalogue_document, choose, contribute, model_document
 from quietshelf.curation.settings import Settings
 from quietshelf.curation.stock import Stock
-from quietshelf.release.batch_pair import scales
-from quietshelf.release.noise import GRID
-from quietshelf.release.quiet import OpenBatch
-from quietshelf.service import signing
-from quietshelf.types import Release
+from quietshelf.model.choice.maps import MAPS, feature_map
+from quietshelf.model.types import Release
+from quietshelf.privacy.release.batch_pair import scales
+from quietshelf.privacy.release.noise import GRID
+from quietshelf.privacy.release.quiet import OpenBatch
+from quietshelf.serving.service import signing
 
 SHELF = "teas"
 PER_MODEL = 20

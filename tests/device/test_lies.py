@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from tests.device.worlds import Device, device_of, key_of, on_device
-from tests.service.harness import FIRST, WINDOW, FakeClock, inline
+from tests.serving.service.harness import FIRST, WINDOW, FakeClock, inline
 
 from quietshelf.client import ticket
-from quietshelf.service import schema
+from quietshelf.serving.service import schema
 
 ZEROS = "0,0,0,0"
 LIES = (

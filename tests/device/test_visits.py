@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from tests.device.worlds import DEVICE_SHELF, device_of, key_of, on_device, problem, ticketed
-from tests.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, like, offered, stocked
+from tests.serving.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, like, offered, stocked
 
 from quietshelf.client import ticket
 from quietshelf.curation.coins import Coins
-from quietshelf.service import old_rows, schema
+from quietshelf.serving.service import old_rows, schema
 
 ORDER = (schema.offers.c.shelf, schema.offers.c.batch, schema.offers.c.slot)
 ZERO = {"score": [0.0] * 5, "rows": []}

@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 from examples.device.visitor import Device as Visitor
-from tests.service.harness import SHELF, FakeClock, like, stocked
+from tests.serving.service.harness import SHELF, FakeClock, like, stocked
 
 from quietshelf.client import ticket
-from quietshelf.service.signing import PURPOSE
+from quietshelf.serving.service.signing import PURPOSE
 
 DEVICE_SHELF = {**SHELF, "contributions": "device", "on_no_answer": "zero"}
 

@@ -33,7 +33,7 @@ def test_named_functions_exist(path: str, names: str) -> None:
 
 
 def test_the_picture_shows_the_layers_that_are_checked() -> None:
-    """Every room, on the layer where import-linter has it."""
+    """Every group of rooms, on the layer where import-linter has it, with its rooms."""
     drawing = (ROOT / "docs" / "images" / "architecture" / "rooms.svg").read_text(encoding="utf-8")
     rows: dict[float, set[str]] = {}
     for height, room in re.findall(r'y="([\d.]+)"[^>]* text-anchor="middle">(\w+)<', drawing):
@@ -41,3 +41,8 @@ def test_the_picture_shows_the_layers_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
     assert [rows[height] for height in sorted(rows)] == [set(re.findall(r"\w+", layer)) for layer in layers]
+    boxes = dict(re.findall(r'text-anchor="middle">(\w+)</text>\n[^\n]*style="text-anchor: middle">([^<]*)<', drawing))
+    groups = project["tool"]["importlinter"]["contracts"][1]["containers"]
+    assert {f"quietshelf.{group}" for group in boxes} == set(groups)
+    for group, rooms in boxes.items():
+        assert set(rooms.split(" · ")) == {path.parent.name for path in (SOURCE / group).glob("*/__init__.py")}

@@ -14,11 +14,11 @@ import pytest
 from scripts.docs import records
 from scripts.docs.studies import KEPT, PAGES, PART, ROOT, filled, part, take_records, take_reproduced
 
-from quietshelf import experiments
-from quietshelf.accounting import epsilon_of
-from quietshelf.accounting.attackers import power_under_gaussian, power_under_zcdp
-from quietshelf.experiments import names, study_named
-from quietshelf.experiments.engine import Local
+from quietshelf.privacy.accounting import epsilon_of
+from quietshelf.privacy.accounting.attackers import power_under_gaussian, power_under_zcdp
+from quietshelf.research import experiments
+from quietshelf.research.experiments import names, study_named
+from quietshelf.research.experiments.engine import Local
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tests.docs.snippets import ROOT
 
 SOURCE = ROOT / "src" / "quietshelf"
-ROOMS = ("accounting", "curation", "release", "service", "shelf", "statistics")
+GROUPS = ("curation", "privacy", "serving")
 CITED = re.compile(r"docs/proofs\.md,\s+sections?\s+((?:\d+|,|and|to|\s)+)")
 INDEX = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "proofs").glob("*.md")}
@@ -33,7 +33,7 @@ def sections(words: str) -> set[int]:
 def test_each_section_names_the_files_that_cite_it_and_no_other() -> None:
     """The table at the head of the proofs is what the files themselves say."""
     cited = defaultdict(set)
-    for path in (path for room in ROOMS for path in (SOURCE / room).rglob("*.py")):
+    for path in (path for group in GROUPS for path in (SOURCE / group).rglob("*.py")):
         for words in CITED.findall(path.read_text(encoding="utf-8")):
             for number in sections(words):
                 cited[number].add(path.relative_to(SOURCE).as_posix())

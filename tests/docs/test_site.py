@@ -19,7 +19,7 @@ from tests.docs.snippets import PAGES, ROOT
 from tests.pages.browser import browser, demand_browser
 
 import quietshelf
-from quietshelf.service.settings import Settings
+from quietshelf.serving.service.settings import Settings
 
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href", "use": "href"}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scripts.docs.commands import commands
 from tests.docs.snippets import PAGES, ROOT, fences, run_page
-from tests.service.harness import Process, free_port
+from tests.serving.service.harness import Process, free_port
 from typer.main import get_command
 
 from quietshelf.cli import app

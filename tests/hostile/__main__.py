@@ -16,7 +16,7 @@ from tests.hostile.kills import killed
 from tests.hostile.report import Report
 from tests.hostile.soak import flat, soaked
 from tests.hostile.suite import ORDER, attacked
-from tests.service.conftest import fresh_postgres
+from tests.serving.service.conftest import fresh_postgres
 
 
 def main() -> None:

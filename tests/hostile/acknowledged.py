@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from tests.hostile.shoppers import Shopper, Told
-from tests.service.harness import ITEMS
+from tests.serving.service.harness import ITEMS
 
-from quietshelf.choice.maps import feature_map
 from quietshelf.curation.contributions import sum_of
 from quietshelf.curation.fields import record_from
-from quietshelf.release.quiet import OpenBatch
-from quietshelf.service import learning, restore, schema, verify
-from quietshelf.service.settings import Settings
-from quietshelf.service.store import Store
-from quietshelf.service.vault import Ticket, Vault
-from quietshelf.service.views import shelf_row
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.privacy.release.quiet import OpenBatch
+from quietshelf.serving.service import learning, restore, schema, verify
+from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.store import Store
+from quietshelf.serving.service.vault import Ticket, Vault
+from quietshelf.serving.service.views import shelf_row
 
 FEATURES = {str(item["id"]): np.array(item["features"]) for item in ITEMS}
 BROKEN = (

@@ -15,13 +15,13 @@ import httpx
 from tests.hostile.bounds import BOUNDS, SLACK
 from tests.hostile.bystanders import bystanding
 from tests.hostile.shoppers import Shopper
-from tests.service.harness import FakeClock, Process, inline, offered, stocked
+from tests.serving.service.harness import FakeClock, Process, inline, offered, stocked
 from tests.studies.size import FULL
 
-from quietshelf.service import keys, schema
-from quietshelf.service.settings import Settings
-from quietshelf.service.store import Store
-from quietshelf.service.vault import Vault
+from quietshelf.serving.service import keys, schema
+from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.store import Store
+from quietshelf.serving.service.vault import Vault
 
 DAY, WINDOW = 86_400.0, 2.0
 ITEMS, OLD_KEYS = (100_000, 1_000_000) if FULL else (2_000, 20_000)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hostile.shoppers import Shopper, shopping
-from tests.service.harness import Process
+from tests.serving.service.harness import Process
 
 REMEMBERED = ("visits", "offers", "visitors", "chosen", "late", "wrong", "took", "behind")
 FIRST_SERVED = 60.0

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.service.conftest import database, postgres
+from tests.serving.service.conftest import database, postgres
 
 __all__ = ["database", "postgres"]

@@ -14,11 +14,11 @@ import httpx
 import psycopg
 import sqlalchemy as sa
 from tests.hostile.arena import OLD_KEYS, SECONDS, WINDOW, Arena, revoke_elsewhere, scenario
-from tests.service.harness import SHELF, free_port, offered, stocked
+from tests.serving.service.harness import SHELF, free_port, offered, stocked
 from typer.testing import CliRunner
 
 from quietshelf.cli import app
-from quietshelf.service import schema
+from quietshelf.serving.service import schema
 
 GRACE = 40.0
 """Seconds that a busy machine may take for what an idle one does at once."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tests.hostile.acknowledged import compared
 from tests.hostile.shoppers import shopping
-from tests.service.harness import Process, stocked
+from tests.serving.service.harness import Process, stocked
 
 CLIENTS = 4
 PATIENCE = 60.0
@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 def killed(database: str, folder: Path, kills: int, window: float = 12.0) -> dict[str, Any]:
     """Kill the real process so often, wait for a release, and compare; without noise, so that sums can be."""
-    process = Process(database, folder, program="tests.service.exact")
+    process = Process(database, folder, program="tests.serving.service.exact")
     process.start()
     with process.client() as client:
         stocked(client, window=window)

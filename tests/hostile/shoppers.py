@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import httpx
-from tests.service.harness import Process
+from tests.serving.service.harness import Process
 
 
 class Told(NamedTuple):

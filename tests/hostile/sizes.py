@@ -12,8 +12,8 @@ from benchmarks.service_load_client import load
 from tests.hostile.arena import SECONDS, WINDOW, Arena, scenario
 from tests.hostile.clients import LARGE
 from tests.hostile.faults import GRACE
-from tests.service.conftest import fresh_postgres
-from tests.service.harness import Process
+from tests.serving.service.conftest import fresh_postgres
+from tests.serving.service.harness import Process
 from tests.studies.size import FULL
 
 CROWD = 20_000 if FULL else 400

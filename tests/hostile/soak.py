@@ -13,7 +13,7 @@ from tests.hostile.acknowledged import BROKEN, compared
 from tests.hostile.arena import memory
 from tests.hostile.bounds import MEMORY_GROWTH, P99_GROWTH, PACE_KEPT
 from tests.hostile.shoppers import shopping
-from tests.service.harness import ITEMS, Process, stocked
+from tests.serving.service.harness import ITEMS, Process, stocked
 
 CLIENTS, MOST_SAMPLES = 48, 360
 WINDOW, MOST_VISITORS = 20.0, 20_000
@@ -34,7 +34,7 @@ def soaked(database: str, folder: Path, *, seconds: float, pace: float, server: 
         pace: Visitors per second.
         server: That of the database, if it has one: it is started again.
     """
-    process = Process(database, folder, program="tests.service.exact")
+    process = Process(database, folder, program="tests.serving.service.exact")
     process.start()
     try:
         with process.client() as client:

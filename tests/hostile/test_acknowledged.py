@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 from tests.hostile.acknowledged import BROKEN, compared
 from tests.hostile.shoppers import Shopper, Told, shopping
-from tests.service.harness import Process, stocked
+from tests.serving.service.harness import Process, stocked
 
-from quietshelf.service import learning, schema
+from quietshelf.serving.service import learning, schema
 
 WINDOW = 1.0
 PLANTED = {
@@ -33,7 +33,7 @@ PLANTED = {
 def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Sequence[Shopper]]:
     """The folder of a service that made releases and has an open batch, stopped, and those who visited."""
     folder = tmp_path_factory.mktemp("visited")
-    process = Process(f"sqlite:///{folder}/shop.db", folder, program="tests.service.exact")
+    process = Process(f"sqlite:///{folder}/shop.db", folder, program="tests.serving.service.exact")
     process.start()
     try:
         with process.client() as client:

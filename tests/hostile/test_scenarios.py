@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.hostile.acknowledged import BROKEN
 from tests.hostile.suite import ORDER, attacked
-from tests.service.conftest import fresh_postgres
+from tests.serving.service.conftest import fresh_postgres
 from tests.studies.size import FULL
 
 SMALL = tuple(number for number in ORDER if FULL or number != 8)

@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[2]
 TRIALS = {
     "": "quietshelf simulate --policy quiet,greedy --horizon 60 --replicates 2 --workers 1 --json",
     "client": "python -c 'from quietshelf.client import Client; print(Client)'",
-    "service": "python -c 'import quietshelf.service.app; print(quietshelf.service.app)'",
+    "service": "python -c 'import quietshelf.serving.service.app; print(quietshelf.serving.service.app)'",
     "data": "quietshelf expedia sample made-up.csv",
-    "otel": "python -c 'from quietshelf.service.tracing import tracer; print(tracer())'",
+    "otel": "python -c 'from quietshelf.serving.service.tracing import tracer; print(tracer())'",
     "report": "quietshelf simulate --policy quiet --horizon 60 --replicates 2 --workers 1 --curve curve.svg",
     "experiments": "quietshelf reproduce privacy-level --replicates 1 --horizon 60 --workers 1 --json",
-    "scale": "python -c 'import distributed; from quietshelf.experiments.engine import Cluster; print(Cluster)'",
+    "scale": "python -c 'import distributed, quietshelf.research.experiments.engine as made; print(made.Cluster)'",
 }
 """What each extra is for, tried in an environment that has nothing else; the empty one is the package itself."""
 OTHERS = ("3.12", "3.13")

@@ -20,11 +20,11 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "quietshelf"
 CONSUMER = """
 from quietshelf import Shelf, __version__, contestant, simulate
-from quietshelf.accounting import epsilon_of
-from quietshelf.assortment import best
-from quietshelf.choice import fit
-from quietshelf.environments import Synthetic
-from quietshelf.loop import Result
+from quietshelf.privacy.accounting import epsilon_of
+from quietshelf.model.assortment import best
+from quietshelf.model.choice import fit
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop import Result
 
 shelf = Shelf(items=3, dim=2, capacity=1, rho=1.0)
 offer = shelf.offer([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
@@ -90,7 +90,7 @@ def test_wheel_works_away_from_the_checkout(installed: Path, tmp_path: Path) -> 
     where = [sys.executable, "-c", "import quietshelf; print(quietshelf.__file__)"]
     found = subprocess.run(where, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     assert Path(found.stdout.strip()).is_relative_to(installed)
-    code = "from quietshelf.experiments import names, study_named; print([study_named(name).name for name in names()])"
+    code = "from quietshelf.research.experiments import names, study_named as s; print([s(n).name for n in names()])"
     studies = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
     )

@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image
 from tests.pages.browser import DESKTOP, PHONE, browser, sign_in
 from tests.pages.states import LONG, crowd, furnish, opened, spend, stall
-from tests.service.harness import free_port, serving
+from tests.serving.service.harness import free_port, serving
 
 from quietshelf.demo.server import open_demo
 

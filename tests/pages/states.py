@@ -14,16 +14,16 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 from fastapi import FastAPI
-from tests.service.harness import FakeClock, free_port, serving
+from tests.serving.service.harness import FakeClock, free_port, serving
 
-from quietshelf.accounting import HISTORY, Assumption, gaussian
 from quietshelf.curation.coins import Coins
 from quietshelf.demo.tea_shop import TASTES, TEAS, WIDEST
-from quietshelf.release.noise import Simulated
-from quietshelf.service import keys, schema
-from quietshelf.service.app import make_app
-from quietshelf.service.service import Service
-from quietshelf.service.settings import Settings
+from quietshelf.privacy.accounting import HISTORY, Assumption, gaussian
+from quietshelf.privacy.release.noise import Simulated
+from quietshelf.serving.service import keys, schema
+from quietshelf.serving.service.app import make_app
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.settings import Settings
 
 LONG = "a-very-long-name-for-a-shelf-that-somebody-made-by-a-program-and-never-thought-of-reading-on-a-0123"
 PAGES = (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.pages.browser import DESKTOP, PHONE
 from tests.pages.test_browser import CHECKS, page_of
-from tests.service.harness import free_port, serving
+from tests.serving.service.harness import free_port, serving
 from typer.testing import CliRunner
 
 from quietshelf.cli import app as command

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from tests.pages.states import HTML, Shop, opened
 
-from quietshelf.service import keys
-from quietshelf.service.pages import sessions
-from quietshelf.service.pages.replies import HEADERS
+from quietshelf.serving.service import keys
+from quietshelf.serving.service.pages import sessions
+from quietshelf.serving.service.pages.replies import HEADERS
 
 PAGES = ("/", "/operations", "/shelves/teas", "/shelves/teas/privacy", "/shelves/teas/counts")
 

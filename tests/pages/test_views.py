@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from tests.pages.states import HTML, LONG, PAGES, WINDOW, Shop, opened, spend, stall
 
-from quietshelf.accounting import LOG, Assumption, Ledger, gaussian
-from quietshelf.accounting.attackers import power_under_gaussian
-from quietshelf.service.pages.counts import WARNING
-from quietshelf.service.pages.promised import DISCRETE, found_at_most, one_release
-from quietshelf.service.pages.pulse import Pulse
-from quietshelf.service.pages.traffic import routes as routes_of
-from quietshelf.service.settings import Settings
+from quietshelf.privacy.accounting import LOG, Assumption, Ledger, gaussian
+from quietshelf.privacy.accounting.attackers import power_under_gaussian
+from quietshelf.serving.service.pages.counts import WARNING
+from quietshelf.serving.service.pages.promised import DISCRETE, found_at_most, one_release
+from quietshelf.serving.service.pages.pulse import Pulse
+from quietshelf.serving.service.pages.traffic import routes as routes_of
+from quietshelf.serving.service.settings import Settings
 
 
 class Figures(HTMLParser):
@@ -131,7 +131,7 @@ def test_read_pages_do_not_depend_on_what_was_chosen(tmp_path: Path) -> None:
 
 def test_no_page_but_the_counts_reads_raw_contributions() -> None:
     """The table of offers is named in one module of the pages."""
-    folder = Path(__file__).parents[2] / "src" / "quietshelf" / "service" / "pages"
+    folder = Path(__file__).parents[2] / "src" / "quietshelf" / "serving" / "service" / "pages"
     reading = {path.name for path in folder.glob("*.py") if re.search(r"schema\.offers\b", path.read_text())}
     assert reading == {"counts.py"}
 

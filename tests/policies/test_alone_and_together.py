@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietshelf.choice.features import Catalogued, Dense
-from quietshelf.choice.maps import MAPS, feature_map
+from quietshelf.model.choice.features import Catalogued, Dense
+from quietshelf.model.choice.maps import MAPS, feature_map
+from quietshelf.model.types import BoolArray, Context, Features, FloatArray, IntArray, Policy, Random, Release
 from quietshelf.policies import Greedy, Optimistic, OptimisticDraw, Thompson, Uniform
-from quietshelf.types import BoolArray, Context, Features, FloatArray, IntArray, Policy, Random, Release
 
 POLICIES = (Optimistic(), Greedy(), Thompson(3), OptimisticDraw(), Uniform())
 SIZES = np.array([1.0, 1.0, 1.0, 0.0, 1e-320, 1e-13, 1e5, 1e150, 1e200, 1e307])

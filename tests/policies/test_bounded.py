@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policies.test_alone_and_together import Coins, SelectiveCoins, part_of
 
-from quietshelf.choice.features import Dense
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import Context, Policy, Release
 from quietshelf.policies import Greedy, Optimistic, OptimisticDraw
 from quietshelf.policies.bounded import WORTH_BOUNDING, bounded, suits_bounds
 from quietshelf.policies.chance import decide
-from quietshelf.types import Context, Policy, Release
 
 N, D, K, MANY = 300, 60, 4, 5
 SIZES = [1.0, 1e-13, 1e-160, 1e5, 1e140, 1e200, np.nan]

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quietshelf.choice.features import Catalogued, Dense
-from quietshelf.choice.maps import feature_map
+from quietshelf.model.choice.features import Catalogued, Dense
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.model.types import NOTHING, BoolArray, Context, IntArray, Policy, Release, Streams
 from quietshelf.policies import POLICIES, Greedy, Optimistic, OptimisticDraw, Thompson, Uniform
-from quietshelf.types import NOTHING, BoolArray, Context, IntArray, Policy, Release, Streams
 
 ITEMS, CAPACITY, DIM = 9, 4, 3
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from quietshelf.choice.features import Dense
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import NOTHING, Context, FloatArray, Policy, Release
 from quietshelf.policies import Greedy, Optimistic, OptimisticDraw, Thompson, Uniform
 from quietshelf.policies.sampling import OPTIMISTIC, draw_theta, paper_samples
-from quietshelf.types import NOTHING, Context, FloatArray, Policy, Release
 
 FALSE_ALARM = 1e-4
 

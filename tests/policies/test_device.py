@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quietshelf.choice import device as devices
-from quietshelf.choice.catalogue import Catalogue
-from quietshelf.choice.device import Device, find_device, worlds_on
-from quietshelf.choice.features import Catalogued, Dense
-from quietshelf.choice.maps import feature_map
 from quietshelf.curation.coins import Coins
-from quietshelf.environments import Synthetic
-from quietshelf.loop import contestant, simulate
+from quietshelf.model.choice import device as devices
+from quietshelf.model.choice.catalogue import Catalogue
+from quietshelf.model.choice.device import Device, find_device, worlds_on
+from quietshelf.model.choice.features import Catalogued, Dense
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.model.types import Context, FloatArray, Release
 from quietshelf.policies import POLICIES, Optimistic, many_worlds, shortlist
-from quietshelf.shelf import Shelf
-from quietshelf.types import Context, FloatArray, Release
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop import contestant, simulate
+from quietshelf.serving.shelf import Shelf
 
 
 class Away(np.ndarray[Any, Any]):

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quietshelf.assortment import items_for
-from quietshelf.choice import catalogue as blocks
-from quietshelf.choice.catalogue import Catalogue
-from quietshelf.choice.features import Catalogued
-from quietshelf.choice.maps import MAPS, feature_map
-from quietshelf.choice.screening import Common, Scores
 from quietshelf.curation.coins import Coins, SlotCoins
+from quietshelf.model.assortment import items_for
+from quietshelf.model.choice import catalogue as blocks
+from quietshelf.model.choice.catalogue import Catalogue
+from quietshelf.model.choice.features import Catalogued
+from quietshelf.model.choice.maps import MAPS, feature_map
+from quietshelf.model.choice.screening import Common, Scores
+from quietshelf.model.types import NOTHING, BoolArray, Context, FloatArray, IntArray, Release
 from quietshelf.policies import POLICIES, Greedy, Optimistic, OptimisticDraw, shortlist
 from quietshelf.policies.chance import JITTER
-from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray, Release
 
 SIZES = [1.0, 1.0, 1.0, 0.0, 1e-320, 1e-160, 1e-13, 1e5, 1e100, 1e160, 1e200, 1e307]
 """Of visitors' features: ordinary, nothing, denormal, such that squares vanish or overflow, such that utilities do."""

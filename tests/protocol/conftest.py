@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.protocol.places import Place
 from tests.protocol.shelf_user import scratch
-from tests.service.conftest import fresh_postgres, postgres
+from tests.serving.service.conftest import fresh_postgres, postgres
 
 __all__ = ["place", "postgres"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from quietshelf.service.service import Service
-from quietshelf.service.writer import AGAIN, Writer
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.writer import AGAIN, Writer
 
 TURNS = 300
 

@@ -21,16 +21,16 @@ from quietshelf.curation.answers import Verdict, answer
 from quietshelf.curation.batches import announce, close, due
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.persons import Persons
+from quietshelf.model.types import FloatArray
 from quietshelf.policies import chance
-from quietshelf.service import answers, epochs, learning
-from quietshelf.service.releasing import Releasing
-from quietshelf.service.service import Service
-from quietshelf.service.vault import Vault
-from quietshelf.shelf import state
-from quietshelf.shelf.shelf import Shelf
-from quietshelf.shelf.state import State
-from quietshelf.statistics import Factors, factors, outcomes
-from quietshelf.types import FloatArray
+from quietshelf.privacy.statistics import Factors, factors, outcomes
+from quietshelf.serving.service import answers, epochs, learning
+from quietshelf.serving.service.releasing import Releasing
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.vault import Vault
+from quietshelf.serving.shelf import state
+from quietshelf.serving.shelf.shelf import Shelf
+from quietshelf.serving.shelf.state import State
 
 Patches = Callable[[], list[Any]]
 

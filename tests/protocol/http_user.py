@@ -20,11 +20,11 @@ from tests.protocol.service_user import FORGED, START
 from tests.protocol.shelf_user import scratch
 from tests.protocol.steps import OVERSIZED, TARGET, Answer, Arrive, Change, Erase, Invalid, Look, Step, Tick
 from tests.protocol.worlds import Seen, World
-from tests.service.harness import FakeClock, inline, like
+from tests.serving.service.harness import FakeClock, inline, like
 
-from quietshelf.service import keys
-from quietshelf.service.pages import pulse
-from quietshelf.service.work import Work
+from quietshelf.serving.service import keys
+from quietshelf.serving.service.pages import pulse
+from quietshelf.serving.service.work import Work
 
 LIMIT = 4096
 PAGES = (
@@ -165,5 +165,7 @@ def _seen(owner: int | str | None, what: str, reply: httpx.Response) -> Seen:
         body = re.sub(r'("offer":"[0-9.]*\.)[^"]*"', r'\1"', body)
     if what in ("/operations", "/metrics"):
         headers = [pair for pair in headers if pair[0] != "content-length"]  # of what was left out
-        body = body.partition(',"admins":')[0]  # last, and null for all but admins (tests/service/test_admin.py)
+        body = body.partition(',"admins":')[
+            0
+        ]  # last, and null for all but admins (tests/serving/service/test_admin.py)
     return Seen(owner, what, (reply.status_code, headers, body))

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from tests.protocol.faults import fault
 
 from quietshelf.curation.batches import LEASE_SECONDS, end, lease
-from quietshelf.service import answers, schema, slots
-from quietshelf.service.leasing import Leasing
-from quietshelf.service.slots import Held, Slots
+from quietshelf.serving.service import answers, schema, slots
+from quietshelf.serving.service.leasing import Leasing
+from quietshelf.serving.service.slots import Held, Slots
 
 
 @fault("R2", "an answer ends the leases of its shelf", "service-sqlite-leases")

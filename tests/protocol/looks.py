@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from quietshelf.service import queries
-from quietshelf.service.pages import views
-from quietshelf.service.pages.operations import operations
-from quietshelf.service.service import Service
-from quietshelf.service.views import shelf_row
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.pages import views
+from quietshelf.serving.service.pages.operations import operations
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.views import shelf_row
 
 SHELF = "teas"
 

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy import Engine
 
 from quietshelf.curation.coins import Coins
-from quietshelf.service import schema
-from quietshelf.service.service import Service
-from quietshelf.service.settings import Settings
-from quietshelf.service.store import Store
-from quietshelf.service.vault import EPOCH, KEY, Vault
+from quietshelf.serving.service import schema
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.store import Store
+from quietshelf.serving.service.vault import EPOCH, KEY, Vault
 
 COINS = Coins(b"the coins of both worlds")
 SECRET = b"the key of both worlds, 32 bytes"

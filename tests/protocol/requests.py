@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.protocol.steps import Change, Shop
 
-from quietshelf.service.models import ItemBody, ShelfBody
-from quietshelf.service.service import Service
+from quietshelf.serving.service.models import ItemBody, ShelfBody
+from quietshelf.serving.service.service import Service
 
 
 def shelf_body(shop: Shop) -> ShelfBody:

@@ -35,17 +35,17 @@ from tests.protocol.steps import (
     Write,
 )
 from tests.protocol.worlds import Seen, World
-from tests.service.backups import put_back_live, snapshot
-from tests.service.harness import FakeClock
+from tests.serving.service.backups import put_back_live, snapshot
+from tests.serving.service.harness import FakeClock
 
-from quietshelf.service import items, logs, schema, shelves
-from quietshelf.service.keys import Key
-from quietshelf.service.models import OfferBody, ShelfBody
-from quietshelf.service.pages import views
-from quietshelf.service.problems import Problem
-from quietshelf.service.service import Service
-from quietshelf.service.timestamps import timestamp
-from quietshelf.service.vault import Ticket
+from quietshelf.serving.service import items, logs, schema, shelves
+from quietshelf.serving.service.keys import Key
+from quietshelf.serving.service.models import OfferBody, ShelfBody
+from quietshelf.serving.service.pages import views
+from quietshelf.serving.service.problems import Problem
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.timestamps import timestamp
+from quietshelf.serving.service.vault import Ticket
 
 ADMIN = Key("id", "test", "", frozenset({"admin"}), None)
 FOREIGN = Key("id", "test", "", frozenset({"choose"}), "coffees")

@@ -14,9 +14,9 @@ from tests.protocol.worlds import Seen, World
 
 from quietshelf import Shelf
 from quietshelf.curation.coins import Coins
-from quietshelf.shelf import ShelfError
-from quietshelf.shelf.testing import copied, state_of
-from quietshelf.types import Offer
+from quietshelf.model.types import Offer
+from quietshelf.serving.shelf import ShelfError
+from quietshelf.serving.shelf.testing import copied, state_of
 
 KEY = b"the person key of both worlds..."
 

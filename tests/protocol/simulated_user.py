@@ -16,18 +16,12 @@ from tests.protocol.steps import Arrive, Change, Look, Step, Visit
 from tests.protocol.worlds import Seen, World
 
 from quietshelf import Shelf
-from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.curation.outlook import outlook_of, start
 from quietshelf.curation.parallel import QuietCurator
 from quietshelf.curation.persons import Persons
 from quietshelf.curation.requests import visitor_context
-from quietshelf.policies import POLICIES
-from quietshelf.release.outlook import Moments
-from quietshelf.release.quiet import Learner
-from quietshelf.release.records import Estimate
-from quietshelf.shelf.testing import state_of
-from quietshelf.statistics import Shown
-from quietshelf.types import (
+from quietshelf.model.choice.features import Catalogued, Dense
+from quietshelf.model.types import (
     NOTHING,
     BoolArray,
     Context,
@@ -39,6 +33,12 @@ from quietshelf.types import (
     Round,
     Streams,
 )
+from quietshelf.policies import POLICIES
+from quietshelf.privacy.release.outlook import Moments
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.privacy.release.records import Estimate
+from quietshelf.privacy.statistics import Shown
+from quietshelf.serving.shelf.testing import state_of
 
 SHOWN_BY = ("quiet", "greedy", "ts-mnl", "uniform")
 """Policies, by the seed of a schedule; a schedule that is compared with other users has its shop's own."""

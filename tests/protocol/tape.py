@@ -14,15 +14,15 @@ from unittest import mock
 
 import numpy as np
 
-from quietshelf.release import batch_pair
-from quietshelf.release.batch_pair import Noisy, Scales
-from quietshelf.release.noise import GRID, DiscreteGaussian, NoiseSource
-from quietshelf.release.quiet import Learner
-from quietshelf.service import releaser
-from quietshelf.service.releaser import Charged
-from quietshelf.shelf.state import Slots
-from quietshelf.statistics import OUTCOME_SENSITIVITY, SENSITIVITY, Total, svec_weights
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
+from quietshelf.privacy.release import batch_pair
+from quietshelf.privacy.release.batch_pair import Noisy, Scales
+from quietshelf.privacy.release.noise import GRID, DiscreteGaussian, NoiseSource
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.privacy.statistics import OUTCOME_SENSITIVITY, SENSITIVITY, Total, svec_weights
+from quietshelf.serving.service import releaser
+from quietshelf.serving.service.releaser import Charged
+from quietshelf.serving.shelf.state import Slots
 
 
 class Tape(DiscreteGaussian):

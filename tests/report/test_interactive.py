@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 
 from quietshelf import Shelf, simulate
-from quietshelf.accounting import Assumption, Ledger, gaussian
-from quietshelf.environments import Synthetic
-from quietshelf.loop import Result, summary
+from quietshelf.privacy.accounting import Assumption, Ledger, gaussian
 from quietshelf.report.interactive import plot_tastes
-from quietshelf.shelf.tastes import Tastes
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop import Result, summary
+from quietshelf.serving.shelf.tastes import Tastes
 
 WORLD = Synthetic(items=8, capacity=2, dim=2, contexts="clipped")
 
@@ -147,9 +147,8 @@ def test_html_is_plain_escaped_and_fetches_nothing(result: Result) -> None:
 def test_a_missing_package_is_named_with_its_extra(missing: str, call: str, extra: str) -> None:
     """One line that says what to install."""
     made = "Tastes(np.zeros(1), np.ones(1), np.eye(1), 0, '', ('a',))"
-    code = (
-        f"import sys; sys.modules['{missing}'] = None; import numpy as np; from quietshelf.shelf.tastes import Tastes"
-    )
+    code = f"import sys; sys.modules['{missing}'] = None; import numpy as np; "
+    code += "from quietshelf.serving.shelf.tastes import Tastes"
     found = subprocess.run(
         [sys.executable, "-c", f"{code}; {made}.{call}()"], capture_output=True, text=True, check=False
     )

@@ -10,8 +10,8 @@ from tests.studies.size import FULL
 from tests.studies.test_regret import RHOS, SEED, kept
 
 from quietshelf import simulate
-from quietshelf.environments import Synthetic
-from quietshelf.loop.named import contestant
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop.named import contestant
 
 pytestmark = pytest.mark.study
 HORIZON, REPLICATES, EXPLORE = (10_000, 30, 500) if FULL else (1_500, 6, 300)
@@ -54,11 +54,11 @@ def test_sound_constants_beat_printed_ones_at_equal_proven_rho() -> None:
 
 MEMORY = """
 import numpy as np
-from quietshelf.choice.features import Dense
-from quietshelf.release.dpmnl import Dpmnl
-from quietshelf.release.dpmnl_curator import DpmnlCurator
-from quietshelf.release.noise import Simulated
-from quietshelf.types import Context, Round, Streams
+from quietshelf.model.choice.features import Dense
+from quietshelf.privacy.release.dpmnl import Dpmnl
+from quietshelf.privacy.release.dpmnl_curator import DpmnlCurator
+from quietshelf.privacy.release.noise import Simulated
+from quietshelf.model.types import Context, Round, Streams
 
 worlds, horizon, K, d = 30, {horizon}, 10, 5
 source = Simulated(Streams(np.random.SeedSequence(0).spawn(worlds)))

@@ -10,9 +10,9 @@ import pytest
 from tests.studies.size import FULL, keep
 
 from quietshelf import simulate
-from quietshelf.environments import Synthetic
-from quietshelf.loop import Result, summary
-from quietshelf.loop.named import contestant
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop import Result, summary
+from quietshelf.research.loop.named import contestant
 
 HORIZON, REPLICATES = (10_000, 100) if FULL else (1_000, 10)
 SEED = 20261115

@@ -12,10 +12,10 @@ from tests.studies.size import FULL
 from tests.studies.test_regret import QUIET, RHOS, SEED, kept
 
 from quietshelf import Shelf, simulate
-from quietshelf.accounting import Ledger
-from quietshelf.environments import Synthetic
-from quietshelf.loop import Contestant, Setting
-from quietshelf.types import NOTHING, Context, IntArray, Random, Release, Round
+from quietshelf.model.types import NOTHING, Context, IntArray, Random, Release, Round
+from quietshelf.privacy.accounting import Ledger
+from quietshelf.research.environments import Synthetic
+from quietshelf.research.loop import Contestant, Setting
 
 pytestmark = pytest.mark.study
 HORIZON, REPLICATES = (10_000, 100) if FULL else (400, 12)

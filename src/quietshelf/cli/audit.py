@@ -8,14 +8,23 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from quietshelf.accounting.figures import shown_below
-from quietshelf.auditing.audit_report import deltas, figures, page, plain
-from quietshelf.auditing.mechanisms import MECHANISMS
-from quietshelf.auditing.plan import RUNS, THOROUGH_POLICIES, THOROUGH_RUNS, Audit, Task, run_audit, tasks, usual
-from quietshelf.auditing.verdicts import summary, verdict
 from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, say, strict_json, writable
-from quietshelf.loop.named import SPECS
-from quietshelf.types import positive
+from quietshelf.model.types import positive
+from quietshelf.privacy.accounting.figures import shown_below
+from quietshelf.research.auditing.audit_report import deltas, figures, page, plain
+from quietshelf.research.auditing.mechanisms import MECHANISMS
+from quietshelf.research.auditing.plan import (
+    RUNS,
+    THOROUGH_POLICIES,
+    THOROUGH_RUNS,
+    Audit,
+    Task,
+    run_audit,
+    tasks,
+    usual,
+)
+from quietshelf.research.auditing.verdicts import summary, verdict
+from quietshelf.research.loop.named import SPECS
 
 
 def audit(

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import quietshelf
-from quietshelf.types import one_of
+from quietshelf.model.types import one_of
 
 PARTS = ("speed", "alternatives")
 

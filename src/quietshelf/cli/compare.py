@@ -30,8 +30,8 @@ def compare(
     Example: quietshelf compare teas --database sqlite:///shop.db --secrets shop-secrets
     """
     with existing(config, database, secrets) as store:
-        from quietshelf.service import queries
-        from quietshelf.service.problems import NotFound
+        from quietshelf.serving.service import queries
+        from quietshelf.serving.service.problems import NotFound
 
         with store.read() as connection:
             try:

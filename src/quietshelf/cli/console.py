@@ -16,9 +16,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from quietshelf.accounting.figures import shown
 from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
-from quietshelf.types import require, whole
+from quietshelf.model.types import require, whole
+from quietshelf.privacy.accounting.figures import shown
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Delta = Annotated[

@@ -8,11 +8,11 @@ import numpy as np
 import typer
 
 from quietshelf.cli.console import listed, numbers
-from quietshelf.loop import Contestant, World
-from quietshelf.loop.named import GEOMETRIES, SPECS, MakeDpmnl, contestant
-from quietshelf.release import epsilon_delta, perturbation_cost
-from quietshelf.release.noise import Simulated
-from quietshelf.types import one_of
+from quietshelf.model.types import one_of
+from quietshelf.privacy.release import epsilon_delta, perturbation_cost
+from quietshelf.privacy.release.noise import Simulated
+from quietshelf.research.loop import Contestant, World
+from quietshelf.research.loop.named import GEOMETRIES, SPECS, MakeDpmnl, contestant
 
 USUAL = ("quiet", "greedy", "uniform")
 CALIBRATIONS = dict.fromkeys((*get_args(perturbation_cost.Calibration), *get_args(epsilon_delta.Calibration)))

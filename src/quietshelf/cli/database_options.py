@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quietshelf.cli.console import say
-from quietshelf.types import require
+from quietshelf.model.types import require
 
 if TYPE_CHECKING:
-    from quietshelf.service.settings import Settings
-    from quietshelf.service.store import Store
+    from quietshelf.serving.service.settings import Settings
+    from quietshelf.serving.service.store import Store
 
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 Database = Annotated[str | None, typer.Option(help="SQLite file or PostgreSQL, as a URL.")]
@@ -24,7 +24,7 @@ Secrets = Annotated[str | None, typer.Option(help="Folder of the person key and 
 def settings_of(config: Path | None, flags: dict[str, str | int | None], other: Sequence[str] = ()) -> Settings:
     """The settings; the extra that the service needs is asked for by name if it is missing."""
     check_extra()
-    from quietshelf.service import settings
+    from quietshelf.serving.service import settings
 
     named = {name: value for name, value in flags.items() if value is not None}
     found = settings.read(config, flags={**settings.assigned(other), **named})
@@ -36,8 +36,8 @@ def settings_of(config: Path | None, flags: dict[str, str | int | None], other: 
 def existing(config: Path | None, database: str | None, secrets: str | None) -> Iterator[Store]:
     """The store of a service that has been started before."""
     settings = settings_of(config, {"database": database, "secrets": secrets})
-    from quietshelf.service.store import Store
-    from quietshelf.service.vault import Vault
+    from quietshelf.serving.service.store import Store
+    from quietshelf.serving.service.vault import Vault
 
     check_made(settings)
     with reaching(settings):
@@ -51,7 +51,7 @@ def existing(config: Path | None, database: str | None, secrets: str | None) -> 
 
 def check_made(settings: Settings) -> None:
     """Refuse a database that no service has made: a mistyped name must not become a new and empty ledger."""
-    from quietshelf.service.store import made
+    from quietshelf.serving.service.store import made
 
     with reaching(settings):
         found = made(settings.url)

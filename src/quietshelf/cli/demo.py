@@ -12,17 +12,17 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from quietshelf.accounting import DELTA
 from quietshelf.cli.console import Json, Workers, out, processes, progress, promised, say, strict_json, writable
 from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
 from quietshelf.demo import shop
 from quietshelf.demo.page import demo_page
 from quietshelf.demo.story import Demonstration, plain, story
-from quietshelf.environments import Shop, Synthetic
-from quietshelf.experiments.revenue import best_revenue
-from quietshelf.loop import Contestant, Result
-from quietshelf.loop import simulate as run
+from quietshelf.privacy.accounting import DELTA
 from quietshelf.report.numbers import number
+from quietshelf.research.environments import Shop, Synthetic
+from quietshelf.research.experiments.revenue import best_revenue
+from quietshelf.research.loop import Contestant, Result
+from quietshelf.research.loop import simulate as run
 
 
 def demo(

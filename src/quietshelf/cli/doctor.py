@@ -148,7 +148,7 @@ def _tried(name: str, trial: Callable[[], str], advice: str) -> Check:
 
 
 def _exact_noise() -> str:
-    from quietshelf.release.noise import DiscreteGaussian
+    from quietshelf.privacy.release.noise import DiscreteGaussian
 
     source = DiscreteGaussian()
     drawn = source.draw(10.0, (64,))
@@ -161,7 +161,7 @@ def _exact_noise() -> str:
 def _release() -> str:
     import numpy as np
 
-    from quietshelf.shelf import Shelf
+    from quietshelf.serving.shelf import Shelf
 
     shelf = Shelf(items=3, dim=1, capacity=1, rho=1.0)
     while shelf.arrivals < 2 or shelf.estimate().releases == 0:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import Json, out, progress, say, strict_json
-from quietshelf.types import one_of, require
+from quietshelf.model.types import one_of, require
 
 expedia = typer.Typer(
     help="Prepare the hotel searches of the Kaggle file 'Expedia Personalized Sort'.", no_args_is_help=True
@@ -42,9 +42,9 @@ def prepare(
 
     Example: quietshelf expedia prepare train.csv --public --destination 8192 -o hotels.npz
     """
-    from quietshelf.logs.expedia import clean, encode, encode_publicly, read
-    from quietshelf.logs.expedia.cleaning import Outcome
-    from quietshelf.logs.expedia.encoding import beside_the_paper
+    from quietshelf.data.logs.expedia import clean, encode, encode_publicly, read
+    from quietshelf.data.logs.expedia.cleaning import Outcome
+    from quietshelf.data.logs.expedia.encoding import beside_the_paper
 
     if output.suffix != ".npz" or not output.parent.is_dir():
         raise ValueError(f"the output must be an .npz file in a folder that exists, got output={str(output)!r}")
@@ -83,7 +83,7 @@ def sample(
 
     Example: quietshelf expedia sample made-up.csv
     """
-    from quietshelf.logs.expedia import write_sample
+    from quietshelf.data.logs.expedia import write_sample
 
     say(f"written: {write_sample(output, searches=searches, hotels=hotels, seed=seed)}")
 

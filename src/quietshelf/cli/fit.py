@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.accounting import DELTA
 from quietshelf.cli import log_options as logs
 from quietshelf.cli.console import Delta, Json, out, say, strict_json, writable
+from quietshelf.model.types import require
+from quietshelf.privacy.accounting import DELTA
 from quietshelf.report.numbers import number
-from quietshelf.types import require
 
 if TYPE_CHECKING:
-    from quietshelf.choice.sums import Likelihood
-    from quietshelf.release.private_newton import PrivateTastes
+    from quietshelf.model.choice.sums import Likelihood
+    from quietshelf.privacy.release.private_newton import PrivateTastes
 
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
 PER_ROW = "The log tells no persons apart: the guarantee is to each row (round) of it, not to each person."
@@ -73,8 +73,8 @@ def fit(
 
     Example: quietshelf fit log.csv --rho 1 --map concat --scales "price=120:40,visitor_age=40:15" --prior prior.json
     """
-    from quietshelf.choice.maps import feature_map as named
-    from quietshelf.logs.encoded import data_dependent
+    from quietshelf.data.logs.encoded import data_dependent
+    from quietshelf.model.choice.maps import feature_map as named
 
     require(rho is None or ridge == 0, "ridge is for fits without privacy: leave it out, or rho", ridge=ridge, rho=rho)
     require(prior is None or rho is not None, "a prior must come from a private fit: give rho as well", rho=rho)
@@ -101,11 +101,11 @@ def fit(
 
 
 def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
-    from quietshelf.choice.dense import checked
-    from quietshelf.choice.fitting import fit_sums
-    from quietshelf.logs.collinear import mixes, root_of
-    from quietshelf.logs.encoded import encoded
-    from quietshelf.logs.partitioned import PartitionedLog
+    from quietshelf.data.logs.collinear import mixes, root_of
+    from quietshelf.data.logs.encoded import encoded
+    from quietshelf.data.logs.partitioned import PartitionedLog
+    from quietshelf.model.choice.dense import checked
+    from quietshelf.model.choice.fitting import fit_sums
 
     data: Likelihood
     if isinstance(log, PartitionedLog):
@@ -130,10 +130,10 @@ def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
 
 def _fitted(given: logs.Declared, chosen_map: Any, *, rho: float, capacity: int) -> PrivateTastes:
     """The private fit. That features move together is not looked for: it would be looking at the log."""
-    from quietshelf.logs.encoded import data_dependent
-    from quietshelf.release.geometry import scaled_curvature, unknown_curvature
-    from quietshelf.release.noise import DiscreteGaussian
-    from quietshelf.release.private_newton import private_newton
+    from quietshelf.data.logs.encoded import data_dependent
+    from quietshelf.privacy.release.geometry import scaled_curvature, unknown_curvature
+    from quietshelf.privacy.release.noise import DiscreteGaussian
+    from quietshelf.privacy.release.private_newton import private_newton
 
     contributors, names, persons = _contributors(given.log, chosen_map)
     guess = unknown_curvature(len(names))
@@ -153,11 +153,11 @@ def _fitted(given: logs.Declared, chosen_map: Any, *, rho: float, capacity: int)
 
 def _contributors(log: Any, chosen_map: Any) -> tuple[Any, list[str], bool]:
     """Everybody who counts, the names of their features, and whether they are persons."""
-    from quietshelf.logs.encoded import encoded
-    from quietshelf.logs.partitioned import PartitionedLog
-    from quietshelf.release.partitioned_pairs import PartitionedPairs
-    from quietshelf.release.private_newton import first_rounds
-    from quietshelf.statistics import Shown
+    from quietshelf.data.logs.encoded import encoded
+    from quietshelf.data.logs.partitioned import PartitionedLog
+    from quietshelf.privacy.release.partitioned_pairs import PartitionedPairs
+    from quietshelf.privacy.release.private_newton import first_rounds
+    from quietshelf.privacy.statistics import Shown
 
     if isinstance(log, PartitionedLog):
         return PartitionedPairs(log), log.names, log.persons
@@ -167,8 +167,8 @@ def _contributors(log: Any, chosen_map: Any) -> tuple[Any, list[str], bool]:
 
 
 def _answer(given: logs.Declared, chosen_map: Any, found: PrivateTastes, delta: float) -> dict[str, Any]:
-    from quietshelf.logs.encoded import used_names
-    from quietshelf.logs.searches import Searches
+    from quietshelf.data.logs.encoded import used_names
+    from quietshelf.data.logs.searches import Searches
 
     promise = replace(found.ledger, budget=None).promise(delta=delta)  # nothing refuses the next run
     names = chosen_map.names(*used_names(given.log, chosen_map))
@@ -190,7 +190,7 @@ def _write_prior(
 ) -> None:
     """What a shelf may start from: estimates, how sure they are, what they are of, what they cost."""
     from quietshelf.curation.prior_file import PriorFile
-    from quietshelf.logs.encoded import used_names
+    from quietshelf.data.logs.encoded import used_names
 
     visitor_names, item_names = used_names(given.log, chosen_map)
     made = PriorFile.of(

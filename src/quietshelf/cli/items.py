@@ -11,10 +11,10 @@ import typer
 
 from quietshelf.cli.console import Json, counted, progress, strict_json
 from quietshelf.cli.remote import Key, Url, reached
-from quietshelf.types import require
+from quietshelf.model.types import require
 
 if TYPE_CHECKING:
-    from quietshelf.tables import Schema
+    from quietshelf.data.tables import Schema
 
 TOLD = 1000
 """Items between two moves of the progress bar."""
@@ -49,7 +49,7 @@ def put_shelf(
 
     Example: quietshelf shelf put teas --epsilon 2 --delta 1e-6 --capacity 4 --window 3600 --schema products.schema.json
     """
-    from quietshelf.tables import Schema
+    from quietshelf.data.tables import Schema
 
     settings: dict[str, Any] = {"capacity": capacity, "window": window, "rho": rho, "epsilon": epsilon, "delta": delta}
     settings |= {"schema": None if schema is None else Schema.load(schema).to_dict(), **_assigned(other or [])}
@@ -77,7 +77,7 @@ def put_items(
 
     Example: quietshelf items put products.csv --schema products.schema.json --url http://127.0.0.1:8080 --shelf teas
     """
-    from quietshelf.tables import read_table, service_items
+    from quietshelf.data.tables import read_table, service_items
 
     table = read_table(products, separator=separator)
     with reached(url, key) as service:
@@ -101,7 +101,7 @@ def _told(found: Sequence[Mapping[str, Any]], move: Callable[[int, int], None]) 
 
 
 def _schema_of(shelf: str, settings: Mapping[str, Any]) -> Schema:
-    from quietshelf.tables import Schema
+    from quietshelf.data.tables import Schema
 
     given: Any = settings.get("schema")
     line = f"quietshelf shelf put {shelf} --schema products.schema.json ..."
@@ -111,7 +111,7 @@ def _schema_of(shelf: str, settings: Mapping[str, Any]) -> Schema:
 
 def _check_same(declared: Schema, path: Path, table: Any) -> None:
     """Refuse a file that declares something else than the shelf does."""
-    from quietshelf.tables import Schema
+    from quietshelf.data.tables import Schema
 
     mine = Schema.load(path).measured(table)
     if mine == declared:

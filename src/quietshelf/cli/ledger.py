@@ -6,10 +6,10 @@ from typing import Any
 
 import typer
 
-from quietshelf.accounting import DELTA, LOG, Event
-from quietshelf.accounting.figures import shown, shown_below
 from quietshelf.cli.console import Delta, Json, counted, strict_json
 from quietshelf.cli.database_options import Config, Database, Secrets, existing
+from quietshelf.privacy.accounting import DELTA, LOG, Event
+from quietshelf.privacy.accounting.figures import shown, shown_below
 
 
 def ledger(
@@ -24,8 +24,8 @@ def ledger(
     Example: quietshelf ledger --database sqlite:///shop.db --secrets shop-secrets --json
     """
     with existing(config, database, secrets) as store:
-        from quietshelf.service import queries
-        from quietshelf.service.verify import forgotten, verify
+        from quietshelf.serving.service import queries
+        from quietshelf.serving.service.verify import forgotten, verify
 
         known = store.vault.epoch  # read first: a running service takes the database further before the file
         with store.read() as connection:

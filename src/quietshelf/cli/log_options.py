@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from quietshelf.cli.console import Move, processes, progress, say
-from quietshelf.types import require
+from quietshelf.model.types import require
 
 if TYPE_CHECKING:
-    from quietshelf.choice.maps import FeatureMap
-    from quietshelf.logs.log import Log
-    from quietshelf.logs.partitioned import Executor, PartitionedLog
-    from quietshelf.logs.searches import Searches
-    from quietshelf.tables import Schema
-    from quietshelf.types import FloatArray
+    from quietshelf.data.logs.log import Log
+    from quietshelf.data.logs.partitioned import Executor, PartitionedLog
+    from quietshelf.data.logs.searches import Searches
+    from quietshelf.data.tables import Schema
+    from quietshelf.model.choice.maps import FeatureMap
+    from quietshelf.model.types import FloatArray
 
 LogFile = Annotated[
     Path,
@@ -106,10 +106,10 @@ def declared_log(path: Path, feature_map: FeatureMap, options: Meaning, *, in_pa
     """The log as these options declare it."""
     import numpy as np
 
-    from quietshelf.logs.encoded import in_public_units, parse_scales, read_any, scaled, used_names
-    from quietshelf.logs.layout import Layout, parse_columns
-    from quietshelf.logs.partitions import Form
-    from quietshelf.tables import Schema
+    from quietshelf.data.logs.encoded import in_public_units, parse_scales, read_any, scaled, used_names
+    from quietshelf.data.logs.layout import Layout, parse_columns
+    from quietshelf.data.logs.partitions import Form
+    from quietshelf.data.tables import Schema
 
     given, schema = parse_scales(options.scales), options.schema
     require(not (given and schema), "give --scales or --schema, which has its own, not both", schema=str(schema))
@@ -132,8 +132,8 @@ def declared_log(path: Path, feature_map: FeatureMap, options: Meaning, *, in_pa
 
 
 def _surveyed(path: Path, form: Any, how: Reading) -> PartitionedLog:
-    from quietshelf.logs.partitions import partitions
-    from quietshelf.logs.survey import survey
+    from quietshelf.data.logs.partitions import partitions
+    from quietshelf.data.logs.survey import survey
 
     parts = partitions(path, form.layout)
     return survey(parts, form, exact=how.exact, executor=how.executor, report=how.report)
@@ -142,13 +142,13 @@ def _surveyed(path: Path, form: Any, how: Reading) -> PartitionedLog:
 @contextmanager
 def reading(path: Path, *, exact: bool, workers: int | None, cluster: str | None) -> Iterator[Reading | None]:
     """How to read a log that is larger than memory, or was asked to be read in parts; None for one read as a whole."""
-    from quietshelf.logs.partitions import is_partitioned
+    from quietshelf.data.logs.partitions import is_partitioned
 
     if not is_partitioned(path) and workers is None and cluster is None:
         yield None
         return
     require(workers is None or cluster is None, "give --workers or --cluster, not both", workers=workers)
-    from quietshelf.loop.executors import Cluster, Processes, connected
+    from quietshelf.research.loop.executors import Cluster, Processes, connected
 
     with ExitStack() as opened:
         report = Passes(opened.enter_context(progress("reading", unit="rows")))

@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from quietshelf.accounting import DELTA, rho_from
-from quietshelf.accounting.figures import shown
 from quietshelf.cli.console import Delta, Json, Workers, out, processes, progress, say, strict_json, writable
 from quietshelf.curation.prior_file import PriorFile
-from quietshelf.experiments.plan_report import PlanTable, advice, headline, plain, price_curves, tables
-from quietshelf.experiments.planning import Planned, Wish
-from quietshelf.experiments.planning import plan as run
+from quietshelf.model.types import require
+from quietshelf.privacy.accounting import DELTA, rho_from
+from quietshelf.privacy.accounting.figures import shown
 from quietshelf.report.plan_page import plan_page, plan_plot
 from quietshelf.report.style import can_draw
-from quietshelf.types import require
+from quietshelf.research.experiments.plan_report import PlanTable, advice, headline, plain, price_curves, tables
+from quietshelf.research.experiments.planning import Planned, Wish
+from quietshelf.research.experiments.planning import plan as run
 
 
 def plan(

@@ -46,8 +46,8 @@ def replay(
 
     Example: quietshelf replay log.csv --policy quiet,greedy,uniform --rho 0.5,1
     """
-    from quietshelf.choice.maps import feature_map as named
-    from quietshelf.logs.searches import Searches
+    from quietshelf.data.logs.searches import Searches
+    from quietshelf.model.choice.maps import feature_map as named
 
     _, contestants = parse_contestants(policy, rho)
     chosen_map = named(feature_map)
@@ -76,9 +76,9 @@ def _in_memory(
     log: Any, chosen_map: Any, contestants: list[Any], *, ridge: float, capacity: int | None, seed: int
 ) -> tuple[Any, str, Iterator[Any]]:
     """The world of a log, what it offers, and what the log answers for each contestant."""
-    from quietshelf.environments.replay import world_of
-    from quietshelf.loop import Setting
-    from quietshelf.loop.replaying import replayable, replays
+    from quietshelf.research.environments.replay import world_of
+    from quietshelf.research.loop import Setting
+    from quietshelf.research.loop.replaying import replayable, replays
 
     world = world_of(log, chosen_map, ridge=ridge, capacity=capacity)
     setting = Setting(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
@@ -90,7 +90,7 @@ def _in_parts(
     log: Any, _: Any, contestants: list[Any], *, ridge: float, capacity: int | None, seed: int
 ) -> tuple[Any, str, Iterator[Any]]:
     """The same of a log in partitions; contestants are replayed side by side."""
-    from quietshelf.loop.replaying_parts import (
+    from quietshelf.research.loop.replaying_parts import (
         WORLD_ROUNDS,
         PartitionedReplay,
         answers_of,
@@ -113,7 +113,7 @@ def _items(candidates: bool) -> str:
 def _simulated(
     world: Any, contestants: list[Any], *, horizon: int, replicates: int, seed: int, bar: bool
 ) -> list[dict[str, Any]]:
-    from quietshelf.loop import simulate, summary
+    from quietshelf.research.loop import simulate, summary
 
     with progress("simulating", unit="visitors") if bar else nullcontext() as moved:  # there is a bar already
         result = simulate(world, contestants, horizon=horizon, replicates=replicates, seed=seed, progress=moved)

@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from quietshelf.accounting import DELTA
 from quietshelf.cli.console import Delta, Json, Workers, out, processes, progress, say, strict_json
-from quietshelf.experiments import PAPER, Reproduced, names, study_named, write_all
-from quietshelf.experiments import reproduce as run
-from quietshelf.experiments.engine import Cluster, Local
-from quietshelf.experiments.gauntlet import as_data, in_words
-from quietshelf.experiments.study import SEEDS
-from quietshelf.types import require
+from quietshelf.model.types import require
+from quietshelf.privacy.accounting import DELTA
+from quietshelf.research.experiments import PAPER, Reproduced, names, study_named, write_all
+from quietshelf.research.experiments import reproduce as run
+from quietshelf.research.experiments.engine import Cluster, Local
+from quietshelf.research.experiments.gauntlet import as_data, in_words
+from quietshelf.research.experiments.study import SEEDS
 
 QUICK = {"horizon": 1000, "replicates": 4}
 UNTESTED = "it needs another size of the study"

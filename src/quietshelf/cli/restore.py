@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quietshelf.accounting.figures import shown
 from quietshelf.cli.console import Json, counted, say, strict_json
 from quietshelf.cli.database_options import Config, Database, Secrets, check_made, reaching, settings_of
-from quietshelf.types import require
+from quietshelf.model.types import require
+from quietshelf.privacy.accounting.figures import shown
 
 if TYPE_CHECKING:
-    from quietshelf.service.restore_command import Plan, Promised, ShelfCost
+    from quietshelf.serving.service.restore_command import Plan, Promised, ShelfCost
 
 UNASKED = "restore changes the promise and has to be agreed to (at a terminal, or with --yes); nothing was changed"
 
@@ -38,9 +38,9 @@ def restore(
     Example: quietshelf restore --database sqlite:///shop.db --secrets shop-secrets
     """
     settings = settings_of(config, {"database": database, "secrets": secrets})
-    from quietshelf.release.noise import DiscreteGaussian
-    from quietshelf.service import restore_command
-    from quietshelf.service.vault import EPOCH
+    from quietshelf.privacy.release.noise import DiscreteGaussian
+    from quietshelf.serving.service import restore_command
+    from quietshelf.serving.service.vault import EPOCH
 
     if not (Path(settings.secrets) / EPOCH).exists():  # else the database may be gone: its promises are there
         check_made(settings)

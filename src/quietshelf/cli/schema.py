@@ -12,7 +12,7 @@ from rich.text import Text
 from quietshelf.cli.console import Json, counted, out, say, strict_json, writable
 
 if TYPE_CHECKING:
-    from quietshelf.tables import Schema
+    from quietshelf.data.tables import Schema
 
 OF_LOGS = (
     *("bought", "booked", "chosen", "clicked", "customer", "order", "person", "purchase", "purchased", "round"),
@@ -43,7 +43,7 @@ def schema(
 
     Example: quietshelf schema products.csv --id sku --revenue margin --out products.schema.json
     """
-    from quietshelf.tables import infer
+    from quietshelf.data.tables import infer
 
     if write is not None:
         writable(write)

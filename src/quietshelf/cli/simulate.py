@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from quietshelf.accounting import DELTA, epsilon_of
 from quietshelf.cli.console import (
     Delta,
     Json,
@@ -25,15 +24,16 @@ from quietshelf.cli.console import (
     writable,
 )
 from quietshelf.cli.contestants import Budgets, Policies, check_calibrations, parse_contestants
-from quietshelf.environments import Shop, Synthetic
-from quietshelf.loop import Result, World, summary
-from quietshelf.loop import simulate as run
-from quietshelf.loop.named import SPECS
+from quietshelf.model.types import require, whole
+from quietshelf.privacy.accounting import DELTA, epsilon_of
 from quietshelf.report import regret_curves
 from quietshelf.report.numbers import number
 from quietshelf.report.series import standard_error
 from quietshelf.report.style import can_draw
-from quietshelf.types import require, whole
+from quietshelf.research.environments import Shop, Synthetic
+from quietshelf.research.loop import Result, World, summary
+from quietshelf.research.loop import simulate as run
+from quietshelf.research.loop.named import SPECS
 
 FLOOR = tuple(name for name, spec in SPECS.items() if spec.learns and not spec.private)
 """Without privacy; the best of those that take part is the floor that others are measured against."""

@@ -96,7 +96,7 @@ class AsyncClient:
         return found
 
     async def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
-        """Add and change items; `quietshelf.tables.service_items` makes them of a product table."""
+        """Add and change items; `quietshelf.data.tables.service_items` makes them of a product table."""
         if len(items) > MANY:
             return await self.upload_items(shelf, items)
         found: Mapping[str, int] = await self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))

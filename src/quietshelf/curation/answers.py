@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
 
 ERASED: Final = -3
 """The answer of a slot whose visitor asked for erasure; -1 is no choice, other numbers are the place chosen."""

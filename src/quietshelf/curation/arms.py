@@ -14,10 +14,10 @@ import numpy as np
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.decisions import Decision
 from quietshelf.curation.settings import Settings
-from quietshelf.release.comparison import Comparison, compare
-from quietshelf.release.quiet import Learner
-from quietshelf.statistics import if_chosen
-from quietshelf.types import Context
+from quietshelf.model.types import Context
+from quietshelf.privacy.release.comparison import Comparison, compare
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.privacy.statistics import if_chosen
 
 
 def comparison(settings: Settings, learner: Learner | None) -> Comparison:

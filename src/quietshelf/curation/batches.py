@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from quietshelf.release import batch_pair
-from quietshelf.release.noise import NoiseSource
-from quietshelf.release.outlook import Outlook
-from quietshelf.release.quiet import Learner, OpenBatch
-from quietshelf.statistics import Total
-from quietshelf.types import require
+from quietshelf.model.types import require
+from quietshelf.privacy.release import batch_pair
+from quietshelf.privacy.release.noise import NoiseSource
+from quietshelf.privacy.release.outlook import Outlook
+from quietshelf.privacy.release.quiet import Learner, OpenBatch
+from quietshelf.privacy.statistics import Total
 
 MIXED = -1.0
 """The share of a batch over which it changed."""

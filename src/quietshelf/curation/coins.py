@@ -13,7 +13,7 @@ from threading import local
 
 import numpy as np
 
-from quietshelf.types import BoolArray, FloatArray, IntArray
+from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
 WORTH_DRAWING_ALL = 1000
 """Numbers that are drawn in a row in less time than one from the middle."""

@@ -11,9 +11,10 @@ from functools import reduce
 
 import numpy as np
 
-from quietshelf.release import batch_pair
-from quietshelf.release.quiet import OpenBatch
-from quietshelf.statistics import (
+from quietshelf.model.types import BoolArray, FloatArray
+from quietshelf.privacy.release import batch_pair
+from quietshelf.privacy.release.quiet import OpenBatch
+from quietshelf.privacy.statistics import (
     OUTCOME_NUMBERS,
     Factors,
     Grids,
@@ -27,7 +28,6 @@ from quietshelf.statistics import (
     totalled,
     upper,
 )
-from quietshelf.types import BoolArray, FloatArray
 
 _FRAME = ("theta", "coordinates")
 NUMBERS = 2**20

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.curation.coins import SlotCoins
+from quietshelf.model.choice.features import Catalogued, Dense
+from quietshelf.model.types import NOTHING, Context, Features, FloatArray, IntArray, Release
 from quietshelf.policies import POLICIES, PRESENT
-from quietshelf.types import NOTHING, Context, Features, FloatArray, IntArray, Release
 
 SERVING = {**POLICIES, **PRESENT}
 

@@ -15,10 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietshelf.assortment import items_for
-from quietshelf.assortment.exponential import exp
-from quietshelf.choice.features import Catalogued
-from quietshelf.choice.portable import utilities
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.contributions import contributions
@@ -26,14 +22,18 @@ from quietshelf.curation.decisions import Decision
 from quietshelf.curation.requests import visitor_context
 from quietshelf.curation.settings import Settings
 from quietshelf.curation.stock import Stock
+from quietshelf.model.assortment import items_for
+from quietshelf.model.assortment.exponential import exp
+from quietshelf.model.choice.features import Catalogued
+from quietshelf.model.choice.portable import utilities
+from quietshelf.model.types import NOTHING, FloatArray, Release, require
 from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, without_ties
 from quietshelf.policies.shortlist import MANY
-from quietshelf.release import batch_pair
-from quietshelf.release.quiet import OpenBatch
-from quietshelf.statistics import SCORE_BOUND, Factors, broken_rule
-from quietshelf.statistics.factors import MARGIN, MOST_MOVED
-from quietshelf.statistics.pair import STEPS
-from quietshelf.types import NOTHING, FloatArray, Release, require
+from quietshelf.privacy.release import batch_pair
+from quietshelf.privacy.release.quiet import OpenBatch
+from quietshelf.privacy.statistics import SCORE_BOUND, Factors, broken_rule
+from quietshelf.privacy.statistics.factors import MARGIN, MOST_MOVED
+from quietshelf.privacy.statistics.pair import STEPS
 
 Document = Mapping[str, Any]
 MOST_ITEMS = MANY

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.accounting import Ledger
 from quietshelf.curation.batches import Batch
-from quietshelf.release.arm_sales import ArmSums
-from quietshelf.release.batch_pair import Scales
-from quietshelf.release.outlook import Moments
-from quietshelf.release.quiet import Learner, OpenBatch
-from quietshelf.release.quiet_settings import Quiet
-from quietshelf.release.records import Estimate, Record
-from quietshelf.statistics import ARMS, OUTCOMES
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
+from quietshelf.privacy.accounting import Ledger
+from quietshelf.privacy.release.arm_sales import ArmSums
+from quietshelf.privacy.release.batch_pair import Scales
+from quietshelf.privacy.release.outlook import Moments
+from quietshelf.privacy.release.quiet import Learner, OpenBatch
+from quietshelf.privacy.release.quiet_settings import Quiet
+from quietshelf.privacy.release.records import Estimate, Record
+from quietshelf.privacy.statistics import ARMS, OUTCOMES
 
 Fields = Mapping[str, Any]
 """Numbers, and arrays by name; a matrix may come flat."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from quietshelf.accounting import Assumption, Event, Ledger
-from quietshelf.accounting.figures import added_up
 from quietshelf.curation.prior_file import PriorFile
+from quietshelf.privacy.accounting import Assumption, Event, Ledger
+from quietshelf.privacy.accounting.figures import added_up
 
 
 def addressed(

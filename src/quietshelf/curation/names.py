@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from quietshelf.curation.settings import Public, Settings
-from quietshelf.types import Id
+from quietshelf.model.types import Id
 
 
 def feature_names(settings: Settings, public: Public, items: Iterable[Id], dim: int) -> tuple[str, ...]:

@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.choice.features import Catalogued, Dense
-from quietshelf.choice.maps import FeatureMap
 from quietshelf.curation.prior_checks import check_items, check_log
 from quietshelf.curation.settings import Public, Settings, check_size
 from quietshelf.curation.stock import Stock
+from quietshelf.model.choice.features import Catalogued, Dense
+from quietshelf.model.choice.maps import FeatureMap
+from quietshelf.model.types import NOTHING, PUBLIC_SEED, Context, FloatArray, Policy, Release, balanced_normal, require
 from quietshelf.policies import POLICIES
-from quietshelf.release.geometry import unknown_curvature
-from quietshelf.release.noise import NoiseSource
-from quietshelf.release.outlook import FACTORS, Moments
-from quietshelf.release.prior import LARGEST, SMALLEST
-from quietshelf.release.quiet import Learner
-from quietshelf.statistics import Shown
-from quietshelf.types import NOTHING, PUBLIC_SEED, Context, FloatArray, Policy, Release, balanced_normal, require
+from quietshelf.privacy.release.geometry import unknown_curvature
+from quietshelf.privacy.release.noise import NoiseSource
+from quietshelf.privacy.release.outlook import FACTORS, Moments
+from quietshelf.privacy.release.prior import LARGEST, SMALLEST
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.privacy.statistics import Shown
 
 VISITORS, MOST_VISITORS = 32, 128
 """Made-up visitors of a batch; more, up to the second number, where there are many item effects to show."""

@@ -12,15 +12,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quietshelf.accounting import Ledger
 from quietshelf.curation import contributions
 from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, open_batch
-from quietshelf.release import batch_pair
-from quietshelf.release.noise import NoiseSource
-from quietshelf.release.outlook import Outlook
-from quietshelf.release.quiet import Learner
-from quietshelf.statistics import Shown, shown
-from quietshelf.types import BoolArray, Release, Round, require
+from quietshelf.model.types import BoolArray, Release, Round, require
+from quietshelf.privacy.accounting import Ledger
+from quietshelf.privacy.release import batch_pair
+from quietshelf.privacy.release.noise import NoiseSource
+from quietshelf.privacy.release.outlook import Outlook
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.privacy.statistics import Shown, shown
 
 Number = TypeVar("Number", bound=np.generic)
 WAITING = 16

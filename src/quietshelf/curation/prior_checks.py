@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from quietshelf.choice.maps import feature_map
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.settings import Public, Settings
-from quietshelf.tables import Column, Schema
-from quietshelf.types import FloatArray, require
+from quietshelf.data.tables import Column, Schema
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.model.types import FloatArray, require
 
 FAR = 10.0
 """Root mean square of a catalogue's column, in declared units, from which on it is surely in others."""

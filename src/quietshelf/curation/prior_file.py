@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from quietshelf.accounting.events import LOG, Assumption, Event
-from quietshelf.accounting.figures import shown
-from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.atomic_write import atomic_write
-from quietshelf.release.private_newton import PrivateTastes
-from quietshelf.tables import Schema
-from quietshelf.types import FloatArray, finite, one_of, positive, require
+from quietshelf.data.tables import Schema
+from quietshelf.model.choice.maps import FeatureMap, feature_map
+from quietshelf.model.types import FloatArray, finite, one_of, positive, require
+from quietshelf.privacy.accounting.events import LOG, Assumption, Event
+from quietshelf.privacy.accounting.figures import shown
+from quietshelf.privacy.release.private_newton import PrivateTastes
 
 KIND, VERSION = "quietshelf prior", 1
 FIELDS = (

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.assortment import checks
-from quietshelf.assortment.solver import make_rules
-from quietshelf.choice.features import Catalogued, Dense
 from quietshelf.curation.settings import Settings
 from quietshelf.curation.stock import Stock
-from quietshelf.tables import Schema
-from quietshelf.types import BoolArray, Context, Features, FloatArray, Id, finite, require, whole
+from quietshelf.data.tables import Schema
+from quietshelf.model.assortment import checks
+from quietshelf.model.assortment.solver import make_rules
+from quietshelf.model.choice.features import Catalogued, Dense
+from quietshelf.model.types import BoolArray, Context, Features, FloatArray, Id, finite, require, whole
 
 
 def visitor_context(

@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.choice.maps import FeatureMap, feature_map
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.stock import Stock
+from quietshelf.data.tables import Schema
+from quietshelf.model.choice.maps import FeatureMap, feature_map
+from quietshelf.model.types import FloatArray, finite, one_of, positive, require, whole
 from quietshelf.policies import PRESENT
-from quietshelf.release.quiet_settings import Quiet
-from quietshelf.statistics.pair import ROUNDING_ROOM
-from quietshelf.tables import Schema
-from quietshelf.types import FloatArray, finite, one_of, positive, require, whole
+from quietshelf.privacy.release.quiet_settings import Quiet
+from quietshelf.privacy.statistics.pair import ROUNDING_ROOM
 
 SERVED = ("quiet", "uniform")
 """Policies a shelf can serve. Both learn by the releases of `quiet`; `uniform` shows items at random all the same."""

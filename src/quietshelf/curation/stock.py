@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.assortment import checks
-from quietshelf.choice.catalogue import Catalogue
-from quietshelf.choice.device import find_device
-from quietshelf.tables.cells import as_id
-from quietshelf.types import BoolArray, FloatArray, Id, IntArray, finite, require
+from quietshelf.data.tables.cells import as_id
+from quietshelf.model.assortment import checks
+from quietshelf.model.choice.catalogue import Catalogue
+from quietshelf.model.choice.device import find_device
+from quietshelf.model.types import BoolArray, FloatArray, Id, IntArray, finite, require
 
 
 @dataclass(frozen=True, eq=False)

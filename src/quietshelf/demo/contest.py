@@ -1,6 +1,6 @@
 """The contest of the demo: the service itself, over HTTP, beside the floor without privacy and the paper's policy.
 
-All three serve the same visitors, by the same loop as every simulation (`quietshelf.loop`). The service is one of the
+All three serve the same visitors, by the same loop as every simulation (`research.loop`). The service is one of the
 contestants: to decide it is asked for an offer, to learn it is told the answer.
 """
 
@@ -18,11 +18,11 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.demo.tea_shop import TEAS, Shop
-from quietshelf.loop import run
-from quietshelf.loop.arrow import Party
-from quietshelf.loop.contest import Setting
-from quietshelf.loop.named import contestant
-from quietshelf.types import NOTHING, Context, IntArray, Random, Release, Round
+from quietshelf.model.types import NOTHING, Context, IntArray, Random, Release, Round
+from quietshelf.research.loop import run
+from quietshelf.research.loop.arrow import Party
+from quietshelf.research.loop.contest import Setting
+from quietshelf.research.loop.named import contestant
 
 SERVICE, FLOOR, PAPER = "This service", "No privacy at all", "The paper’s policy"
 TONES = {SERVICE: 0, PAPER: 1, FLOOR: 2}

@@ -14,10 +14,10 @@ from fastapi import FastAPI
 
 from quietshelf.demo.contest import FLOOR, LATELY, PAPER, SERVICE, TONES, Api, Contest
 from quietshelf.demo.tea_shop import TEAS, Shop
-from quietshelf.service import keys, logs
-from quietshelf.service.app import make_app
-from quietshelf.service.service import Service
-from quietshelf.service.settings import Settings
+from quietshelf.serving.service import keys, logs
+from quietshelf.serving.service.app import make_app
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.settings import Settings
 
 SHELF, RHO, WINDOW = "teas", 1.0, 2.0
 HORIZON, PACE, SEED = 20_000, 40.0, 7
@@ -115,7 +115,7 @@ def serve_demo(host: str, port: int, tell: Callable[[str], None]) -> None:
     import uvicorn
 
     logs.take_over()
-    from quietshelf.service.protocol import options
+    from quietshelf.serving.service.protocol import options
 
     with TemporaryDirectory(prefix="quietshelf-demo-") as folder:
         app, demo, api, key = open_demo(Path(folder), host=host, port=port)

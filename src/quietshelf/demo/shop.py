@@ -14,19 +14,19 @@ from itertools import count
 import numpy as np
 from numpy.random import SeedSequence
 
-from quietshelf.assortment import best
-from quietshelf.auditing import Auditable, Claim, Finding, audit
 from quietshelf.curation.coins import Coins
-from quietshelf.environments import Shop, Synthetic
-from quietshelf.loop import Contestant, Setting, contestant
-from quietshelf.loop.parallel import Progress, Throttled, spread
-from quietshelf.release import batch_pair
-from quietshelf.release.noise import DiscreteGaussian
-from quietshelf.release.quiet_settings import Quiet
-from quietshelf.shelf import Shelf
-from quietshelf.shelf.testing import copied, state_of
-from quietshelf.statistics import svec
-from quietshelf.types import NOTHING, Context, FloatArray, IntArray, Random, Round
+from quietshelf.model.assortment import best
+from quietshelf.model.types import NOTHING, Context, FloatArray, IntArray, Random, Round
+from quietshelf.privacy.release import batch_pair
+from quietshelf.privacy.release.noise import DiscreteGaussian
+from quietshelf.privacy.release.quiet_settings import Quiet
+from quietshelf.privacy.statistics import svec
+from quietshelf.research.auditing import Auditable, Claim, Finding, audit
+from quietshelf.research.environments import Shop, Synthetic
+from quietshelf.research.loop import Contestant, Setting, contestant
+from quietshelf.research.loop.parallel import Progress, Throttled, spread
+from quietshelf.serving.shelf import Shelf
+from quietshelf.serving.shelf.testing import copied, state_of
 
 RHO = 1.0
 WORLD = Shop(items=100, capacity=10, conversion_rate=0.03, item_dim=5)

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from quietshelf.__about__ import __version__
-from quietshelf.accounting import DELTA, epsilon_of
-from quietshelf.accounting.figures import shown
-from quietshelf.auditing import Finding
-from quietshelf.auditing.verdicts import near, sentence, verdict, verdict_on_rates
 from quietshelf.demo.page import DemoStory
 from quietshelf.demo.shop import LABELS, RHO, SEED, WORLD, Served
-from quietshelf.experiments.revenue import Estimate, kept_share, lost_share
-from quietshelf.loop import Result
+from quietshelf.model.types import FloatArray
+from quietshelf.privacy.accounting import DELTA, epsilon_of
+from quietshelf.privacy.accounting.figures import shown
 from quietshelf.report.charts import Curve
 from quietshelf.report.numbers import plus_minus
 from quietshelf.report.series import band, from_the_start
-from quietshelf.types import FloatArray
+from quietshelf.research.auditing import Finding
+from quietshelf.research.auditing.verdicts import near, sentence, verdict, verdict_on_rates
+from quietshelf.research.experiments.revenue import Estimate, kept_share, lost_share
+from quietshelf.research.loop import Result
 
 NEXT = (
     ("quietshelf plan --items 500 --capacity 8 --epsilon 2", "what a shop of your size can expect"),

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.random import SeedSequence
 
-from quietshelf.choice.features import Catalogued
-from quietshelf.choice.maps import feature_map
-from quietshelf.environments import LogitRound
-from quietshelf.types import Context, FloatArray, IntArray
+from quietshelf.model.choice.features import Catalogued
+from quietshelf.model.choice.maps import feature_map
+from quietshelf.model.types import Context, FloatArray, IntArray
+from quietshelf.research.environments import LogitRound
 
 TEAS: tuple[tuple[str, float, float, float], ...] = (
     ("Assam", 0.9, -0.4, 3.2), ("Darjeeling", 0.3, -0.1, 4.6), ("Ceylon", 0.6, -0.2, 3.0),

@@ -6,11 +6,11 @@ Policies that differ only in how their release is made share one class: the cura
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from quietshelf.model.types import Policy
 from quietshelf.policies.chance import Uniform
 from quietshelf.policies.optimism import Greedy, Optimistic
 from quietshelf.policies.ranking import Ranking
 from quietshelf.policies.sampling import OptimisticDraw, Thompson
-from quietshelf.types import Policy
 
 POLICIES: Mapping[str, Policy] = MappingProxyType(
     {

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from quietshelf.assortment import equal_revenue
-from quietshelf.choice.features import Dense
+from quietshelf.model.assortment import equal_revenue
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import NOTHING, BoolArray, Context, FloatArray, IntArray, Random, Release
 from quietshelf.policies.chance import DOUBT, LARGEST, batch_of
-from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray, Random, Release
 
 WORTH_BOUNDING = 2**20
 """N d² from which on bounds cost a small part of the norms that they save."""

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from quietshelf.assortment import equal_revenue, items_for, top_k
-from quietshelf.types import BoolArray, Context, FloatArray, IntArray, Random, Release, anywhere, everywhere
+from quietshelf.model.assortment import equal_revenue, items_for, top_k
+from quietshelf.model.types import BoolArray, Context, FloatArray, IntArray, Random, Release, anywhere, everywhere
 
 LARGEST = 1e290
 """Utilities beyond are taken for this; nobody can tell such items apart anyway."""

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.assortment import equal_revenue
-from quietshelf.choice.catalogue import kept
-from quietshelf.choice.device import Device, device_of_worlds
-from quietshelf.choice.features import Dense
-from quietshelf.choice.screening import PRECISE, UNIT
+from quietshelf.model.assortment import equal_revenue
+from quietshelf.model.choice.catalogue import kept
+from quietshelf.model.choice.device import Device, device_of_worlds
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.choice.screening import PRECISE, UNIT
+from quietshelf.model.types import BoolArray, Context, FloatArray, IntArray, Release
 from quietshelf.policies.chance import DOUBT, FEW, batch_of
-from quietshelf.types import BoolArray, Context, FloatArray, IntArray, Release
 
 WORTH_SENDING = 100_000
 """Items over all worlds from which on a device is faster."""

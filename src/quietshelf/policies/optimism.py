@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from quietshelf.choice.features import Dense
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import Context, FloatArray, IntArray, Random, Release, anywhere, everywhere
 from quietshelf.policies.bounded import bounded, suits_bounds
 from quietshelf.policies.chance import decide
 from quietshelf.policies.many_worlds import beyond_doubt, suits_device
 from quietshelf.policies.shortlist import shortlisted, suits
-from quietshelf.types import Context, FloatArray, IntArray, Random, Release, anywhere, everywhere
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from quietshelf.assortment import items_for
-from quietshelf.types import Context, IntArray, Random, Release
+from quietshelf.model.assortment import items_for
+from quietshelf.model.types import Context, IntArray, Random, Release
 
 
 @dataclass(frozen=True)

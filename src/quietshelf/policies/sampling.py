@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from quietshelf.model.types import Context, FloatArray, IntArray, Random, Release, anywhere, whole
 from quietshelf.policies.chance import batch_of, decide
 from quietshelf.policies.optimism import best_at
-from quietshelf.types import Context, FloatArray, IntArray, Random, Release, anywhere, whole
 
 OPTIMISTIC = 1.0 / (4.0 * math.sqrt(math.e * math.pi))
 """How likely, at least, one draw is optimistic about one item."""

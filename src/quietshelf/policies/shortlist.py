@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.assortment import equal_revenue
-from quietshelf.choice.features import Catalogued
-from quietshelf.choice.screen import Screen
-from quietshelf.choice.screening import LARGEST_REACH, Common, Scores
+from quietshelf.model.assortment import equal_revenue
+from quietshelf.model.choice.features import Catalogued
+from quietshelf.model.choice.screen import Screen
+from quietshelf.model.choice.screening import LARGEST_REACH, Common, Scores
+from quietshelf.model.types import NOTHING, BoolArray, Context, FloatArray, IntArray, Random, Release
 from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, batch_of
-from quietshelf.types import NOTHING, BoolArray, Context, FloatArray, IntArray, Random, Release
 
 MANY = 20_000
 """Items above which offers are made from a shortlist."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from quietshelf.model.types import FloatArray
 from quietshelf.report.charts import COLOURS, Curve, Words, line_chart
 from quietshelf.report.document import (
     figure,
@@ -21,7 +22,6 @@ from quietshelf.report.document import (
 )
 from quietshelf.report.frame import Axis
 from quietshelf.report.svg import BROAD, Markup, tag
-from quietshelf.types import FloatArray
 
 LOWEST = 1e-3
 """The least rate of false alarms in the picture."""

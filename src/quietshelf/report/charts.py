@@ -12,10 +12,10 @@ from textwrap import wrap
 
 import numpy as np
 
+from quietshelf.model.types import FloatArray
 from quietshelf.report import svg
 from quietshelf.report.frame import BOTTOM, HEIGHT, LETTER, TOP, Axis, Content, Frame
 from quietshelf.report.svg import Markup, dot, drawn, line, path, strip, tag, text, together
-from quietshelf.types import FloatArray
 
 ROW = 15.0
 """The height of a row of letters."""

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from quietshelf.model.types import FloatArray
 from quietshelf.report.series import from_the_start, standard_error
 from quietshelf.report.style import curve, figure, look
-from quietshelf.types import FloatArray
 
 BANDS = "mean ± 2 s.e."
 OUTSIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "title": BANDS}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from quietshelf.model.types import FloatArray
 from quietshelf.report.svg import Markup, decades, line, short, text, ticks
-from quietshelf.types import FloatArray
 
 Content = list[Markup]
 LEFT, TOP, BOTTOM, HEIGHT = 48.0, 14.0, 30.0, 260.0

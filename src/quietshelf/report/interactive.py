@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from quietshelf.model.types import FloatArray, whole
 from quietshelf.report.curves import BANDS, OUTSIDE, Regrets, draw_regret
 from quietshelf.report.style import COLOURS, on_axes
-from quietshelf.types import FloatArray, whole
 
 ROW, MARGINS = 0.26, 1.1
 """Inches that a feature takes, and all that is not features."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from quietshelf.model.types import FloatArray, one_of
 from quietshelf.report.series import Series, band, described, from_the_start, matching, values_of, words
-from quietshelf.types import FloatArray, one_of
 
 KINDS = ("curves", "final")
 KEYS = ("name", "title", "kind", "x", "log_x", "log_y", "where", "rows", "columns", "lines", "floor")

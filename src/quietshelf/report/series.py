@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.types import FloatArray
+from quietshelf.model.types import FloatArray
 
 CONFIDENCE = 0.95
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quietshelf.types import FloatArray, require
+from quietshelf.model.types import FloatArray, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
  * exp, with the same bits in every browser and in Python: made of +, -, * and / alone, in the order written here.
  *
  * `Math.exp` and `**` may differ in the last bit from one engine to the next; these four operations may not. The method
- * is that of fdlibm: `x = k ln 2 + r` with k whole, then a rational function of r. See `assortment/exponential.py`.
+ * is that of fdlibm: `x = k ln 2 + r` with k whole, then a rational function of r. See `model/assortment/exponential.py`.
  */
 
 export const LN2 = 0.6931471805599453;

@@ -2,7 +2,7 @@
  * The expected revenue z of a set to more digits than a double has, and the scores `w (r - z)` it gives.
  *
  * `z = high + low x 2^shift`. The digits matter: the revenue of a shown item of weight w agrees with z to about 1 part
- * in w, so its score hangs on the digits of r - z from there on. Sums go from the first place to the last: `assortment/level.py` has the same bits.
+ * in w, so its score hangs on the digits of r - z from there on. Sums go from the first place to the last: `model/assortment/level.py` has the same bits.
  */
 
 import { exp2, frexp } from "./exponential.js";

@@ -1,7 +1,7 @@
 /**
  * Utilities `x . theta + radius |x|` of every item, in the norm of the release's covariance; x is never formed.
  *
- * The order of every product and sum is part of what is computed: `choice/portable.py` has the same bits.
+ * The order of every product and sum is part of what is computed: `model/choice/portable.py` has the same bits.
  */
 
 import type { FeatureMap } from "./maps.js";

@@ -1,6 +1,0 @@
-"""Rounds, as arrays or a long table -> tastes, exactly or in private, as scikit-learn does it (extra ``data``)."""
-
-from quietshelf.estimators.choice_model import ChoiceModel, CollinearFeatures, ScalesNotDeclared
-from quietshelf.estimators.long_format import LongRounds, from_long
-
-__all__ = ["ChoiceModel", "CollinearFeatures", "LongRounds", "ScalesNotDeclared", "from_long"]

@@ -1,0 +1,1 @@
+"""The multinomial logit: nouns -> utilities and choice probabilities -> the best assortment, exactly."""

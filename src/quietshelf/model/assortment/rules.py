@@ -1,0 +1,119 @@
+"""The constraints of a problem, and the set they allow that has the largest sum of scores.
+
+Sets of at most K items with at most so many of each group are the independent sets of a laminar matroid, so the greedy
+choice is exact: required items first, then the best of each group up to its limit, then the best K of those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from quietshelf.model.types import BoolArray, FloatArray, IntArray
+
+CHUNKS_A_PLACE = 32
+WORTH_NARROWING = 8  # items a chunk
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What may be shown, in each of B problems.
+
+    Attributes:
+        capacity: K, the most items shown.
+        exactly: Whether exactly K are shown, at whatever score.
+        barred: Items that must not be shown, (B, N).
+        required: Items that must be shown, (B, N).
+        groups: Group of each item, (N,), where some limit can bind.
+        surplus: Positions beyond their group's limit when items are sorted by group and falling score.
+    """
+
+    capacity: int
+    exactly: bool = False
+    barred: BoolArray | None = None
+    required: BoolArray | None = None
+    groups: IntArray | None = None
+    surplus: IntArray | None = None
+
+    @property
+    def constrained(self) -> bool:
+        """Whether `restrict` overwrites anything."""
+        return not (self.barred is None and self.required is None and self.groups is None)
+
+    def rows(self, index: IntArray) -> Rules:
+        """Some of the problems."""
+        if self.barred is None and self.required is None:
+            return self
+        barred = None if self.barred is None else self.barred[index]
+        required = None if self.required is None else self.required[index]
+        return replace(self, barred=barred, required=required)
+
+    def restrict(self, score: FloatArray) -> FloatArray:
+        """Overwrite scores (B, N): infinity where an item must be shown, minus infinity where it cannot be."""
+        if self.barred is not None:
+            np.putmask(score, self.barred, -np.inf)
+        if self.required is not None:
+            np.putmask(score, self.required, np.inf)
+        if self.groups is not None and self.surplus is not None:
+            order = np.lexsort((-score, np.broadcast_to(self.groups, score.shape)), axis=-1)
+            np.put_along_axis(score, order[:, self.surplus], -np.inf, axis=-1)
+        return score
+
+    def pick(self, score: FloatArray, floor: float = 0.0) -> tuple[IntArray, BoolArray]:
+        """The K largest restricted scores of each row: their flat places, ascending, and which are shown, (B, K).
+
+        Shown are those above ``floor``, or all that are allowed where exactly K are asked for.
+        """
+        flat = _largest(score, self.capacity)
+        return flat, score.take(flat) > (-np.inf if self.exactly else floor)
+
+    def confirm(self, score: FloatArray, flat: IntArray, kept: BoolArray) -> bool:
+        """Whether `pick` would choose the same, no tie left to break; much faster than to pick."""
+        own = score.take(flat)
+        if np.count_nonzero(score >= own.min(axis=-1, keepdims=True)) != flat.size:
+            return False
+        return bool(((own > (-np.inf if self.exactly else 0.0)) == kept).all())
+
+
+def surplus_positions(groups: IntArray, limits: IntArray) -> IntArray:
+    """Positions beyond their group's limit once items are sorted by group: the same whatever the scores are."""
+    ordered = np.sort(groups)
+    place = np.arange(groups.size) - np.searchsorted(ordered, ordered)
+    limit = np.append(limits, groups.size)[ordered]  # -1, no group, reads the appended one
+    return np.flatnonzero(place >= limit)
+
+
+def _largest(score: FloatArray, count: int) -> IntArray:
+    """Flat places of the ``count`` largest of each row, ascending; of equal ones those with the lower index."""
+    rows, items = score.shape
+    if items < CHUNKS_A_PLACE * WORTH_NARROWING * count:
+        places: IntArray = _mask(score, count).ravel().nonzero()[0]
+        return places.reshape(rows, count)
+    columns = _candidates(score, count)
+    inside = np.flatnonzero(_mask(score[:, columns], count)).reshape(rows, count)
+    flat: IntArray = np.arange(rows)[:, None] * items + columns[inside % columns.size]
+    return flat
+
+
+def _candidates(score: FloatArray, count: int) -> IntArray:
+    """Columns holding the ``count`` largest of every row: those no smaller than the count-th best of chunk maxima."""
+    rows, items = score.shape
+    chunks = CHUNKS_A_PLACE * count
+    whole = score[:, : items - items % chunks].reshape(rows, -1, chunks)
+    bound = np.partition(whole.max(axis=1), chunks - count, axis=-1)[:, chunks - count, None]
+    return np.flatnonzero((score >= bound).any(axis=0))
+
+
+def _mask(score: FloatArray, count: int) -> BoolArray:
+    """Where the ``count`` largest of each row are; of equal ones the first."""
+    rows, items = score.shape
+    split = score.copy()
+    split.partition(items - count, axis=-1)
+    last = split[:, items - count, None]
+    mask: BoolArray = score >= last
+    if np.count_nonzero(mask) == rows * count:
+        return mask
+    above, level = score > last, score == last
+    room = count - np.count_nonzero(above, axis=-1, keepdims=True)
+    return np.asarray(above | (level & (np.cumsum(level, axis=-1) <= room)))

@@ -1,0 +1,157 @@
+"""Feature maps: visitor features u and item features v to the vector x that utilities are linear in.
+
+    item    (1, v)                 concat  (1, u, v)
+    outer   (u ⊗ v)                full    (1, v, u, u ⊗ v)
+
+Every block of x is ``left ⊗ right`` with left one of 1 and u, right one of 1 and v. So for a given visitor x is affine
+in the item, ``x = A(u) (1, v)``, with one nonzero in each row of A(u); ``pull`` multiplies by A(u)' without forming it.
+
+A map may end with *item effects*: one place for each of the first items, 1 for that item and 0 for all others, whoever
+visits. They hold what no feature says of an item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from quietshelf.model.types import FloatArray, IntArray, one_of
+
+
+class Block(NamedTuple):
+    """``left ⊗ right``: which side, if any, is a vector of features rather than the number 1."""
+
+    visitor: bool
+    item: bool
+
+
+_ONE, _ITEM, _VISITOR, _PRODUCT = Block(False, False), Block(False, True), Block(True, False), Block(True, True)
+
+MAPS: dict[str, tuple[Block, ...]] = {
+    "item": (_ONE, _ITEM),
+    "concat": (_ONE, _VISITOR, _ITEM),
+    "outer": (_PRODUCT,),
+    "full": (_ONE, _ITEM, _VISITOR, _PRODUCT),
+}
+"""The known maps and their blocks, in the order in which x holds them."""
+
+
+def feature_map(name: str, *, intercept: bool = True, effects: int = 0) -> FeatureMap:
+    """The map of that name, with so many item effects; ``intercept=False`` drops the 1, which ``outer`` never holds.
+
+    >>> feature_map("full").names(["age"], ["price", "stars"])
+    ['intercept', 'price', 'stars', 'age', 'age:price', 'age:stars']
+    >>> feature_map("item", effects=2).names([], ["price"])
+    ['intercept', 'price', 'effect 0', 'effect 1']
+    >>> feature_map("cross")
+    Traceback (most recent call last):
+    ...
+    ValueError: feature_map must be one of item, concat, outer, full, got feature_map='cross'
+    """
+    one_of("feature_map", name, MAPS)
+    return FeatureMap(name, tuple(block for block in MAPS[name] if intercept or block != _ONE), effects)
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """One of the maps above; made by ``feature_map``.
+
+    Attributes:
+        name: What it is called.
+        blocks: What x is the concatenation of. In ``u ⊗ v``, place ``a * len(v) + b`` holds ``u[a] v[b]``.
+        effects: How many item effects follow; item i has the i-th of them, and none if there are no more than i.
+    """
+
+    name: str
+    blocks: tuple[Block, ...]
+    effects: int = 0
+
+    @property
+    def intercept(self) -> bool:
+        """Whether x holds a 1."""
+        return _ONE in self.blocks
+
+    def dim(self, visitor_dim: int, item_dim: int) -> int:
+        """d, the length of x.
+
+        >>> feature_map("full", intercept=False).dim(6, 6)
+        48
+        """
+        return sum(left * right for left, right in self._sizes(visitor_dim, item_dim)) + self.effects
+
+    def names(self, visitor_names: Sequence[str], item_names: Sequence[str]) -> list[str]:
+        """A name for each place of x; products read ``visitor:item``, effects have the numbers of their items."""
+        made = [
+            ":".join(filter(None, (left, right))) or "intercept"
+            for block in self.blocks
+            for left in (visitor_names if block.visitor else [""])
+            for right in (item_names if block.item else [""])
+        ]
+        return made + [f"effect {number}" for number in range(self.effects)]
+
+    def in_product(self, visitor_dim: int, item_dim: int) -> IntArray:
+        """Where each place of x but the effects stands in (1, u) ⊗ (1, v), of which every map is a selection.
+
+        >>> feature_map("concat").in_product(1, 2)  # (1, u, v) in (1, v1, v2, u, u v1, u v2)
+        array([0, 3, 1, 2])
+        """
+        left = [np.arange(1, 1 + visitor_dim) if block.visitor else np.zeros(1, np.int64) for block in self.blocks]
+        right = [np.arange(1, 1 + item_dim) if block.item else np.zeros(1, np.int64) for block in self.blocks]
+        return np.concatenate([((1 + item_dim) * a[:, None] + b).ravel() for a, b in zip(left, right, strict=True)])
+
+    def dense(self, visitor: FloatArray, items: FloatArray, numbers: IntArray | None = None) -> FloatArray:
+        """The vectors x of all items, (..., N, d), for u (..., d1) and v (N, d2) or (..., N, d2).
+
+        ``numbers`` says which items they are, (N,) or (..., N); None for the first N. Only effects depend on it.
+
+        >>> feature_map("outer").dense(np.array([1.0, 10.0]), np.array([[2.0, 3.0]]))
+        array([[ 2.,  3., 20., 30.]])
+        >>> feature_map("outer", effects=3).dense(np.array([10.0]), np.array([[2.0]]), np.array([1]))
+        array([[20.,  0.,  1.,  0.]])
+        """
+        sizes = self._sizes(visitor.shape[-1], items.shape[-1])
+        batch = np.broadcast_shapes(visitor.shape[:-1], items.shape[:-2])
+        x = np.empty((*batch, items.shape[-2], self.dim(visitor.shape[-1], items.shape[-1])))
+        for block, (left, right), place in zip(self.blocks, sizes, _places(sizes), strict=True):
+            of_visitor = visitor[..., None, :, None] if block.visitor else np.ones((1, 1, 1))
+            of_item = items[..., :, None, :] if block.item else np.ones((1, 1, 1))
+            with np.errstate(over="ignore", invalid="ignore"):  # a visitor's huge features are nobody else's log line
+                product: FloatArray = of_visitor * of_item
+            x[..., place] = product.reshape(*product.shape[:-2], left * right)
+        if self.effects:
+            who = np.arange(items.shape[-2]) if numbers is None else numbers
+            x[..., -self.effects :] = who[..., None] == np.arange(self.effects)
+        return x
+
+    def pull(self, visitor: FloatArray, columns: FloatArray, item_dim: int) -> FloatArray:
+        """``A(u)' C``, (..., 1 + d2, k), for u (..., d1) and C (..., d, k): each entry of C is read once.
+
+        The places of effects, if C has them, are not read.
+        """
+        sizes = self._sizes(visitor.shape[-1], item_dim)
+        k = columns.shape[-1]
+        batch = np.broadcast_shapes(visitor.shape[:-1], columns.shape[:-2])
+        out = np.zeros((*batch, 1 + item_dim, k))
+        for block, (left, right), place in zip(self.blocks, sizes, _places(sizes), strict=True):
+            part = columns[..., place, :]
+            if block.visitor:
+                summed = visitor[..., None, :] @ part.reshape(*part.shape[:-2], left, right * k)
+                part = summed.reshape(*summed.shape[:-2], right, k)
+            target = out[..., 1:, :] if block.item else out[..., :1, :]
+            target += part
+        return out
+
+    def _sizes(self, visitor_dim: int, item_dim: int) -> list[tuple[int, int]]:
+        """The lengths of left and right of each block."""
+        return [(visitor_dim if block.visitor else 1, item_dim if block.item else 1) for block in self.blocks]
+
+
+def _places(sizes: list[tuple[int, int]]) -> Iterator[slice]:
+    """Where each block lies in x."""
+    stop = 0
+    for left, right in sizes:
+        start, stop = stop, stop + left * right
+        yield slice(start, stop)

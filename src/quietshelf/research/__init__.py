@@ -1,0 +1,1 @@
+"""Simulated worlds, the loop over them, audits, fits and studies."""

@@ -1,0 +1,71 @@
+"""What a pair of neighbours costs exactly, where what leaves is linear in Gaussian noise: no sampling, no confidence.
+
+The mechanism is run as shipped, with noise sources of our own: one that draws nothing shows by how much the neighbours'
+means differ, one that draws a single coordinate at a time shows how each draw reaches the output. Together they are
+the law, N(mean, A A'), and so the divergence: ``rho = |A^+ (mean - mean')|² / 2``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from quietshelf.model.types import FloatArray, IntArray
+from quietshelf.privacy.accounting import Assumption
+from quietshelf.privacy.release.noise import NoiseSource, Simulated
+
+Mechanism = Callable[[bool, NoiseSource, int], FloatArray]
+"""(whether the target is the first neighbour, noise, how many runs) -> all that leaves, (runs, features)."""
+OUTSIDE = 1e-7
+"""Share of the difference of means that no noise reaches, above which it is told from rounding."""
+
+
+class OneAtATime:
+    """Noise that is zero but for one coordinate, another in each world: world j has the j-th draw, at its scale."""
+
+    grid = 0.0
+    assumption = Assumption.REAL_ARITHMETIC
+    noiseless = False
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
+        """Zeros, and in the worlds whose turn it is the scale."""
+        worlds, numbers = size[0], int(np.prod(size[1:], dtype=np.int64))
+        noise = np.zeros((worlds, numbers))
+        turns = np.arange(self.drawn, min(self.drawn + numbers, worlds))
+        noise[turns, turns - self.drawn] = scale
+        self.drawn += numbers
+        return noise.reshape(size)
+
+    def only(self, worlds: IntArray) -> NoiseSource:  # noqa: ARG002 - all worlds draw together here
+        """The same source."""
+        return self
+
+
+def response(mechanism: Mechanism, secret: bool) -> tuple[FloatArray, FloatArray]:
+    """The mean of what leaves, (features,), and A, (features, draws): by how much each draw moves it."""
+    counter = OneAtATime()
+    mechanism(secret, counter, 1)
+    outputs = mechanism(secret, OneAtATime(), counter.drawn + 1)  # the last world draws nothing
+    mean = outputs[-1]
+    return mean, (outputs[:-1] - mean).T
+
+
+def exact_rho(mechanism: Mechanism) -> float:
+    """What this pair of neighbours costs; infinite where a difference is left that no noise hides."""
+    (mean, columns), (other, _) = response(mechanism, True), response(mechanism, False)
+    difference = mean - other
+    solution = np.linalg.lstsq(columns, difference, rcond=1e-12)[0]
+    left = np.linalg.norm(columns @ solution - difference)
+    if left > OUTSIDE * max(float(np.linalg.norm(difference)), np.finfo(float).tiny):
+        return math.inf
+    return float(solution @ solution) / 2
+
+
+def sampled(mechanism: Mechanism) -> Callable[[bool, int, np.random.Generator], FloatArray]:
+    """The mechanism with simulated noise, as an auditable run."""
+    return lambda secret, runs, rng: mechanism(secret, Simulated(rng), runs)

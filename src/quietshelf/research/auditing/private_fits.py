@@ -1,0 +1,73 @@
+"""The objective-perturbed fit, sampled as shipped and integrated exactly."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from quietshelf.model.types import FloatArray, IntArray
+from quietshelf.privacy.release.noise import NoiseSource
+from quietshelf.privacy.release.objective_perturbation import private_fit
+from quietshelf.privacy.release.perturbation_curves import Perturbation
+from quietshelf.privacy.statistics import Shown
+from quietshelf.research.auditing.auditable import Auditable, Claim, Exact
+from quietshelf.research.auditing.linear import sampled
+from quietshelf.research.auditing.neighbours import Neighbours, search
+from quietshelf.research.auditing.quadrature import Crowd, Densities, in_plane
+
+ORDERS = (1.01, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
+PLANE_ORDERS = (1.01, 2.0, 4.0, 8.0)
+TRIES = 64
+"""Pairs at every step of a search."""
+
+
+def fit_subject(name: str, claim: Claim, neighbours: Neighbours, perturbation: Perturbation) -> Auditable:
+    """A private fit of the target alone, where nothing of others dilutes what is learned of them."""
+    places, dim = neighbours.first.rows.shape
+    return Auditable(
+        name=name,
+        pair=f"{neighbours.words}; {places} items, d = {dim}",
+        claim=claim,
+        run=sampled(partial(fit_run, neighbours, perturbation)),
+        exact=partial(fit_cost, neighbours, perturbation, claim.delta),
+    )
+
+
+def fit_run(
+    neighbours: Neighbours, perturbation: Perturbation, secret: bool, source: NoiseSource, runs: int
+) -> FloatArray:
+    """The released theta."""
+    target = neighbours.target(secret)
+    rows = np.broadcast_to(target.rows, (runs, 1, *target.rows.shape))
+    position = np.full((runs, 1), int(target.position))
+    return private_fit(rows, position, perturbation=perturbation, source=source, batch=0).theta
+
+
+def fit_cost(neighbours: Neighbours, perturbation: Perturbation, delta: float) -> Exact:
+    """The largest divergence over its order, of the orders tried, and the least epsilon; by quadrature, d = 1 or 2."""
+    x = np.stack([neighbours.first.rows, neighbours.second.rows])
+    choice = np.array([int(neighbours.first.position), int(neighbours.second.position)])
+    orders = ORDERS if x.shape[-1] == 1 else PLANE_ORDERS
+    rho = max(float(_densities(x, choice, perturbation, order).divergence(order).max()) / order for order in orders)
+    return Exact(rho, _densities(x, choice, perturbation, 1.0).epsilon(delta))
+
+
+def worst_fit(perturbation: Perturbation, *, capacity: int, rng: np.random.Generator) -> Neighbours:
+    """The costliest pair on the line that a search finds, by the exact divergence of order 2."""
+    sigma, ridge = perturbation
+
+    def cost(first: Shown, second: Shown) -> FloatArray:
+        x = np.stack([first.rows[..., 0], second.rows[..., 0]], axis=1)
+        crowd = Crowd(x, np.stack([first.position, second.position], axis=1), np.zeros(len(x)))
+        return crowd.on_grid(ridge, sigma, 2.0).divergence(sigma, 2.0)
+
+    return search(cost, capacity=capacity, dim=1, tries=TRIES, rng=rng, longest=1.0)
+
+
+def _densities(x: FloatArray, choice: IntArray, perturbation: Perturbation, order: float) -> Densities:
+    sigma, ridge = perturbation
+    if x.shape[-1] == 2:
+        return in_plane(x, choice, ridge=ridge, sigma=sigma, order=order)
+    crowd = Crowd(x[None, :, :, 0], choice[None], np.zeros(1))
+    return crowd.on_grid(ridge, sigma, order, finer=4.0).densities(sigma)

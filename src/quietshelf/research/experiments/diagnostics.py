@@ -1,0 +1,71 @@
+"""What the paper's theorems speak of, noted while a contestant learns: coverage, definiteness, refits, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from quietshelf.model.types import Curator, FloatArray, Random, Release
+from quietshelf.privacy.release.dpmnl_curator import FLOOR
+from quietshelf.research.experiments.bounds import Bounds, bounds
+from quietshelf.research.loop import Contestant, Setting
+from quietshelf.research.loop.recording import RecordingCurator
+
+MEASURES = ("covered", "distance_share", "definite", "fits_made", "fit_bound", "regret_bound")
+
+
+@dataclass
+class Diagnostics:
+    """Measures of one contestant at the checkpoints, each (replicates, checkpoints).
+
+    ``covered``: whether |theta_t - theta*| <= alpha_t in the norm of V_t, alpha_t not scaled down. ``distance_share``:
+    the one as a share of the other. ``definite``: whether V_t was positive definite before its eigenvalues were
+    floored. ``fits_made``: how many so far. ``fit_bound``, ``regret_bound``: what theory allows, as `bounds` has it.
+    """
+
+    times: tuple[int, ...]
+    _noted: dict[str, list[FloatArray]] = field(default_factory=dict)
+
+    @property
+    def measures(self) -> dict[str, FloatArray]:
+        """By name."""
+        return {name: np.stack(values, axis=-1) for name, values in self._noted.items()}
+
+    def over(self, contestant: Contestant, settings: Mapping[str, Any]) -> Contestant:
+        """The same contestant, its releases noted at the checkpoints."""
+
+        def curator(setting: Setting, rng: Random) -> Curator:
+            inner = contestant.curator(setting, rng)
+            found = bounds(settings, setting)
+            return inner if found is None else RecordingCurator(inner, self._noting(found, setting))
+
+        return Contestant(contestant.label, contestant.policy, curator)
+
+    def _noting(self, found: Bounds, setting: Setting) -> Callable[[Curator, Release], None]:
+        rounds, times = count(1), set(self.times)
+
+        def note(_: Curator, release: Release) -> None:
+            if next(rounds) in times:
+                self._note(found, release, setting.theta)
+
+        return note
+
+    def _note(self, found: Bounds, release: Release, truth: FloatArray) -> None:
+        away = release.theta - truth
+        distance = np.sqrt(np.einsum("...i,...ij,...j->...", away, release.precision, away))
+        share = distance / (release.radius / found.scale)
+        least = np.linalg.eigvalsh(release.precision)[..., 0]
+        values = (
+            share <= 1,
+            share,
+            least > 2 * FLOOR * found.shift * found.unit**2,
+            release.count,
+            np.full(share.shape, found.fits),
+            np.full(share.shape, found.regret),
+        )
+        for name, value in zip(MEASURES, values, strict=True):
+            self._noted.setdefault(name, []).append(np.asarray(value, dtype=np.float64))

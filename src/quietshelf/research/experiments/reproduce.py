@@ -1,0 +1,169 @@
+"""A study by name -> rows, figures, claims, a page: all of it in one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quietshelf.model.types import require
+from quietshelf.privacy.accounting import DELTA
+from quietshelf.report import (
+    Section,
+    Series,
+    draw,
+    draw_glance,
+    plotted,
+    write_csv,
+    write_glance_csv,
+    write_page,
+)
+from quietshelf.report.glance_table import glance_table
+from quietshelf.report.multiples import multiples
+from quietshelf.report.svg import Markup
+from quietshelf.research.experiments.checking import check
+from quietshelf.research.experiments.claims import Outcome, judge
+from quietshelf.research.experiments.engine import Local, Runner, run_study
+from quietshelf.research.experiments.gauntlet import KIND as MERITS
+from quietshelf.research.experiments.gauntlet import WorldMerits, glance, merit_table, world_merits
+from quietshelf.research.experiments.store import Store, column
+from quietshelf.research.experiments.study import Study, read_study
+from quietshelf.research.experiments.summary import regret_table, section, told
+from quietshelf.research.loop.parallel import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAPER = ("privacy-level", "dimension", "assortment-size", "benchmark")
+"""The four figures of the paper's synthetic study: what ``all`` means."""
+STANDARD = ("label", "cell", "replicate", "t", "regret", "rho_proven")
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What came of a study."""
+
+    study: Study
+    folder: Path
+    outcomes: tuple[Outcome, ...]
+    section: Section
+    merits: tuple[WorldMerits, ...] = ()
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """Claims that this size of the study says nothing of."""
+        tested = {outcome.says for outcome in self.outcomes}
+        return tuple(claim["says"] for claim in self.study.claims if claim["says"] not in tested)
+
+    @property
+    def page(self) -> Path:
+        """The page of this study alone."""
+        return self.folder / "report.html"
+
+
+def names() -> tuple[str, ...]:
+    """The studies that come with the package: the paper's first."""
+    found = sorted(file.name.removesuffix(".toml") for file in files(__package__).joinpath("studies").iterdir())
+    return (*PAPER, *(name for name in found if name not in PAPER))
+
+
+def study_named(name: str) -> Study:
+    """A study of the package by its name, or one of your own by the path of its TOML file."""
+    if name.endswith(".toml"):
+        require(Path(name).is_file(), "a study must be a TOML file", path=name)
+        return read_study(Path(name))
+    require(name in names(), f"a study must be one of {', '.join(names())} or a TOML file", study=name)
+    with as_file(files(__package__).joinpath("studies", f"{name}.toml")) as path:
+        return read_study(path)
+
+
+def reproduce(
+    study: Study,
+    folder: Path,
+    *,
+    runner: Runner | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+    delta: float = DELTA,
+) -> Reproduced:
+    """Run what is not there yet, then judge, draw and write the page.
+
+    Args:
+        study: What to do.
+        folder: Where it goes; rows that are there already are kept.
+        runner: `Local` or `Cluster`.
+        progress: Called with rounds done and rounds to do, over all contestants.
+        command: How to run it again, for the page.
+        delta: At which the page states epsilon.
+    """
+    store = Store(folder, check(study))
+    run_study(store, runner or Local(), progress)
+    series = series_of(study, store.read())
+    outcomes = tuple(outcome for claim in study.claims for outcome in judge(claim, series))
+    merits = {each["name"]: world_merits(study, series, each) for each in study.figures if each.get("kind") == MERITS}
+    tables = [merit_table(merits[each["name"]], each) for each in study.figures if each["name"] in merits]
+    drawn = _draw(study.figures, series, merits, folder)
+    tables.append(regret_table(series, study.horizon, told=told(study), delta=delta))
+    made = section(study, outcomes, drawn, tables=tables, manifest=store.manifest, command=command)
+    result = Reproduced(study, folder, outcomes, made, tuple(world for worlds in merits.values() for world in worlds))
+    write_page(result.page, study.title, [made])
+    return result
+
+
+def write_all(results: Sequence[Reproduced], path: Path) -> Path:
+    """One page for several studies."""
+    return write_page(path, "The paper's studies", [result.section for result in results])
+
+
+def series_of(study: Study, table: pa.Table) -> list[Series]:
+    """The rows, contestant by contestant."""
+    cells, labels = column(table, "cell"), column(table, "label")
+    every = {name: column(table, name) for name in table.column_names if name in STANDARD[2:]}
+    settings = {key for cell in study.cells for entry in cell.entries for key in entry.settings}
+    measures = [name for name in table.column_names if name not in {*STANDARD, *settings}]
+    every |= {name: column(table, name) for name in measures}
+    found = []
+    for cell in study.cells:
+        inside = np.flatnonzero(cells == cell.number)
+        for entry in cell.entries:
+            rows = inside[labels[inside] == entry.label]
+            rows = rows[np.lexsort((every["t"][rows], every["replicate"][rows]))]
+            shape = (study.replicates, -1)
+            values = {name: every[name][rows].reshape(shape) for name in measures}
+            found.append(
+                Series(
+                    settings=entry.settings,
+                    times=every["t"][rows].reshape(shape)[0],
+                    regret=every["regret"][rows].reshape(shape),
+                    proven=float(every["rho_proven"][rows].max()),
+                    measures={name: value for name, value in values.items() if np.isfinite(value).all()},
+                )
+            )
+    return found
+
+
+def _draw(
+    figures: Sequence[Mapping[str, Any]],
+    series: Sequence[Series],
+    merits: Mapping[str, Sequence[WorldMerits]],
+    folder: Path,
+) -> list[tuple[Markup, str]]:
+    """The figures of a study for its page, with their titles; files of them and their numbers go to the folder."""
+    drawn, curves = [], []
+    for figure in figures:
+        if figure["name"] in merits:
+            seen = glance(merits[figure["name"]], figure)
+            draw_glance(seen, folder / "figures")
+            drawing = glance_table(seen)
+            write_glance_csv(seen, folder / f"{figure['name']}.csv")
+        else:
+            curves.append(plotted(figure, series))
+            draw(curves[-1], folder / "figures")
+            drawing = multiples(curves[-1])
+        drawn.append((drawing, figure["title"]))
+    write_csv(curves, folder / "plotted.csv")
+    return drawn

@@ -1,0 +1,210 @@
+"""What a study is: worlds, who serves in them, what is claimed, what is drawn. Read from TOML.
+
+Every setting of a world or a policy may be a list: all combinations then take part. Contestants that share a world form
+cells of at most ``together``: a cell's visitors are drawn once for all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+from quietshelf.model.types import one_of, require, whole
+from quietshelf.research.experiments.units import Cell, Entry, Unit
+from quietshelf.research.experiments.worlds import lacks_data, make_world
+
+Settings = dict[str, Any]
+HEAD = ("title", "summary", "horizon", "replicates", "seed", "block", "together", "checkpoints", "watch")
+BESIDE = ("tuning_seed",)
+"""Keys that do not decide the rows."""
+TABLES = ("worlds", "policies", "claims", "figures")
+NEEDED = (*HEAD[:5], *TABLES[:2])
+SEEDS = ("report", "tuning")
+
+CELLS = "by policy and calibration"
+"""How contestants are put into cells: a folder begun another way is not gone on with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study with its settings resolved.
+
+    Attributes:
+        name: As the command line knows it.
+        title: One line.
+        summary: What it is for, in a few sentences.
+        horizon: Visitors a replicate; a world may have its own.
+        replicates: Independent worlds.
+        seed: Equal seeds give equal rows, on any number of machines.
+        block: Replicates that run side by side in one unit of work.
+        together: The most contestants of one cell.
+        checkpoints: How many times, evenly spread, rows are noted.
+        tuning_seed: In place of ``seed`` while settings are being chosen, so that what is reported was never tuned on.
+        watch: Whether confidence, definiteness and refits are noted besides the regret.
+        worlds: Settings of each world, lists resolved.
+        policies: Settings of each contestant, lists resolved; ``worlds`` in them names those it takes part in.
+        claims: What is claimed, as `claims.judge` reads it.
+        figures: What is drawn, as `report.plotted` reads it.
+    """
+
+    name: str
+    title: str
+    summary: str
+    horizon: int
+    replicates: int
+    seed: int
+    block: int = 30
+    together: int = 10
+    checkpoints: int = 50
+    watch: bool = False
+    tuning_seed: int | None = None
+    worlds: tuple[Settings, ...]
+    policies: tuple[Settings, ...]
+    claims: tuple[Settings, ...] = ()
+    figures: tuple[Settings, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in ("horizon", "replicates", "block", "together", "checkpoints"):
+            whole(key, getattr(self, key))
+        whole("seed", self.seed, low=0)
+        rule = "tuning_seed must be a whole number other than seed"
+        require(self.tuning_seed is None or self.tuning_seed != self.seed, rule, tuning_seed=self.tuning_seed)
+        require(bool(self.worlds) and bool(self.policies), "a study needs worlds and policies", study=self.name)
+        both = {key for world in self.worlds for key in world} & {key for policy in self.policies for key in policy}
+        require(not both, "a setting must belong to worlds or to policies, not to both", both=sorted(both))
+
+    def reduced(self, *, horizon: int | None = None, replicates: int | None = None, seed: int | None = None) -> Study:
+        """The same study at another size or seed.
+
+        Worlds with a horizon of their own change in proportion. In a shorter study exploration, and the time after
+        which a claim looks, are shortened in proportion too: what follows exploration stays the larger part.
+        """
+        length = self.horizon if horizon is None else whole("horizon", horizon)
+        share = Fraction(length, self.horizon)
+        return replace(
+            self,
+            horizon=length,
+            replicates=self.replicates if replicates is None else replicates,
+            seed=self.seed if seed is None else seed,
+            worlds=tuple(_scaled(world, "horizon", share) for world in self.worlds),
+            policies=tuple(_scaled(policy, "explore", min(share, Fraction(1))) for policy in self.policies),
+            claims=tuple(_scaled(claim, "after", min(share, Fraction(1))) for claim in self.claims),
+        )
+
+    def with_seeds(self, name: str) -> Study:
+        """The same study on its seeds of that name: ``report`` or ``tuning``."""
+        one_of("seeds", name, SEEDS)
+        if name == "report":
+            return self
+        if self.tuning_seed is None:
+            raise ValueError(f"--seeds tuning is for studies with a tuning_seed, got study={self.name!r}")
+        return replace(self, seed=self.tuning_seed, tuning_seed=None)
+
+    def with_data(self, path: Path | None) -> Study:
+        """The same study on another file, in the worlds that read one."""
+        if path is None:
+            return self
+        return replace(
+            self, worlds=tuple({**world, "data": str(path)} if "data" in world else world for world in self.worlds)
+        )
+
+    def without_missing(self) -> tuple[Study, tuple[str, ...]]:
+        """The study without optional worlds whose file is not there, and their names; other worlds must have theirs."""
+        missing = tuple(world["name"] for world in self.worlds if world.get("optional") and lacks_data(world))
+        worlds = tuple(world for world in self.worlds if world.get("name") not in missing)
+        left = (_elsewhere(policy, missing) for policy in self.policies)
+        return replace(self, worlds=worlds, policies=tuple(policy for policy in left if policy is not None)), missing
+
+    @property
+    def config(self) -> Settings:
+        """All that decides the rows, as plain data."""
+        return {key: getattr(self, key) for key in ("name", *HEAD[2:], "worlds", "policies")}
+
+    @property
+    def fingerprint(self) -> str:
+        """Of config and layout of cells: rows of different fingerprints are not of the same study."""
+        told = json.dumps([CELLS, self.config], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Contestants that share a world, so many together; those whose curators can be merged side by side."""
+        found: list[Cell] = []
+        for settings in self.worlds:
+            taking_part = sorted((policy for policy in self.policies if _takes_part(policy, settings)), key=_kind)
+            entries = [Entry(settings, policy) for policy in taking_part]
+            horizon = settings.get("horizon", self.horizon)
+            for begin in range(0, len(entries), self.together):
+                group = tuple(entries[begin : begin + self.together])
+                found.append(Cell(len(found), make_world(settings), group, horizon))
+        return tuple(found)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The work, in pieces that are written one by one: a cell and a block of its replicates; the longest first."""
+        edges = [*range(0, self.replicates, self.block), self.replicates]
+        blocks = [range(low, high) for low, high in pairwise(edges)]
+        units = [
+            Unit(cell, block, seed=self.seed, checkpoints=self.checkpoints, watch=self.watch)
+            for cell in self.cells
+            for block in blocks
+        ]
+        return tuple(sorted(units, key=lambda unit: -unit.work * unit.cell.world.dim))
+
+
+def read_study(path: Path) -> Study:
+    """A study from a TOML file."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"a study must be TOML, got {path}: {error}") from error
+    unknown, missing = sorted(set(raw) - {*HEAD, *BESIDE, *TABLES}), [key for key in NEEDED if key not in raw]
+    require(not unknown, f"a study has the keys {', '.join((*HEAD, *BESIDE, *TABLES))}", unknown=unknown)
+    require(not missing, f"a study needs {', '.join(NEEDED)}", missing=missing)
+    head: Settings = {key: raw[key] for key in (*HEAD, *BESIDE) if key in raw}
+    worlds = tuple(_unique(world for table in raw["worlds"] for world in _grid(table)))
+    policies = tuple(_unique(policy for table in raw["policies"] for policy in _grid(table, keep=("worlds",))))
+    tables: Settings = {key: tuple(raw.get(key, ())) for key in ("claims", "figures")}
+    return Study(name=path.stem, worlds=worlds, policies=policies, **head, **tables)
+
+
+def _grid(table: Mapping[str, Any], keep: tuple[str, ...] = ()) -> Iterator[Settings]:
+    """All combinations of the values that are lists."""
+    keys = list(table)
+    choices = [value if isinstance(value, list) and key not in keep else [value] for key, value in table.items()]
+    for values in product(*choices):
+        yield dict(zip(keys, values, strict=True))
+
+
+def _unique(found: Iterator[Settings]) -> list[Settings]:
+    every = list(found)
+    twice = [each for place, each in enumerate(every) if each in every[:place]]
+    require(not twice, "a study lists every world and policy once", twice=twice[:1])
+    return every
+
+
+def _kind(policy: Settings) -> tuple[str, str]:
+    return policy["policy"], policy.get("calibration", "")
+
+
+def _takes_part(policy: Settings, world: Settings) -> bool:
+    return "worlds" not in policy or world.get("name") in policy["worlds"]
+
+
+def _elsewhere(policy: Settings, missing: Sequence[str]) -> Settings | None:
+    """A policy without the worlds that are missing; None if it takes part in no other."""
+    if "worlds" not in policy:
+        return policy
+    worlds = [name for name in policy["worlds"] if name not in missing]
+    return {**policy, "worlds": worlds} if worlds else None
+
+
+def _scaled(settings: Settings, key: str, share: Fraction) -> Settings:
+    return {**settings, key: max(1, int(settings[key] * share))} if key in settings else settings

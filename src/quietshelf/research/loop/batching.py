@@ -1,0 +1,129 @@
+"""Contestants take their places: those whose curators differ in numbers alone are served together, to the same effect.
+
+Merged curators have an axis of contestants before that of the worlds, which the context has not. Policies say
+``stacks = True`` if they understand further leading axes, of contestants or of rounds; others are asked about one round
+of one contestant at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self, runtime_checkable
+
+from quietshelf.model.types import Common, Curator, Environment, Random, Release, Round
+from quietshelf.privacy.accounting import Ledger
+from quietshelf.research.loop.arrow import Party
+from quietshelf.research.loop.blocks import TOGETHER, AheadOfTime
+from quietshelf.research.loop.clock import Clock, TimedCurator, TimedPolicy
+from quietshelf.research.loop.contest import Contestant
+from quietshelf.research.loop.validation import CheckedPolicy
+
+
+@runtime_checkable
+class Mergeable(Protocol):
+    """A curator that can do the work of several that differ in numbers alone."""
+
+    @property
+    def batch_key(self) -> Hashable:
+        """Equal for those that can be merged; None for those that cannot."""
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """What each of those taken together has spent."""
+
+    @property
+    def release(self) -> Release:
+        """As every curator has it."""
+
+    def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
+        """As every curator does."""
+
+    @classmethod
+    def merge(cls, curators: Sequence[Self]) -> Self:
+        """One curator in place of several, along a new leading axis."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entrant:
+    """A contestant, the curator that was made for it, and the clock that timed that."""
+
+    contestant: Contestant
+    curator: Curator
+    clock: Clock
+
+
+@dataclass(frozen=True, eq=False)
+class Team:
+    """Contestants who are one party of the loop, in the order of their axis.
+
+    Attributes:
+        party: What takes part.
+        entrants: Who they are.
+        curator: Theirs.
+        clock: Hears how long they decide and learn; they share its time equally.
+    """
+
+    party: Party
+    entrants: tuple[Entrant, ...]
+    curator: Curator
+    clock: Clock
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the contestants."""
+        return tuple(entrant.contestant.label for entrant in self.entrants)
+
+    @property
+    def ledgers(self) -> dict[str, tuple[Ledger, ...]]:
+        """What each contestant's curator had released; nothing for curators that keep no ledger."""
+        if isinstance(self.curator, Mergeable):
+            return {label: (ledger,) for label, ledger in zip(self.labels, self.curator.ledgers, strict=True)}
+        ledger = getattr(self.curator, "ledger", None)
+        return {self.labels[0]: (ledger,) if isinstance(ledger, Ledger) else ()}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """What each took to decide and learn."""
+        share = self.clock.seconds / len(self.entrants)
+        return {entrant.contestant.label: entrant.clock.seconds + share for entrant in self.entrants}
+
+
+def teams(
+    entrants: Sequence[Entrant], environment: Environment, worlds: int, chance: Callable[[], Random]
+) -> list[Team]:
+    """Who is served together; ``chance`` gives the randomness of a policy, the same for all."""
+    ahead, groups = isinstance(environment, AheadOfTime), list[list[Entrant]]()
+    for entrant in entrants:
+        alike = (group for group in groups if ahead and _alike(group[0], entrant))
+        found = next(alike, None)
+        if found is None:
+            groups.append([entrant])
+        else:
+            found.append(entrant)
+    return [_team(group, chance(), worlds if ahead else TOGETHER) for group in groups]
+
+
+def _alike(one: Entrant, other: Entrant) -> bool:
+    """Whether the same policy and a merged curator can serve both."""
+    policy, mine, its = one.contestant.policy, one.curator, other.curator
+    if not (getattr(policy, "stacks", False) and isinstance(mine, Mergeable) and isinstance(its, Mergeable)):
+        return False
+    equal = type(mine) is type(its) and mine.batch_key is not None and mine.batch_key == its.batch_key
+    return equal and policy == other.contestant.policy
+
+
+def _team(entrants: list[Entrant], rng: Random, worlds: int) -> Team:
+    first, many, clock = entrants[0], len(entrants), Clock()
+    label, curator = " | ".join(entrant.contestant.label for entrant in entrants), first.curator
+    if many > 1 and isinstance(curator, Mergeable):
+        curator = curator.merge([entrant.curator for entrant in entrants if isinstance(entrant.curator, Mergeable)])
+    party = Party(
+        label,
+        TimedPolicy(CheckedPolicy(first.contestant.policy, label), clock),
+        TimedCurator(curator, clock),
+        rng if many == 1 else Common(rng),
+        stacked=many > 1,
+        rounds=max(1, TOGETHER // (many * worlds)) if getattr(first.contestant.policy, "stacks", False) else 1,
+    )
+    return Team(party, tuple(entrants), curator, clock)

@@ -1,0 +1,174 @@
+"""The arrow over many rounds at once, for the same rows in far fewer calls.
+
+Visitors do not depend on who serves them, so a world can hand out those of many rounds together (`Visits`). A policy is
+a pure function of visitor, release and chance: as long as a curator's release stays as it is (`Steady`), the visitors
+of many rounds are offered something, choose and are learnt from in one call each. Where releases change after every
+round by what was offered and not by what was chosen (`Foreseeing`), offers are guessed and put right until they are
+those that their own releases lead to. Whoever says nothing of all this is served round by round, to the same effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from quietshelf.model.types import NOTHING, Context, FloatArray, IntArray, Release, Round
+from quietshelf.research.loop.arrow import Party
+from quietshelf.research.loop.clock import Clock
+
+TOGETHER = 512
+"""Visitors who are served in one call at most, all contestants and worlds counted: what they need stays in cache."""
+WORTH_FORESEEING = 4
+"""Rounds that are foreseen at once, at least; who may be asked about less than twice as many is served one by one, for
+everything that is foreseen is computed twice at least."""
+
+
+class Visits(Protocol):
+    """Visitors of one round, or of many along a first axis; an index cuts rounds out, as of an array."""
+
+    @property
+    def context(self) -> Context:
+        """Who they are."""
+
+    def choose(self, assortment: IntArray) -> IntArray:
+        """What they pick."""
+
+    def regret(self, assortment: IntArray) -> FloatArray:
+        """Expected revenue lost."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any) -> Self: ...
+
+
+@runtime_checkable
+class AheadOfTime(Protocol):
+    """An environment that knows its visitors before they are served."""
+
+    def visits(self, t: int, most: int) -> Visits:
+        """The visitors of round t and the next ones, of so many rounds at most, along the first axis."""
+
+
+class Steady(Protocol):
+    """A curator that says for how long its release stays as it is."""
+
+    @property
+    def steady(self) -> int:
+        """Rounds that will be served from the present release, at least; after the last of them it may change."""
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """Take in as many rounds as that or fewer, along the first axis; the release that the next is served from."""
+
+
+class Foreseeing(Protocol):
+    """A curator whose releases follow from what is offered, as long as it does not look at choices."""
+
+    def foresee(self, offered: Round) -> Release:
+        """The releases that rounds along the first axis are served from if they are offered this, (rounds, ...).
+
+        The first is the present one. Of fewer rounds, one at least, where choices decide what comes after them.
+        """
+
+    def observe_rounds(self, rounds: Round) -> Release:
+        """Take in as many rounds as that or fewer; the release that the next is served from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """What a contestant lost in rounds t, t + 1, ..., in every world: (rounds, ...)."""
+
+    label: str
+    t: int
+    regret: FloatArray
+
+
+class Reach:
+    """For how many rounds releases are foreseen at once: about as many as it was good for the last times."""
+
+    def __init__(self, most: int) -> None:
+        self.rounds = self._most = most if most >= 2 * WORTH_FORESEEING else 1
+
+    def went(self, served: int, tried: int) -> None:
+        """Choices decided what came after so many rounds of those that were tried."""
+        last = served if served < tried else max(self.rounds, 2 * tried)
+        self.rounds = min(self._most, max(WORTH_FORESEEING, last))
+
+
+def run_blocks(
+    environment: AheadOfTime, parties: Sequence[Party], *, horizon: int, clock: Clock | None = None
+) -> Iterator[Stretch]:
+    """Let all parties serve the same visitors, as `run` does; ``clock`` hears how long the world takes."""
+    clock = clock or Clock()
+    releases, t = [party.curator.release for party in parties], 0
+    reach = [Reach(party.rounds) for party in parties]
+    while t < horizon:
+        visits = clock.call(environment.visits, t, horizon - t)
+        for place, party in enumerate(parties):
+            beside = visits[:, None] if party.stacked else visits
+            assortment, releases[place] = _serve(party, visits, beside, releases[place], reach[place], clock)
+            yield Stretch(party.label, t, clock.call(beside.regret, assortment))
+        t += len(visits)
+
+
+def _serve(
+    party: Party, visits: Visits, beside: Visits, release: Release, reach: Reach, clock: Clock
+) -> tuple[IntArray, Release]:
+    """What a party shows to all visitors, (rounds, ..., K), and its release after them.
+
+    ``beside`` are the visitors of many rounds as the party sees them, with an axis for its contestants if it has one.
+    """
+    shown, done, whole = list[IntArray](), 0, len(visits)
+    while done < whole:
+        many = min(reach.rounds if party.foresees else party.ahead, whole - done)
+        here = visits[done] if many == 1 else beside if many == whole else beside[done : done + many]
+        chance: Any = party.rng
+        single = many == 1
+        if not single and party.foresees:
+            here, assortment = _settled(party, here, release)
+            reach.went(len(here), many)
+        else:
+            assortment = party.policy.offer(here.context, release, chance if single else chance.rounds(many))
+        happened = Round(here.context, assortment, clock.call(here.choose, assortment))
+        curator: Any = party.curator
+        release = curator.observe(happened) if single else curator.observe_rounds(happened)
+        shown.append(assortment[None] if single else assortment)
+        done += len(shown[-1])
+    return _joined(shown), release
+
+
+def _settled(party: Party, visits: Visits, release: Release) -> tuple[Visits, IntArray]:
+    """The first of these visitors, one at least, and what they are shown by a party that foresees its releases.
+
+    Offers and releases are computed from each other until the offers stay as they are. Then every round is offered what
+    follows from its own release, which follows from the offers before it: by induction, what it would be offered if it
+    were served alone. The first round's offer is right at once, and each pass puts one more right at least.
+    """
+    chance: Any = party.rng
+    curator: Any = party.curator
+    drawn = chance.rounds(len(visits))
+    assortment = party.policy.offer(visits.context, release, drawn)
+    while True:
+        releases = curator.foresee(Round(visits.context, assortment, np.full(assortment.shape[:-1], NOTHING)))
+        if len(releases.count) < len(visits):
+            visits, assortment = visits[: len(releases.count)], assortment[: len(releases.count)]
+        last, assortment = assortment, party.policy.offer(visits.context, releases, drawn)
+        if np.array_equal(last, assortment):
+            drawn.keep(len(assortment))
+            return visits, assortment
+
+
+def _joined(shown: list[IntArray]) -> IntArray:
+    """All rounds one after the other; empty places where some have fewer."""
+    widest = max(each.shape[-1] for each in shown)
+    full = [
+        each if each.shape[-1] == widest else np.pad(each, _after(each, widest), constant_values=NOTHING)
+        for each in shown
+    ]
+    return full[0] if len(full) == 1 else np.concatenate(full)
+
+
+def _after(array: IntArray, width: int) -> list[tuple[int, int]]:
+    return [*[(0, 0)] * (array.ndim - 1), (0, width - array.shape[-1])]

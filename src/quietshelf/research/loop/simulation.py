@@ -1,0 +1,198 @@
+"""Many replicates of a contest, on one or several processes: the same rows either way.
+
+Replicate r of a study draws from ``SeedSequence(seed, spawn_key=(r, role))`` and from nothing else. The visitors, each
+policy's chances and each curator's noise have roles of their own, the same for all contestants: comparisons are paired,
+and adding contestants, replicates or workers changes no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from quietshelf.model.choice.device import find_device, worlds_on
+from quietshelf.model.types import Environment, FloatArray, Streams, require, whole
+from quietshelf.research.loop.arrow import Party, run
+from quietshelf.research.loop.batching import Entrant, Team, teams
+from quietshelf.research.loop.blocks import AheadOfTime, run_blocks
+from quietshelf.research.loop.clock import Clock, TimedEnvironment
+from quietshelf.research.loop.contest import Contestant, Setting, World
+from quietshelf.research.loop.named import contestant
+from quietshelf.research.loop.parallel import Progress, Throttled, spread
+from quietshelf.research.loop.result import Result, merge
+from quietshelf.research.loop.validation import CheckedEnvironment, check_release, check_world
+
+T = TypeVar("T")
+WORLD, POLICY, NOISE = range(3)
+"""The roles of a replicate's random streams."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A contest to be run; picklable if its parts are."""
+
+    world: World
+    contestants: tuple[Contestant, ...]
+    horizon: int
+    seed: int
+    times: tuple[int, ...]
+    device: str = "cpu"
+
+
+def simulate(
+    world: World,
+    contestants: Sequence[Contestant | str],
+    *,
+    horizon: int,
+    replicates: int,
+    seed: int,
+    workers: int = 1,
+    checkpoints: int = 50,
+    progress: Progress | None = None,
+    device: str = "cpu",
+) -> Result:
+    """Let contestants serve the same visitors in many replicates of a world.
+
+    Args:
+        world: Where; its ``open`` gives the replicates.
+        contestants: Who, with distinct labels; policies that need no budget may be given by name.
+        horizon: Visitors a replicate.
+        replicates: Independent worlds.
+        seed: Of the whole study; equal seeds give equal rows.
+        workers: Processes. With more than one, world and contestants must be picklable, and a script that calls this
+            needs the usual ``if __name__ == "__main__":``.
+        checkpoints: How many times, evenly spread, the regret is noted; the last is the horizon.
+        progress: Called with rounds done and rounds in all (over all replicates), a few times a second at most.
+        device: What scores the visitors of many replicates: cpu, or cuda by PyTorch or CuPy. The rows are the same.
+    """
+    find_device(device)
+    check_world(world)
+    whole("replicates", replicates)
+    whole("seed", seed, low=0)
+    entrants = _checked(contestants)
+    times = checkpoint_times(whole("horizon", horizon), whole("checkpoints", checkpoints))
+    study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times, device=device)
+    groups = _groups(replicates, min(whole("workers", workers), replicates))
+    report = Throttled(progress, horizon * replicates)
+    parts = spread(partial(play, study), groups, report)
+    report.finish()
+    return merge(parts)
+
+
+def _checked(contestants: Sequence[Contestant | str]) -> tuple[Contestant, ...]:
+    """Contestants with distinct labels; those that were named, made."""
+    require(not isinstance(contestants, str), "contestants must be a list", contestants=contestants)
+    entrants = tuple(contestant(one) if isinstance(one, str) else one for one in contestants)
+    kinds = [type(one).__name__ for one in entrants if not isinstance(one, Contestant)]
+    rule = "contestants must be names or Contestant(label, policy, curator)"
+    require(not kinds, f"{rule}, got an object of type {', '.join(kinds)}")
+    labels = [one.label for one in entrants]
+    require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
+    return entrants
+
+
+def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
+    """Run one group of replicates side by side; ``tick`` hears how many rounds are done in the group."""
+    with worlds_on(study.device):
+        return _play(study, group, tick)
+
+
+def _play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
+    environment = study.world.open(_seeds(study.seed, group, WORLD))
+    chance = partial(_chance, study.seed, group)
+    entered = teams(_enter(study, group, environment), environment, len(group), chance)
+    clock, parties = Clock(), [team.party for team in entered]
+    lost = dict.fromkeys((party.label for party in parties), np.zeros(len(group)))
+    noted: dict[str, list[FloatArray]] = {party.label: [] for party in parties}
+    for label, t, regret in _lost(study, environment, parties, clock, len(group)):
+        path = np.add.accumulate([lost[label] + regret[0], *regret[1:]])
+        noted[label].extend(path[time - t - 1] for time in study.times if t < time <= t + len(regret))
+        lost[label] = path[-1]
+        tick((t + len(regret)) * len(group))
+    paths = [path for team in entered for path in _paths(team, noted[team.party.label])]
+    order = [entrant.label for entrant in study.contestants]
+    return Result(
+        study.horizon,
+        study.times,
+        _ordered(order, dict(paths)),
+        _ordered(order, {label: ledger for team in entered for label, ledger in team.ledgers.items()}),
+        _ordered(order, {label: seconds for team in entered for label, seconds in team.seconds.items()}),
+        clock.seconds,
+    )
+
+
+def _lost(
+    study: Study, environment: Environment, parties: Sequence[Party], clock: Clock, worlds: int
+) -> Iterator[tuple[str, int, FloatArray]]:
+    """What each party loses in the rounds from t on, (rounds, ...): many at once where the world allows it."""
+    if isinstance(environment, AheadOfTime):
+        for stretch in run_blocks(environment, parties, horizon=study.horizon, clock=clock):
+            yield stretch.label, stretch.t, stretch.regret
+        return
+    seen = CheckedEnvironment(environment, study.world, worlds)
+    for step in run(TimedEnvironment(seen, clock), parties, horizon=study.horizon):
+        yield step.label, step.t, step.regret[None]
+
+
+def _chance(seed: int, group: range) -> Streams:
+    return Streams(_seeds(seed, group, POLICY))
+
+
+def _enter(study: Study, group: range, environment: Environment) -> list[Entrant]:
+    setting = Setting(
+        world=study.world,
+        worlds=len(group),
+        horizon=study.horizon,
+        tastes=partial(_tastes, environment),
+        made_up=getattr(environment, "made_up", None),
+    )
+    entrants = []
+    for one in study.contestants:
+        clock, noise = Clock(), Streams(_seeds(study.seed, group, NOISE))
+        curator = clock.call(one.curator, setting, noise)
+        check_release(one.label, curator.release, setting.worlds, setting.dim)
+        entrants.append(Entrant(one, curator, clock))
+    return entrants
+
+
+def _paths(team: Team, noted: list[FloatArray]) -> list[tuple[str, FloatArray]]:
+    """The regret of each contestant of a team, (replicates, checkpoints)."""
+    path = np.stack(noted, axis=-1)
+    return list(zip(team.labels, path if path.ndim > 2 else path[None], strict=True))
+
+
+def _ordered(labels: list[str], values: Mapping[str, T]) -> dict[str, T]:
+    return {label: values[label] for label in labels}
+
+
+def _tastes(environment: Environment) -> FloatArray:
+    theta: FloatArray | None = getattr(environment, "theta", None)
+    if theta is None:
+        raise ValueError(f"the oracle needs an environment with a theta, got {type(environment).__name__}")
+    return theta
+
+
+def _seeds(seed: int, group: range, role: int) -> list[SeedSequence]:
+    return [SeedSequence(seed, spawn_key=(replicate, role)) for replicate in group]
+
+
+def checkpoint_times(horizon: int, checkpoints: int) -> tuple[int, ...]:
+    """At most so many numbers of visitors, evenly spread, the horizon last.
+
+    >>> checkpoint_times(10, 4)
+    (3, 5, 8, 10)
+    """
+    count = min(checkpoints, horizon)
+    return tuple(-(-horizon * k // count) for k in range(1, count + 1))
+
+
+def _groups(replicates: int, count: int) -> list[range]:
+    """Consecutive replicates in groups of nearly equal size: few and large, for speed lies in the batch axis."""
+    edges = [replicates * k // count for k in range(count + 1)]
+    return [range(low, high) for low, high in pairwise(edges)]

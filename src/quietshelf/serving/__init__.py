@@ -1,0 +1,1 @@
+"""The batch protocol for real visitors: `Shelf` in one process, the service over HTTP."""

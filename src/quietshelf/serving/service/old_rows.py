@@ -1,0 +1,71 @@
+"""What is kept for a while is deleted when it is old, piece by piece, however much of it there is.
+
+Idempotency-Keys of visitors who are released, and the log of admins. How old they are is public.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.serving.service import schema
+from quietshelf.serving.service.pieces import Piece
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.tickets import LONGEST
+
+PIECE, MOST, SECONDS = 64, 4096, 0.02
+"""Rows of the first piece, of the largest, and how long one should take: on SQLite visitors wait for it."""
+RESTS = 3.0
+"""How long nothing is deleted after a piece was, in the time that this took."""
+HOUR, DAY = 3_600.0, 86_400.0
+
+
+def old(settings: Settings, now: float) -> dict[sa.Table, sa.Select[Any]]:
+    """Primary keys of what is old, by table."""
+    log, keys = schema.admin_log, schema.retries
+    released, kept = keys.c.fingerprint.is_(None), max(settings.retry_hours * HOUR, LONGEST + 1)  # a ticket is a key
+    return {
+        log: sa.select(log.c.number).where(log.c.time < now - settings.admin_log_days * DAY),
+        keys: sa.select(keys.c.shelf, keys.c.key).where(released, keys.c.made < now - kept),
+    }
+
+
+def waiting(connection: Connection, settings: Settings, now: float) -> bool:
+    """Whether there is anything."""
+    return any(connection.execute(rows.limit(1)).first() for rows in old(settings, now).values())
+
+
+def forget(connection: Connection, settings: Settings, now: float, most: int) -> int:
+    """Delete some of each kind, row by row: in one statement SQLite would go through the whole table; how many."""
+    gone = 0
+    for table, rows in old(settings, now).items():
+        piece = [dict(row) for row in connection.execute(rows.limit(most)).mappings()]
+        if piece:
+            this = [column == sa.bindparam(column.name) for column in table.primary_key.columns]
+            connection.execute(sa.delete(table).where(*this), piece)
+        gone += len(piece)
+    return gone
+
+
+async def tend(service: Service) -> None:
+    """Delete all that is old, beside the writer."""
+    piece = Piece(PIECE, MOST, SECONDS)
+
+    def look() -> bool:
+        with service.store.read() as connection:
+            return waiting(connection, service.settings, service.now(connection))
+
+    def some() -> float:
+        began = time.monotonic()
+        with service.store.write() as connection:
+            gone = forget(connection, service.settings, service.now(connection), piece.rows)
+        piece.took(gone, time.monotonic() - began)
+        return time.monotonic() - began
+
+    while await asyncio.to_thread(look):
+        await asyncio.sleep(RESTS * await asyncio.to_thread(some))

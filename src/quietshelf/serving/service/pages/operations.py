@@ -1,0 +1,67 @@
+"""Operations: requests, errors, latencies, the releaser. Reads counters of this process and open batches.
+
+Answers are neither counted nor timed, here as everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.__about__ import __version__
+from quietshelf.serving.service import admin_log, keys, queries, schema
+from quietshelf.serving.service.pages import standing, traffic
+from quietshelf.serving.service.pages.views import Room
+from quietshelf.serving.service.releaser import next_publication
+from quietshelf.serving.service.timestamps import timestamp, timestamp_or_none
+
+LATEST = 20
+"""Entries of the log of admins that are shown."""
+
+
+def operations(room: Room, connection: Connection) -> dict[str, Any]:
+    """How the service runs."""
+    service = room.service
+    now, due = service.now(connection), next_publication(connection)
+    store = connection.execute(sa.select(schema.store)).one()
+    routes = traffic.routes(service.metrics)
+    return {
+        "page": "operations",
+        "now": timestamp(now),
+        "version": __version__,
+        "requests": sum(each["requests"] for each in routes),
+        "refused": sum(each["refused"] for each in routes),
+        "failed": sum(each["failed"] for each in routes),
+        "routes": routes,
+        "offers": room.pulse.offers(now),
+        "lateness": room.pulse.lateness(now),
+        "releaser": {
+            "next_due": timestamp_or_none(due),
+            "late": _late(room, connection, now),
+        },
+        "store": {
+            "kind": "SQLite" if service.store.sqlite else "PostgreSQL",
+            "restores": store.epoch,
+            "visitors_left_out": store.dropped,
+            "clock_moved_seconds": round(service.store.clock_drift, 1),
+        },
+    }
+
+
+def admins(room: Room, connection: Connection) -> dict[str, Any]:
+    """Keys, and what admins did last: for admins alone, for erasures are among it."""
+    now = room.service.store.now(connection)
+    return {"keys": keys.listed(connection, now), **admin_log.entries(connection, most=LATEST)}
+
+
+def _late(room: Room, connection: Connection, now: float) -> list[dict[str, Any]]:
+    """Shelves whose release should have been made by now."""
+    names = {row["shelf"]: row["name"] for row in queries.shelf_rows(connection)}
+    poll = room.service.settings.poll_seconds
+    found = [
+        (names.get(shelf, "?"), standing.overdue(batches, now=now, poll=poll))
+        for shelf, batches in standing.open_batches(connection).items()
+    ]
+    return [{"shelf": name, "late_seconds": late} for name, late in found if late is not None]

@@ -1,0 +1,113 @@
+"""What happened minute by minute: arrivals, offers and their times, lateness, looked up every few seconds, for an hour.
+
+Reads ``arrivals`` of each shelf, one number a shelf, the clock, when batches are due, and the counters of this process.
+Presence and the schedule are public; answers are neither counted nor timed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import sqlalchemy as sa
+
+from quietshelf.serving.service import logs, schema
+from quietshelf.serving.service.metrics import Metrics
+from quietshelf.serving.service.pages import standing, traffic
+from quietshelf.serving.service.store import Store
+
+SECONDS, MINUTE, MINUTES = 5.0, 60.0, 30
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look saw: arrivals by shelf, offers answered within each limit, seconds by which a release was late."""
+
+    moment: float
+    arrivals: dict[int, int]
+    offers: dict[float, float]
+    late: float
+
+
+class Pulse:
+    """A thread that looks, and what it saw since the process began."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store, self._metrics = store, metrics
+        self._seen: deque[Look] = deque(maxlen=int(2 * MINUTES * MINUTE / SECONDS))
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="quietshelf-pulse", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it looks."""
+        return self._thread.is_alive()
+
+    def look(self) -> None:
+        """One look at all shelves."""
+        table = schema.shelves
+        with self._store.read() as connection:
+            rows = connection.execute(sa.select(table.c.shelf, schema.counted("arrivals"))).all()
+            arrivals = {row.shelf: row.arrivals for row in rows}
+            now, batches = self._store.now(connection), standing.open_batches(connection)
+        late = max((standing.lateness(each, now) for each in batches.values()), default=0.0)
+        self._seen.append(Look(now, arrivals, traffic.offers(self._metrics), late))
+
+    def per_minute(self, shelf: int, now: float) -> list[int | None]:
+        """Arrivals in each of the last thirty minutes, the present one last; None where nobody looked."""
+        counts: list[int | None] = [None] * MINUTES
+        for place, before, after in self._steps(now):
+            came = after.arrivals.get(shelf, 0) - before.arrivals.get(shelf, 0)
+            counts[place] = (counts[place] or 0) + came
+        return counts
+
+    def recent(self, shelf: int, now: float) -> float | None:
+        """Arrivals a minute over the last minute or so; None before two looks."""
+        seen = [look for look in list(self._seen) if now - look.moment <= MINUTE + SECONDS]
+        if len(seen) < 2 or seen[-1].moment <= seen[0].moment:
+            return None
+        came = seen[-1].arrivals.get(shelf, 0) - seen[0].arrivals.get(shelf, 0)
+        return came * MINUTE / (seen[-1].moment - seen[0].moment)
+
+    def offers(self, now: float) -> list[traffic.Minute | None]:
+        """How many offers this process made in each of those minutes, and within what times."""
+        found: list[dict[float, float] | None] = [None] * MINUTES
+        for place, before, after in self._steps(now):
+            made = found[place] = found[place] or defaultdict(float)
+            for limit, seen in after.offers.items():
+                made[limit] += seen - before.offers.get(limit, 0.0)
+        return [None if made is None else traffic.minute(made) for made in found]
+
+    def lateness(self, now: float) -> list[float | None]:
+        """By how many seconds a release was late at worst, in each of those minutes."""
+        worst: list[float | None] = [None] * MINUTES
+        for place, before, after in self._steps(now):
+            worst[place] = max(worst[place] or 0.0, before.late, after.late)
+        return worst
+
+    def _steps(self, now: float) -> Iterator[tuple[int, Look, Look]]:
+        """Looks that follow each other, and the minute of the later; nobody knows what was between distant ones."""
+        for before, after in pairwise(list(self._seen)):
+            age = int((now // MINUTE) - (after.moment // MINUTE))
+            if 0 <= age < MINUTES and after.moment - before.moment < MINUTE:
+                yield MINUTES - 1 - age, before, after
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.look()
+            except Exception as error:  # the database may be away for a while: the next look comes
+                logs.failed("pulse", error)
+            self._stop.wait(SECONDS)

@@ -1,0 +1,161 @@
+"""The pages: each handler checks who asks, reads one view, and replies with it as a page or as JSON."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import RedirectResponse
+from starlette.responses import Response
+
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.admin_log import Act
+from quietshelf.serving.service.middleware import address
+from quietshelf.serving.service.pages import entry, views
+from quietshelf.serving.service.pages.counts import counts
+from quietshelf.serving.service.pages.entry import Looking, form, local, set_cookie
+from quietshelf.serving.service.pages.operations import admins, operations
+from quietshelf.serving.service.pages.replies import Page, assets, html, reply, static
+from quietshelf.serving.service.pages.views import Room
+from quietshelf.serving.service.problems import Forbidden, NotFound, Unauthorised
+from quietshelf.serving.service.service import Service
+
+pages = APIRouter(route_class=Page, include_in_schema=False)
+
+
+async def room_of(request: Request) -> Room:
+    """What the pages share."""
+    found: Room = request.app.state.room
+    return found
+
+
+Shared = Annotated[Room, Depends(room_of)]
+
+
+@pages.get("/")
+def overview(request: Request, who: Looking, room: Shared) -> Response:
+    """All shelves."""
+    who.may("read", who.shelf)
+    with room.service.store.read() as connection:
+        return reply(request, who, views.overview(room, connection, who.shelf))
+
+
+@pages.get("/shelves/{shelf}")
+def shelf_page(request: Request, shelf: str, who: Looking, room: Shared) -> Response:
+    """One shelf."""
+    who.may("read", shelf)
+    with room.service.store.read() as connection:
+        view = views.shelf(room, connection, queries.latest_row(connection, shelf))
+    return reply(request, who, view)
+
+
+@pages.get("/shelves/{shelf}/privacy")
+def statement(request: Request, shelf: str, who: Looking, room: Shared) -> Response:
+    """The privacy statement: for anybody, if it was made public."""
+    with room.service.store.read() as connection:
+        try:
+            view = views.statement(room, connection, queries.latest_row(connection, shelf))
+        except NotFound:
+            who.may("read", shelf)  # whoever may not look need not know which shelves there are
+            raise
+    if view["public_since"] is None or who.key is not None:
+        who.may("read", shelf)
+    return reply(request, who, view)
+
+
+@pages.post("/shelves/{shelf}/privacy")
+async def publish(request: Request, shelf: str, who: Looking, room: Shared) -> Response:
+    """Make the statement public, or take it back."""
+    who.may("admin", shelf)
+    wanted = (await form(request, who)).get("public") == "yes"
+    key = who.key.id if who.key else ""
+    act = Act(key, "statement published" if wanted else "statement withdrawn", shelf)
+    await room.service.write(lambda c: views.publish(room, c, shelf, wanted), act=act)
+    return RedirectResponse(f"/shelves/{shelf}/privacy", HTTPStatus.SEE_OTHER)
+
+
+@pages.get("/shelves/{shelf}/counts")
+def counts_page(request: Request, shelf: str, who: Looking, room: Shared) -> Response:
+    """Outside the promise: for admins alone."""
+    who.may("admin", shelf)
+    with room.service.store.read() as connection:
+        return reply(request, who, counts(room, connection, queries.latest_row(connection, shelf)))
+
+
+@pages.get("/operations")
+def operations_page(request: Request, who: Looking, room: Shared) -> Response:
+    """How the service runs; not for keys of a single shelf."""
+    who.may("read")
+    with room.service.store.read() as connection:
+        administered = admins(room, connection) if who.key is not None and who.key.has("admin") else None
+        return reply(request, who, {**operations(room, connection), "admins": administered})
+
+
+@pages.get("/demo")
+def demo_page(request: Request, who: Looking) -> Response:
+    """The demo's contest; its visitors are made up, so anybody may look."""
+    demo: Any = getattr(request.app.state, "demo", None)
+    if demo is None:
+        raise NotFound("this service is not a demo: `quietshelf serve --demo` is")
+    return reply(request, who, demo.view())
+
+
+@pages.get("/docs")
+async def api_page(request: Request, who: Looking) -> Response:
+    """The API, for anybody: what it can be asked, with examples that can be tried."""
+    return html(request, who, {"page": "api"})
+
+
+@pages.get("/sign-in")
+async def sign_in_page(request: Request, who: Looking) -> Response:
+    """Where a key is asked for."""
+    return html(request, who, _sign_in(request.query_params.get("next", "/"), None))
+
+
+@pages.post("/sign-in")
+async def sign_in(request: Request, room: Shared) -> Response:
+    """A key for a cookie."""
+    nobody = entry.Viewer()
+    fields = await form(request, nobody)
+    wanted = local(fields.get("next", "/"))
+    try:
+        words = f"Bearer {fields.get('key', '').strip()}"
+        key = await room.service.keyring.find(words, address(request.scope))
+        key.may("read", key.shelf)
+    except (Unauthorised, Forbidden) as problem:
+        words = "This key is not valid." if problem.status == 401 else "This key may not look: it needs the scope read."
+        return html(request, nobody, _sign_in(wanted, words), status=problem.status)
+    response = RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
+    set_cookie(request, response, await entry.sign_in(room.service, key))
+    return response
+
+
+@pages.post("/sign-out")
+async def sign_out(request: Request, who: Looking, room: Shared) -> Response:
+    """The end of a session."""
+    await form(request, who)
+    await entry.sign_out(room.service, who)
+    response = RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
+    set_cookie(request, response, None)
+    return response
+
+
+@pages.get("/static/{name}")
+async def static_file(name: str) -> Response:
+    """Style sheet, script and icon."""
+    if name not in assets():
+        raise NotFound("no such file")
+    return static(name)
+
+
+def add_pages(app: FastAPI, service: Service) -> Room:
+    """Let an app have the pages."""
+    room = Room.of(service)
+    app.state.room = room
+    app.include_router(pages)
+    return room
+
+
+def _sign_in(wanted: str, mistake: str | None) -> dict[str, Any]:
+    return {"page": "sign_in", "next": local(wanted), "mistake": mistake}

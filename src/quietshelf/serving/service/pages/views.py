@@ -1,0 +1,164 @@
+"""What each page says, as plain data: the page is drawn from it, and its JSON twin is it.
+
+Each function names what it reads. None reads the table of raw contributions; `counts` does, for ``admin``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.privacy.accounting import Event
+from quietshelf.privacy.accounting.figures import added_up
+from quietshelf.serving.service import learning, queries, schema
+from quietshelf.serving.service.learning import Row
+from quietshelf.serving.service.pages import promised, standing
+from quietshelf.serving.service.pages.promised import Promises, published_since
+from quietshelf.serving.service.pages.pulse import Pulse
+from quietshelf.serving.service.pages.sight import Sights
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.timestamps import timestamp, timestamp_or_none
+
+SHOWN_SETTINGS = (
+    "rho", "visits", "window", "on_no_answer", "policy", "private", "capacity", "limits", "feature_map", "intercept",
+    "visitor_dim", "visitor_scale",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the pages share: the service, and what they keep so as not to work it out for everybody who looks."""
+
+    service: Service
+    pulse: Pulse
+    sights: Sights
+    promises: Promises
+
+    @classmethod
+    def of(cls, service: Service) -> Room:
+        """For one process."""
+        return cls(service, Pulse(service.store, service.metrics), Sights(), Promises())
+
+
+def overview(room: Room, connection: Connection, only: str | None) -> dict[str, Any]:
+    """All shelves, or the only one a key may see. Reads settings, ledgers, item counts, arrivals, open batches."""
+    now = room.service.now(connection)
+    batches, items = standing.open_batches(connection), standing.items_on_offer(connection)
+    rows = [row for row in queries.shelf_rows(connection) if only in (None, row["name"])]
+    shelves = [_line(room, connection, row, batches.get(row["shelf"], []), items, now) for row in rows]
+    total = queries.figure(added_up(float(each["promise"]["rho"]) for each in shelves)) if len(rows) > 1 else None
+    return {
+        "page": "overview",
+        "now": timestamp(now),
+        "living": [each for each in shelves if each["deleted"] is None],
+        "deleted": [each for each in shelves if each["deleted"] is not None],
+        "together": total,
+        "late": sum(each["standing"]["state"] == "late" for each in shelves),
+    }
+
+
+def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
+    """One shelf. Reads settings, items, releases, ledger, arrivals, open batches."""
+    now = room.service.now(connection)
+    batches, items = standing.open_batches(connection), standing.items_on_offer(connection)
+    line = _line(room, connection, row, batches.get(row["shelf"], []), items, now)
+    settings = json.loads(row["config"])
+    since = published_since(connection, row)
+    return {
+        "page": "shelf",
+        "now": timestamp(now),
+        **line,
+        **room.sights.of(connection, row),
+        "left_out": left_out(row, batches.get(row["shelf"], [])),
+        "notes": json.loads(row["notes"]),
+        "settings": {name: settings[name] for name in SHOWN_SETTINGS},
+        "contributions": settings.get("contributions", "server"),
+        "statement_public_since": timestamp_or_none(since),
+    }
+
+
+def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
+    """The privacy statement. Reads the ledger, when releases were made, and the settings: nothing else."""
+    since = published_since(connection, row)
+    settings = json.loads(row["config"])
+    dated = {each["batch"]: each for each in learning.release_rows(connection, row["shelf"], row["releases"])}
+    ledger = queries.ledger_of(connection, row)
+    return {
+        "page": "statement",
+        "now": timestamp(room.service.now(connection)),
+        "shelf": row["name"],
+        "operator": room.service.settings.operator,
+        "contact": room.service.settings.contact,
+        "created": timestamp(row["created"]),
+        "deleted": timestamp_or_none(row["deleted"]),
+        "promise": room.promises.of(connection, row),
+        "window_seconds": settings["window"],
+        "on_no_answer": settings["on_no_answer"],
+        "contributions": settings.get("contributions", "server"),
+        "events": [_event(event, dated) for event in ledger.events],
+        "notes": json.loads(row["notes"]),
+        "public_since": timestamp_or_none(since),
+    }
+
+
+def left_out(row: Row, batches: list[Row]) -> int:
+    """Batches that were opened and are neither open nor released: refused by the ledger, or dropped by a restore."""
+    return 0 if row["deleted"] is not None else max(0, int(row["opened"]) + 1 - len(batches) - int(row["releases"]))
+
+
+def publish(room: Room, connection: Connection, name: str, public: bool) -> None:
+    """Let anybody read the privacy statement of a shelf, or nobody without a key."""
+    row = queries.latest_row(connection, name)
+    promised.publish(connection, row, room.service.store.now(connection) if public else None)
+
+
+def _line(
+    room: Room, connection: Connection, row: Row, batches: list[Row], items: dict[int, int], now: float
+) -> dict[str, Any]:
+    """A shelf in a few figures."""
+    promise = room.promises.of(connection, row)
+    settings = json.loads(row["config"])
+    state = standing.standing(
+        row, batches, refuses=promise["refuses"], items=items.get(row["shelf"], 0), now=now,
+        poll=room.service.settings.poll_seconds,
+    )  # fmt: skip
+    return {
+        "shelf": row["name"],
+        "created": timestamp(row["created"]),
+        "deleted": timestamp_or_none(row["deleted"]),
+        "policy": settings["policy"],
+        "standing": state,
+        "promise": promise,
+        "arrivals": row["arrivals"],
+        "per_minute": [] if row["deleted"] is not None else room.pulse.per_minute(row["shelf"], now),
+        "arrivals_per_minute": None if row["deleted"] is not None else room.pulse.recent(row["shelf"], now),
+        "release_count": row["releases"],
+        "last_release": _last_release(connection, row),
+    }
+
+
+def _last_release(connection: Connection, row: Row) -> str | None:
+    table = schema.releases
+    query = sa.select(sa.func.max(table.c.released_at)).where(
+        table.c.shelf == row["shelf"], table.c.number <= row["releases"]
+    )
+    return timestamp_or_none(connection.execute(query).scalar())
+
+
+def _event(event: Event, dated: dict[Any, Row]) -> dict[str, Any]:
+    """A line of the ledger, with the moment of its release and how many it was of, where that is known."""
+    of = dated.get(event.batch)
+    given = event.to_dict()
+    if event.cost_alone:
+        given |= {"sensitivity": None, "noise": None}
+    return {
+        "what": event.name,
+        "batch": event.batch,
+        "released": None if of is None else timestamp(of["released_at"]),
+        "visitors": None if of is None else of["size"],
+        **{name: given[name] for name in ("sensitivity", "noise", "rho", "assumption", "detail")},
+    }

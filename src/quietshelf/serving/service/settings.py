@@ -1,0 +1,151 @@
+"""Settings of the service: one table, read from a TOML file, the environment and flags, later ones first.
+
+None of them alters a guarantee: that is told to each shelf, and kept with it. None of them names a noise source or a
+seed: noise comes from the operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from quietshelf.model.types import positive, require, whole
+from quietshelf.serving.service.logs import LEVELS
+
+PREFIX = "QUIETSHELF_"
+ROOT_PATH = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._~-]*)*")
+
+
+def _setting(default: Any, says: str) -> Any:
+    return field(default=default, metadata={"says": says})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The table; ``says`` of each field is its line in docs/service.md."""
+
+    database: str = _setting("sqlite:///quietshelf.db", "where everything is kept: a SQLite file or a PostgreSQL URL")
+    secrets: str = _setting("quietshelf-secrets", "folder outside the database for the person key and the epoch file")
+    admin_key: str = _setting("", "file that holds the first admin key, such as a container's secret; else one is made")
+    host: str = _setting("127.0.0.1", "address to listen on")
+    port: int = _setting(8080, "port to listen on")
+    root_path: str = _setting("", "path under which a proxy serves it, such as /shelf; the whole site if empty")
+    workers: int = _setting(1, "API processes on this machine; more than one need PostgreSQL")
+    releaser: bool = _setting(True, "whether this machine may release; of several that may, one is elected")
+    connections: int = _setting(512, "connections open at once, in each process; more are closed as they come")
+    body_limit: int = _setting(4_194_304, "largest request body, in bytes, but for a streamed upload")
+    offer_limit: int = _setting(262_144, "largest body of a request for an offer, or of a contribution, in bytes")
+    upload_limit: int = _setting(4_294_967_296, "largest streamed upload of items, in bytes")
+    candidates_limit: int = _setting(10_000, "most items named in one list of one request")
+    request_seconds: float = _setting(30.0, "longest time for one request")
+    group_limit: int = _setting(256, "most writes that share one transaction")
+    batch_limit: int = _setting(2_000_000, "most visitors in one batch: they are kept until it is released")
+    release_seconds: float = _setting(1.0, "what a release of a small batch may take before its visitors wait for it")
+    poll_seconds: float = _setting(1.0, "how often keys, batches and shelves changed elsewhere are looked at")
+    retry_hours: float = _setting(
+        24.0, "how long an Idempotency-Key is remembered, at least; a ticket for an hour in any case"
+    )
+    origins: str = _setting("", "comma-separated origins of pages that may use visitor tickets: https://shop.example")
+    operator: str = _setting("", "who runs the service, as visitors know them: on privacy statements and below pages")
+    contact: str = _setting("", "where visitors may ask: an address for mail, or of a page that begins with https://")
+    admin_log_days: float = _setting(400.0, "how long it is kept what admins did")
+    traces: bool = _setting(False, "whether counted requests are traced by OpenTelemetry; needs the extra otel")
+    log_level: str = _setting("info", "debug, info, warning or error")
+
+    def __post_init__(self) -> None:
+        whole("port", self.port, high=65535)
+        for name in ("workers", "connections", "candidates_limit", "group_limit", "batch_limit"):
+            whole(name, getattr(self, name))
+        for name in ("body_limit", "offer_limit", "upload_limit"):
+            whole(name, getattr(self, name))
+        for name in ("request_seconds", "poll_seconds", "retry_hours", "admin_log_days"):
+            positive(name, getattr(self, name))
+        require(self.release_seconds >= 0, "release_seconds must be at least 0", release_seconds=self.release_seconds)
+        rule = "root_path must begin with / and end without, in letters, digits, ., _, ~ and -"
+        require(ROOT_PATH.fullmatch(self.root_path) is not None, rule, root_path=self.root_path)
+        require(self.log_level in LEVELS, f"log_level must be one of {', '.join(LEVELS)}", log_level=self.log_level)
+        for each in self.allowed_origins:
+            plain = re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", each) is not None
+            require(plain, "origins must be written https://shop.example, without a path or a star", origins=each)
+        for name in ("operator", "contact"):
+            require(getattr(self, name).isprintable(), f"{name} must be one line", **{name: getattr(self, name)})
+        known = self.database.startswith(("sqlite:///", "postgresql"))
+        require(known, "database must be a URL that starts with sqlite:/// or postgresql", database=self.shown)
+        alone = "workers must be 1 on SQLite, which has one writer: others gain nothing, and wait (use PostgreSQL)"
+        require(self.workers == 1 or not self.database.startswith("sqlite"), alone, workers=self.workers)
+
+    @property
+    def allowed_origins(self) -> list[str]:
+        """The origins, one by one."""
+        return [each.strip() for each in self.origins.split(",") if each.strip()]
+
+    @property
+    def url(self) -> str:
+        """The database with its driver."""
+        kind, _, place = self.database.partition("://")
+        return f"postgresql+psycopg://{place}" if kind == "postgresql" else self.database
+
+    @property
+    def shown(self) -> str:
+        """The database without its password."""
+        head, at, tail = self.database.rpartition("@")
+        return f"{head.partition('://')[0]}://...@{tail}" if at else self.database
+
+    def to_environment(self) -> dict[str, str]:
+        """The same table as environment variables."""
+        return {PREFIX + each.name.upper(): str(getattr(self, each.name)) for each in fields(self)}
+
+
+def read(
+    path: Path | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Flags go before the environment, the environment before the file, the file before the defaults."""
+    names = {each.name: each for each in fields(Settings)}
+    given: dict[str, Any] = {}
+    if path is not None:
+        given |= _table(path)
+    unknown = sorted(set(given) - set(names))
+    require(not unknown, f"settings must be among {', '.join(names)}", unknown=unknown)
+    for name in names:
+        value = (os.environ if environment is None else environment).get(PREFIX + name.upper())
+        if value is not None:
+            given[name] = _parsed(PREFIX + name.upper(), value, names[name].default)
+    given |= {name: value for name, value in (flags or {}).items() if value is not None}
+    return Settings(**given)
+
+
+def assigned(texts: Sequence[str]) -> dict[str, Any]:
+    """Settings written NAME=VALUE.
+
+    >>> assigned(["group_limit=64", "releaser=false"])
+    {'group_limit': 64, 'releaser': False}
+    """
+    defaults = {each.name: each.default for each in fields(Settings)}
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, _ in pairs:
+        require(bool(sign), "a setting must be written NAME=VALUE", setting=name)
+        require(name in defaults, f"settings must be among {', '.join(defaults)}", setting=name)
+    return {name: _parsed(name, value, defaults[name]) for name, _, value in pairs}
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"settings must be written NAME = VALUE (TOML), got {path}: {error}") from None
+
+
+def _parsed(name: str, text: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        known = {"true": True, "false": False}
+        require(text.lower() in known, f"{name} must be true or false", value=text)
+        return known[text.lower()]
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise ValueError(f"{name} must be a number, got {text!r}") from None
