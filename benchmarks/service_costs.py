@@ -20,13 +20,14 @@ import sqlalchemy as sa
 
 from benchmarks import table
 from benchmarks.service_load import cpu, fsync_ms, postgres
-from quietshelf.serving.service import items, schema, shelves
-from quietshelf.serving.service.answers import Choice
-from quietshelf.serving.service.inbox import Receipt
+from quietshelf.serving.service.catalogue import items, shelves
+from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
-from quietshelf.serving.service.offers import OfferRequest
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.visitors.answers import Choice
+from quietshelf.serving.service.visitors.inbox import Receipt
+from quietshelf.serving.service.visitors.offers import OfferRequest
 
 ITEMS, GROUP, VISITORS = 1000, 16, 4000
 WINDOW = 1e6

@@ -18,10 +18,13 @@ import uvicorn
 from sqlalchemy.engine.default import DefaultDialect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quietshelf.serving.service import answers, app, keys, offers, settings
-from quietshelf.serving.service.protocol import options
+from quietshelf.serving.service import settings
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.http import app
+from quietshelf.serving.service.http.protocol import options
+from quietshelf.serving.service.http.visits import Visit, Visits
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.visits import Visit, Visits
+from quietshelf.serving.service.visitors import answers, offers
 from quietshelf.serving.service.writer import Writer
 
 STAGES = {

@@ -30,8 +30,10 @@ import sqlalchemy as sa
 from benchmarks import table
 from benchmarks.service_load import fsync_ms, postgres
 from quietshelf.curation.batches import lag
-from quietshelf.serving.service import app, queries, schema
-from quietshelf.serving.service.keys import Key
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.access.keys import Key
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.http import app
 from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings

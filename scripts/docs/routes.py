@@ -51,7 +51,7 @@ def openapi() -> Schema:
     from fastapi import FastAPI
 
     from quietshelf import __version__
-    from quietshelf.serving.service import app
+    from quietshelf.serving.service.http import app
 
     bare = FastAPI(title="Quietshelf", version=__version__)
     bare.include_router(app.routes)
@@ -64,7 +64,7 @@ def _scopes() -> dict[tuple[str, str], str]:
     """What each route asks of a key: the word that its dependency `may` was made with."""
     from fastapi.routing import APIRoute
 
-    from quietshelf.serving.service import app
+    from quietshelf.serving.service.http import app
 
     found: dict[tuple[str, str], str] = {}
     for route in (*app.routes.routes, *app.public.routes):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.command import command
 
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Vault
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
 
 
 @pytest.mark.parametrize("words", [["ledger"], ["restore"], ["keys", "list"], ["keys", "create", "--scope", "read"]])

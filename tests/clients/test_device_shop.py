@@ -23,7 +23,8 @@ from tests.device.worlds import DEVICE_SHELF
 from tests.pages.browser import DESKTOP, browser, demand_browser
 from tests.serving.service.harness import free_port, inline
 
-from quietshelf.serving.service import keys, schema
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.database import schema
 
 TEAS = ["Assam", "Earl Grey", "Sencha", "Jasmine", "Lapsang", "Darjeeling"]
 FEATURES = {"strong": "1.37", "flowery": "-0.83"}

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from tests.deploy.tools import DEPLOY, ROOT, compose, program
 from tests.serving.service.harness import free_port
 
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
 
 NGINX = """
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit;

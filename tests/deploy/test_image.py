@@ -41,7 +41,7 @@ def test_the_build_stage_makes_an_environment_that_serves(tmp_path: Path) -> Non
             place.parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if (ROOT / source).is_dir() else shutil.copy)(ROOT / source, place)
     if FULL:
-        asked = "import quietshelf.serving.service.app, quietshelf; print(quietshelf.__file__)"
+        asked = "import quietshelf.serving.service.http.app, quietshelf; print(quietshelf.__file__)"
         python = [str(tmp_path / "env" / "bin" / "python"), "-c", asked]
         found = subprocess.run(python, cwd="/", check=True, capture_output=True, text=True, env={})
         assert Path(found.stdout.strip()).is_relative_to(tmp_path / "env")

@@ -26,7 +26,7 @@ from quietshelf.model.types import Release
 from quietshelf.privacy.release.batch_pair import scales
 from quietshelf.privacy.release.noise import GRID
 from quietshelf.privacy.release.quiet import OpenBatch
-from quietshelf.serving.service import signing
+from quietshelf.serving.service.access import signing
 
 SHELF = "teas"
 PER_MODEL = 20

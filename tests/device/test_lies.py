@@ -16,7 +16,7 @@ from tests.device.worlds import Device, device_of, key_of, on_device
 from tests.serving.service.harness import FIRST, WINDOW, FakeClock, inline
 
 from quietshelf.client import ticket
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
 
 ZEROS = "0,0,0,0"
 LIES = (

@@ -15,7 +15,8 @@ from tests.serving.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answe
 
 from quietshelf.client import ticket
 from quietshelf.curation.coins import Coins
-from quietshelf.serving.service import old_rows, schema
+from quietshelf.serving.service import old_rows
+from quietshelf.serving.service.database import schema
 
 ORDER = (schema.offers.c.shelf, schema.offers.c.batch, schema.offers.c.slot)
 ZERO = {"score": [0.0] * 5, "rows": []}

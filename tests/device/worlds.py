@@ -11,7 +11,7 @@ from examples.device.visitor import Device as Visitor
 from tests.serving.service.harness import SHELF, FakeClock, like, stocked
 
 from quietshelf.client import ticket
-from quietshelf.serving.service.signing import PURPOSE
+from quietshelf.serving.service.access.signing import PURPOSE
 
 DEVICE_SHELF = {**SHELF, "contributions": "device", "on_no_answer": "zero"}
 

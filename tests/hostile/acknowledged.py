@@ -18,11 +18,12 @@ from quietshelf.curation.contributions import sum_of
 from quietshelf.curation.fields import record_from
 from quietshelf.model.choice.maps import feature_map
 from quietshelf.privacy.release.quiet import OpenBatch
-from quietshelf.serving.service import learning, restore, schema, verify
+from quietshelf.serving.service.catalogue.views import shelf_row
+from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Ticket, Vault
+from quietshelf.serving.service.releases import restore, verify
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Ticket, Vault
-from quietshelf.serving.service.views import shelf_row
 
 FEATURES = {str(item["id"]): np.array(item["features"]) for item in ITEMS}
 BROKEN = (

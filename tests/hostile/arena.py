@@ -18,10 +18,11 @@ from tests.hostile.shoppers import Shopper
 from tests.serving.service.harness import FakeClock, Process, inline, offered, stocked
 from tests.studies.size import FULL
 
-from quietshelf.serving.service import keys, schema
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Vault
 
 DAY, WINDOW = 86_400.0, 2.0
 ITEMS, OLD_KEYS = (100_000, 1_000_000) if FULL else (2_000, 20_000)

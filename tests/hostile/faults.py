@@ -18,7 +18,7 @@ from tests.serving.service.harness import SHELF, free_port, offered, stocked
 from typer.testing import CliRunner
 
 from quietshelf.cli import app
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
 
 GRACE = 40.0
 """Seconds that a busy machine may take for what an idle one does at once."""

@@ -14,7 +14,7 @@ from tests.hostile.acknowledged import BROKEN, compared
 from tests.hostile.shoppers import Shopper, Told, shopping
 from tests.serving.service.harness import Process, stocked
 
-from quietshelf.serving.service import learning, schema
+from quietshelf.serving.service.database import learning, schema
 
 WINDOW = 1.0
 PLANTED = {

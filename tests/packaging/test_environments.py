@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 TRIALS = {
     "": "quietshelf simulate --policy quiet,greedy --horizon 60 --replicates 2 --workers 1 --json",
     "client": "python -c 'from quietshelf.client import Client; print(Client)'",
-    "service": "python -c 'import quietshelf.serving.service.app; print(quietshelf.serving.service.app)'",
+    "service": "python -c 'import quietshelf.serving.service.http.app; print(quietshelf.serving.service.http.app)'",
     "data": "quietshelf expedia sample made-up.csv",
     "otel": "python -c 'from quietshelf.serving.service.tracing import tracer; print(tracer())'",
     "report": "quietshelf simulate --policy quiet --horizon 60 --replicates 2 --workers 1 --curve curve.svg",

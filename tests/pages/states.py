@@ -20,8 +20,9 @@ from quietshelf.curation.coins import Coins
 from quietshelf.demo.tea_shop import TASTES, TEAS, WIDEST
 from quietshelf.privacy.accounting import HISTORY, Assumption, gaussian
 from quietshelf.privacy.release.noise import Simulated
-from quietshelf.serving.service import keys, schema
-from quietshelf.serving.service.app import make_app
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from tests.pages.states import HTML, Shop, opened
 
-from quietshelf.serving.service import keys
+from quietshelf.serving.service.access import keys
 from quietshelf.serving.service.pages import sessions
 from quietshelf.serving.service.pages.replies import HEADERS
 

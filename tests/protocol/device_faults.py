@@ -10,8 +10,8 @@ from tests.protocol.faults import fault
 
 from quietshelf.curation import device
 from quietshelf.curation.device import contributed as taken
-from quietshelf.serving.service import contributed
-from quietshelf.serving.service.device import SlotTransaction
+from quietshelf.serving.service.visitors import contributed
+from quietshelf.serving.service.visitors.device import SlotTransaction
 
 
 @fault("R6", "what a device sends is believed", "device-sqlite", first=16)

@@ -11,11 +11,11 @@ from tests.protocol.service_user import START, Request, ServiceUser
 from tests.protocol.steps import Answer
 
 from quietshelf.curation.device import Wishes, choose, contribute
-from quietshelf.serving.service.contributed import ContributionBody
+from quietshelf.serving.service.access.tickets import VISITOR, Content, Visitor
 from quietshelf.serving.service.models import ShelfBody
 from quietshelf.serving.service.problems import Problem
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.tickets import VISITOR, Content, Visitor
+from quietshelf.serving.service.visitors.contributed import ContributionBody
 
 LIE = 2
 """The place of an answer in whose stead the largest score is sent that there is; for one not shown, a larger one."""

@@ -24,10 +24,12 @@ from quietshelf.curation.persons import Persons
 from quietshelf.model.types import FloatArray
 from quietshelf.policies import chance
 from quietshelf.privacy.statistics import Factors, factors, outcomes
-from quietshelf.serving.service import answers, epochs, learning
-from quietshelf.serving.service.releasing import Releasing
+from quietshelf.serving.service.database import learning
+from quietshelf.serving.service.database.vault import Vault
+from quietshelf.serving.service.releases import epochs
+from quietshelf.serving.service.releases.releasing import Releasing
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.vault import Vault
+from quietshelf.serving.service.visitors import answers
 from quietshelf.serving.shelf import state
 from quietshelf.serving.shelf.shelf import Shelf
 from quietshelf.serving.shelf.state import State

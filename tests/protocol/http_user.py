@@ -22,7 +22,7 @@ from tests.protocol.steps import OVERSIZED, TARGET, Answer, Arrive, Change, Eras
 from tests.protocol.worlds import Seen, World
 from tests.serving.service.harness import FakeClock, inline, like
 
-from quietshelf.serving.service import keys
+from quietshelf.serving.service.access import keys
 from quietshelf.serving.service.pages import pulse
 from quietshelf.serving.service.work import Work
 

@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from tests.protocol.faults import fault
 
 from quietshelf.curation.batches import LEASE_SECONDS, end, lease
-from quietshelf.serving.service import answers, schema, slots
-from quietshelf.serving.service.leasing import Leasing
-from quietshelf.serving.service.slots import Held, Slots
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.visitors import answers, slots
+from quietshelf.serving.service.visitors.leasing import Leasing
+from quietshelf.serving.service.visitors.slots import Held, Slots
 
 
 @fault("R2", "an answer ends the leases of its shelf", "service-sqlite-leases")

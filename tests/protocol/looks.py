@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from quietshelf.serving.service import queries
+from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.pages import views
 from quietshelf.serving.service.pages.operations import operations
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.views import shelf_row
 
 SHELF = "teas"
 

@@ -12,7 +12,7 @@ from tests.protocol.steps import Schedule
 from tests.protocol.tape import Tape
 
 from quietshelf.curation.batches import lag
-from quietshelf.serving.service.timestamps import timestamp
+from quietshelf.serving.service.database.timestamps import timestamp
 
 EXPIRED = b"urn:quietshelf:problem:offer-expired"
 

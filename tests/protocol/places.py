@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy import Engine
 
 from quietshelf.curation.coins import Coins
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import EPOCH, KEY, Vault
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import EPOCH, KEY, Vault
 
 COINS = Coins(b"the coins of both worlds")
 SECRET = b"the key of both worlds, 32 bytes"

@@ -38,14 +38,16 @@ from tests.protocol.worlds import Seen, World
 from tests.serving.service.backups import put_back_live, snapshot
 from tests.serving.service.harness import FakeClock
 
-from quietshelf.serving.service import items, logs, schema, shelves
-from quietshelf.serving.service.keys import Key
+from quietshelf.serving.service import logs
+from quietshelf.serving.service.access.keys import Key
+from quietshelf.serving.service.catalogue import items, shelves
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.timestamps import timestamp
+from quietshelf.serving.service.database.vault import Ticket
 from quietshelf.serving.service.models import OfferBody, ShelfBody
 from quietshelf.serving.service.pages import views
 from quietshelf.serving.service.problems import Problem
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.timestamps import timestamp
-from quietshelf.serving.service.vault import Ticket
 
 ADMIN = Key("id", "test", "", frozenset({"admin"}), None)
 FOREIGN = Key("id", "test", "", frozenset({"choose"}), "coffees")

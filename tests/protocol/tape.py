@@ -20,8 +20,8 @@ from quietshelf.privacy.release.batch_pair import Noisy, Scales
 from quietshelf.privacy.release.noise import GRID, DiscreteGaussian, NoiseSource
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.statistics import OUTCOME_SENSITIVITY, SENSITIVITY, Total, svec_weights
-from quietshelf.serving.service import releaser
-from quietshelf.serving.service.releaser import Charged
+from quietshelf.serving.service.releases import releaser
+from quietshelf.serving.service.releases.releaser import Charged
 from quietshelf.serving.shelf.state import Slots
 
 

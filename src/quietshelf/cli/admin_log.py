@@ -22,7 +22,7 @@ def admin_log(
     Example: quietshelf admin-log --database sqlite:///shop.db --secrets shop-secrets
     """
     with existing(config, database, secrets) as store, store.read() as connection:
-        from quietshelf.serving.service import admin_log as rules
+        from quietshelf.serving.service.access import admin_log as rules
 
         found = rules.entries(connection, most=most)["entries"]
     if as_json:

@@ -13,8 +13,8 @@ from quietshelf.cli.console import say
 from quietshelf.model.types import require
 
 if TYPE_CHECKING:
+    from quietshelf.serving.service.database.store import Store
     from quietshelf.serving.service.settings import Settings
-    from quietshelf.serving.service.store import Store
 
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 Database = Annotated[str | None, typer.Option(help="SQLite file or PostgreSQL, as a URL.")]
@@ -36,8 +36,8 @@ def settings_of(config: Path | None, flags: dict[str, str | int | None], other: 
 def existing(config: Path | None, database: str | None, secrets: str | None) -> Iterator[Store]:
     """The store of a service that has been started before."""
     settings = settings_of(config, {"database": database, "secrets": secrets})
-    from quietshelf.serving.service.store import Store
-    from quietshelf.serving.service.vault import Vault
+    from quietshelf.serving.service.database.store import Store
+    from quietshelf.serving.service.database.vault import Vault
 
     check_made(settings)
     with reaching(settings):
@@ -51,7 +51,7 @@ def existing(config: Path | None, database: str | None, secrets: str | None) -> 
 
 def check_made(settings: Settings) -> None:
     """Refuse a database that no service has made: a mistyped name must not become a new and empty ledger."""
-    from quietshelf.serving.service.store import made
+    from quietshelf.serving.service.database.store import made
 
     with reaching(settings):
         found = made(settings.url)

@@ -27,8 +27,8 @@ def create(
 
     Example: quietshelf keys create --scope offer --scope choose --name web --shelf teas --expires 2027-01-31
     """
-    from quietshelf.serving.service import keys as rules
-    from quietshelf.serving.service.timestamps import seconds
+    from quietshelf.serving.service.access import keys as rules
+    from quietshelf.serving.service.database.timestamps import seconds
 
     until = None if expires is None else seconds(expires)
     with existing(config, database, secrets) as store, store.write() as connection:
@@ -43,7 +43,7 @@ def list_keys(config: Config = None, database: Database = None, secrets: Secrets
 
     Example: quietshelf keys list --json
     """
-    from quietshelf.serving.service import keys as rules
+    from quietshelf.serving.service.access import keys as rules
 
     with existing(config, database, secrets) as store, store.read() as connection:
         found = rules.listed(connection, store.now(connection))
@@ -67,7 +67,7 @@ def revoke(
 
     Example: quietshelf keys revoke 3f9a0c12be77
     """
-    from quietshelf.serving.service import keys as rules
+    from quietshelf.serving.service.access import keys as rules
 
     with existing(config, database, secrets) as store, store.write() as connection:
         rules.revoke(connection, key, store.now(connection))
@@ -80,7 +80,7 @@ def signing(config: Config = None, database: Database = None, secrets: Secrets =
 
     Example: quietshelf keys signing
     """
-    from quietshelf.serving.service.signing import public_key
+    from quietshelf.serving.service.access.signing import public_key
 
     with existing(config, database, secrets) as store:
         found = public_key(store.vault)

@@ -25,7 +25,7 @@ def ledger(
     """
     with existing(config, database, secrets) as store:
         from quietshelf.serving.service import queries
-        from quietshelf.serving.service.verify import forgotten, verify
+        from quietshelf.serving.service.releases.verify import forgotten, verify
 
         known = store.vault.epoch  # read first: a running service takes the database further before the file
         with store.read() as connection:

@@ -17,7 +17,7 @@ from quietshelf.model.types import require
 from quietshelf.privacy.accounting.figures import shown
 
 if TYPE_CHECKING:
-    from quietshelf.serving.service.restore_command import Plan, Promised, ShelfCost
+    from quietshelf.serving.service.releases.restore_command import Plan, Promised, ShelfCost
 
 UNASKED = "restore changes the promise and has to be agreed to (at a terminal, or with --yes); nothing was changed"
 
@@ -39,8 +39,8 @@ def restore(
     """
     settings = settings_of(config, {"database": database, "secrets": secrets})
     from quietshelf.privacy.release.noise import DiscreteGaussian
-    from quietshelf.serving.service import restore_command
-    from quietshelf.serving.service.vault import EPOCH
+    from quietshelf.serving.service.database.vault import EPOCH
+    from quietshelf.serving.service.releases import restore_command
 
     if not (Path(settings.secrets) / EPOCH).exists():  # else the database may be gone: its promises are there
         check_made(settings)

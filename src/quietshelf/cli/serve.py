@@ -52,10 +52,10 @@ def _run(settings: Settings) -> None:
     import uvicorn  # before a key is shown that could not be used
 
     from quietshelf.serving.service import logs
-    from quietshelf.serving.service.app import CLOCK
+    from quietshelf.serving.service.database.store import SteadyClock
+    from quietshelf.serving.service.http.app import CLOCK
+    from quietshelf.serving.service.http.protocol import options
     from quietshelf.serving.service.metrics import counted_together
-    from quietshelf.serving.service.protocol import options
-    from quietshelf.serving.service.store import SteadyClock
 
     check_free(settings.host, settings.port)
     _prepare(settings)
@@ -64,7 +64,7 @@ def _run(settings: Settings) -> None:
     with counted_together(settings.workers) as together:
         os.environ.update({**settings.to_environment(), CLOCK: repr(SteadyClock().offset), **together})
         uvicorn.run(
-            "quietshelf.serving.service.app:from_environment",
+            "quietshelf.serving.service.http.app:from_environment",
             factory=True,
             host=settings.host,
             port=settings.port,
@@ -75,7 +75,7 @@ def _run(settings: Settings) -> None:
 
 def _prepare(settings: Settings) -> None:
     """Make what is missing, and say where the first key is: never what it is, for output is kept in logs."""
-    from quietshelf.serving.service import keys
+    from quietshelf.serving.service.access import keys
     from quietshelf.serving.service.service import Service
 
     given = Path(settings.admin_key).read_text(encoding="utf-8").strip() if settings.admin_key else ""

@@ -14,8 +14,9 @@ from fastapi import FastAPI
 
 from quietshelf.demo.contest import FLOOR, LATELY, PAPER, SERVICE, TONES, Api, Contest
 from quietshelf.demo.tea_shop import TEAS, Shop
-from quietshelf.serving.service import keys, logs
-from quietshelf.serving.service.app import make_app
+from quietshelf.serving.service import logs
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
 
@@ -115,7 +116,7 @@ def serve_demo(host: str, port: int, tell: Callable[[str], None]) -> None:
     import uvicorn
 
     logs.take_over()
-    from quietshelf.serving.service.protocol import options
+    from quietshelf.serving.service.http.protocol import options
 
     with TemporaryDirectory(prefix="quietshelf-demo-") as folder:
         app, demo, api, key = open_demo(Path(folder), host=host, port=port)

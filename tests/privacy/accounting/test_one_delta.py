@@ -16,7 +16,7 @@ from quietshelf.privacy.accounting import DELTA, Ledger
 from quietshelf.research.auditing import Claim
 from quietshelf.research.experiments.planning import Wish
 from quietshelf.research.experiments.reproduce import reproduce as run_study
-from quietshelf.serving.service.app import get_everything, get_privacy
+from quietshelf.serving.service.http.app import get_everything, get_privacy
 
 STATES = (Ledger.promise, Shelf.privacy, Claim, Wish, simulate, reproduce, run_study, fit, plan, ledger, get_privacy)
 

@@ -12,9 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 from tests.serving.service.harness import WINDOW, FakeClock, offered
 
-from quietshelf.serving.service import schema, verify
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.queries import shelf_rows
-from quietshelf.serving.service.store import Store
+from quietshelf.serving.service.releases import verify
 
 
 def visitors(client: Any, clock: FakeClock, count: int) -> dict[str, Any]:

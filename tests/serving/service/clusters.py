@@ -12,10 +12,10 @@ from tests.serving.service.harness import FIRST, WINDOW, FakeClock
 from tests.serving.service.test_election import people
 from tests.serving.service.test_machines import machine, shop, with_the_key_of
 
-from quietshelf.serving.service import schema
-from quietshelf.serving.service.election import LEASE_SECONDS, WITNESS_SECONDS, Announcement
-from quietshelf.serving.service.releaser import Charged
-from quietshelf.serving.service.releasing import Drawing
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.releases.election import LEASE_SECONDS, WITNESS_SECONDS, Announcement
+from quietshelf.serving.service.releases.releaser import Charged
+from quietshelf.serving.service.releases.releasing import Drawing
 from quietshelf.serving.service.service import Service
 
 LONG = 2 * (LEASE_SECONDS + WITNESS_SECONDS)

@@ -11,9 +11,10 @@ import threading
 import uvicorn
 from tests.noiseless import Noiseless
 
-from quietshelf.serving.service import keys, logs, settings
-from quietshelf.serving.service.app import SWITCH_SECONDS, make_app, warm
-from quietshelf.serving.service.protocol import options
+from quietshelf.serving.service import logs, settings
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.http.app import SWITCH_SECONDS, make_app, warm
+from quietshelf.serving.service.http.protocol import options
 from quietshelf.serving.service.service import Service
 
 

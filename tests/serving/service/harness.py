@@ -18,16 +18,17 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from quietshelf.serving.service import keys, releaser
-from quietshelf.serving.service.app import make_app
-from quietshelf.serving.service.inbox import Receipt
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.http.app import make_app
+from quietshelf.serving.service.http.protocol import options
 from quietshelf.serving.service.models import OfferBody
-from quietshelf.serving.service.offers import OfferRequest
-from quietshelf.serving.service.protocol import options
-from quietshelf.serving.service.releaser import Charged, Outcome
+from quietshelf.serving.service.releases import releaser
+from quietshelf.serving.service.releases.releaser import Charged, Outcome
+from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.summing import Sum
+from quietshelf.serving.service.visitors.inbox import Receipt
+from quietshelf.serving.service.visitors.offers import OfferRequest
 
 WINDOW = 10.0
 SHELF = {"rho": 4.0, "capacity": 3, "feature_map": "concat", "visitor_dim": 2, "window": WINDOW, "conversion": 0.21}

@@ -9,9 +9,9 @@ from tests.serving.service.backups import snapshot
 from typer.testing import CliRunner, Result
 
 from quietshelf.cli import app
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Vault
 
 Rows = dict[str, list[dict[str, Any]]]
 

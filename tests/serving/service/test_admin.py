@@ -18,11 +18,13 @@ from tests.serving.service.test_keys import with_key
 from typer.testing import CliRunner
 
 from quietshelf.cli import app
-from quietshelf.serving.service import admin_log, keys, old_rows, schema
-from quietshelf.serving.service.keyring import Keyring
+from quietshelf.serving.service import old_rows
+from quietshelf.serving.service.access import admin_log, keys
+from quietshelf.serving.service.access.keyring import Keyring
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.timestamps import timestamp
 from quietshelf.serving.service.pages.operations import LATEST, operations
 from quietshelf.serving.service.problems import Unauthorised
-from quietshelf.serving.service.timestamps import timestamp
 
 DAY = 86_400.0
 

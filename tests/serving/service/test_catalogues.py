@@ -15,10 +15,11 @@ import pytest
 import sqlalchemy as sa
 from tests.serving.service.harness import SHELF, inline, offered, stocked
 
-from quietshelf.serving.service import catalogues, preloading, schema
-from quietshelf.serving.service.catalogues import ShelfItems, follow
+from quietshelf.serving.service.catalogue import catalogues, preloading
+from quietshelf.serving.service.catalogue.catalogues import ShelfItems, follow
+from quietshelf.serving.service.catalogue.views import look, shelf_row
+from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.views import look, shelf_row
 
 COUNT = 60
 

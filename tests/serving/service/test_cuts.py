@@ -18,11 +18,13 @@ from tests.serving.service.test_machines import machine, shop, visitors
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release import records
 from quietshelf.privacy.release.noise import DiscreteGaussian
-from quietshelf.serving.service import learning, queries, schema, verify
-from quietshelf.serving.service.election import LEASE_SECONDS
-from quietshelf.serving.service.restore import BURNT
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.releases import verify
+from quietshelf.serving.service.releases.election import LEASE_SECONDS
+from quietshelf.serving.service.releases.restore import BURNT
+from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.summing import Sum
 
 
 class Cut(Exception):  # noqa: N818 - the power is cut

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from quietshelf.serving.service import contributed, models, problems, settings, shelves
-from quietshelf.serving.service.app import make_app
+from quietshelf.serving.service import models, problems, settings
+from quietshelf.serving.service.catalogue import shelves
+from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.models import ShelfBody
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.visitors import contributed
 
 TEXT = (Path(__file__).parents[3] / "docs" / "service.md").read_text(encoding="utf-8")
 

@@ -15,9 +15,11 @@ from tests.serving.service.harness import FIRST, WINDOW, FakeClock, visit
 from tests.serving.service.test_cuts import Counting
 from tests.serving.service.test_machines import machine, shop, with_the_key_of
 
-from quietshelf.serving.service import learning, queries, schema, verify
-from quietshelf.serving.service.election import LEASE_SECONDS, LOST_LEASE, WITNESS_SECONDS
-from quietshelf.serving.service.restore import BURNT, LOST
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.releases import verify
+from quietshelf.serving.service.releases.election import LEASE_SECONDS, LOST_LEASE, WITNESS_SECONDS
+from quietshelf.serving.service.releases.restore import BURNT, LOST
 from quietshelf.serving.service.service import Service
 
 

@@ -14,8 +14,9 @@ from tests.serving.service.harness import WINDOW, FakeClock, answered, inline, o
 from quietshelf import Shelf
 from quietshelf.curation.coins import Coins
 from quietshelf.privacy.release.noise import DiscreteGaussian, NoiseSource, Simulated
-from quietshelf.serving.service import learning, verify
-from quietshelf.serving.service.views import look, shelf_row
+from quietshelf.serving.service.catalogue.views import look, shelf_row
+from quietshelf.serving.service.database import learning
+from quietshelf.serving.service.releases import verify
 from quietshelf.serving.shelf.testing import copied
 
 N, VISITORS = 12, 150

@@ -11,11 +11,11 @@ from tests.serving.service.harness import Process, inline, stocked
 from typer.testing import CliRunner
 
 from quietshelf.cli import app
-from quietshelf.serving.service import keys
-from quietshelf.serving.service.keyring import Keyring
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.access.keyring import Keyring
+from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import Store
 
 TEXT = "qs_mine01_" + "s" * 43
 

@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from tests.serving.service.backups import copied, faultless, people, promise, put_back, released
 from tests.serving.service.harness import FIRST, FakeClock, inline, stocked
 
-from quietshelf.serving.service import restore, schema
-from quietshelf.serving.service.restore import LOST
-from quietshelf.serving.service.verify import forgotten
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.releases import restore
+from quietshelf.serving.service.releases.restore import LOST
+from quietshelf.serving.service.releases.verify import forgotten
 
 
 def settled(client: Any) -> dict[str, Any]:

@@ -12,15 +12,17 @@ import pytest
 from tests.serving.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, like, offered, visit
 from tests.serving.service.test_machines import machine, shop, visitors
 
-from quietshelf.serving.service import answers, keys, slots, writer
-from quietshelf.serving.service.answers import Choice
-from quietshelf.serving.service.inbox import Receipt
+from quietshelf.serving.service import writer
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.catalogue.views import shelf_row
+from quietshelf.serving.service.database.vault import Ticket
 from quietshelf.serving.service.models import ItemBody
-from quietshelf.serving.service.offers import RELEASE_FIRST, OfferRequest
 from quietshelf.serving.service.problems import NotFound, OfferExpired
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.vault import Ticket
-from quietshelf.serving.service.views import shelf_row
+from quietshelf.serving.service.visitors import answers, slots
+from quietshelf.serving.service.visitors.answers import Choice
+from quietshelf.serving.service.visitors.inbox import Receipt
+from quietshelf.serving.service.visitors.offers import RELEASE_FIRST, OfferRequest
 
 
 def received(service: Service, clock: FakeClock, now: float) -> OfferRequest:

@@ -12,10 +12,10 @@ import pytest
 from pydantic import ValidationError
 from tests.serving.service.harness import ITEMS, SHELF, inline, offered, stocked
 
-from quietshelf.serving.service import offers
 from quietshelf.serving.service.models import ItemsBody, OfferBody
 from quietshelf.serving.service.problems import Invalid
-from quietshelf.serving.service.requests import visitor
+from quietshelf.serving.service.visitors import offers
+from quietshelf.serving.service.visitors.requests import visitor
 
 MANY = 20_000
 LISTS = ("required", "exclude", "candidates", "ranking", "features")

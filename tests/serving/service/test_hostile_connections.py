@@ -13,8 +13,8 @@ import httpx
 import pytest
 from tests.serving.service.harness import inline, offered, stocked
 
-from quietshelf.serving.service import protocol
-from quietshelf.serving.service.middleware import GUARDS
+from quietshelf.serving.service.http import protocol
+from quietshelf.serving.service.http.middleware import GUARDS
 
 ROOM = 12
 

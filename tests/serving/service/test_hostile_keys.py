@@ -13,9 +13,10 @@ from tests.serving.service.harness import inline, like, offered, stocked
 from tests.serving.service.test_catalogues import Statements, service_of
 from tests.serving.service.test_keys import with_key
 
-from quietshelf.serving.service import health, keyring, keys
+from quietshelf.serving.service import health
+from quietshelf.serving.service.access import keyring, keys
+from quietshelf.serving.service.access.keyring import Keyring
 from quietshelf.serving.service.health import Probe
-from quietshelf.serving.service.keyring import Keyring
 from quietshelf.serving.service.problems import TooManyFailures, Unauthorised, Unavailable
 
 

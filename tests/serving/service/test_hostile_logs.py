@@ -13,8 +13,8 @@ from tests.serving.service.harness import inline, offered, stocked
 from tests.serving.service.test_catalogues import service_of
 
 from quietshelf.serving.service import logs
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Vault
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.writer import Writer
 
 

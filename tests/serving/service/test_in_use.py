@@ -12,7 +12,8 @@ from tests.serving.service.harness import FakeClock, Process, inline, stocked
 from tests.serving.service.restoring import all_of_it, asked, flags, opened
 from tests.serving.service.test_machines import machine, with_the_key_of
 
-from quietshelf.serving.service import in_use, schema
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.releases import in_use
 from quietshelf.serving.service.settings import Settings
 
 

@@ -67,7 +67,7 @@ def test_a_service_that_uvicorn_starts_by_itself_logs_json(tmp_path: Path) -> No
         "QUIETSHELF_DATABASE": f"sqlite:///{tmp_path}/shop.db",
         "QUIETSHELF_SECRETS": str(tmp_path / "secrets"),
     }
-    words = ["-m", "uvicorn", "--factory", "quietshelf.serving.service.app:from_environment", "--port", str(port)]
+    words = ["-m", "uvicorn", "--factory", "quietshelf.serving.service.http.app:from_environment", "--port", str(port)]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen([sys.executable, *words], stderr=log, env=environment)
     try:

@@ -16,13 +16,13 @@ from tests.serving.service.harness import Process, answered, inline, like, offer
 from typer.testing import CliRunner
 
 from quietshelf.cli import app
-from quietshelf.serving.service import keys
-from quietshelf.serving.service.inbox import Receipt
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
+from quietshelf.serving.service.http.middleware import Gate
 from quietshelf.serving.service.metrics import Metrics
-from quietshelf.serving.service.middleware import Gate
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Vault
+from quietshelf.serving.service.visitors.inbox import Receipt
 
 
 def with_key(client: httpx.Client, *scopes: str, shelf: str | None = None) -> httpx.Client:
@@ -130,7 +130,7 @@ def test_our_mistakes_say_nothing(
         stocked(client)
         monkeypatch.setattr("quietshelf.serving.service.queries.summary", broken)
         reply = client.get("/v1/shelves/teas")
-        monkeypatch.setattr("quietshelf.serving.service.offers.OfferTransaction.take", broken)
+        monkeypatch.setattr("quietshelf.serving.service.visitors.offers.OfferTransaction.take", broken)
         second = offered(client)
     for each in (reply, second):
         assert each.status_code == 500

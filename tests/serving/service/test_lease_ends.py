@@ -13,13 +13,15 @@ from tests.serving.service.test_leases import BLOCK, came, figures, slots, two_p
 from tests.serving.service.test_machines import machine, shop
 
 from quietshelf.curation.batches import LEASE_SECONDS
-from quietshelf.serving.service import answers, catalogues, forgetting, items, schema, shelves
-from quietshelf.serving.service.answers import Choice
-from quietshelf.serving.service.inbox import Receipt
+from quietshelf.serving.service.catalogue import catalogues, items, shelves
+from quietshelf.serving.service.database import forgetting, schema
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.problems import Unavailable
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.slots import in_use
+from quietshelf.serving.service.visitors import answers
+from quietshelf.serving.service.visitors.answers import Choice
+from quietshelf.serving.service.visitors.inbox import Receipt
+from quietshelf.serving.service.visitors.slots import in_use
 from quietshelf.serving.service.writer import AGAIN
 
 
@@ -96,7 +98,7 @@ def test_a_shelf_that_is_deleted_as_its_lease_ends_fails_no_chores(
     clock.time += LEASE_SECONDS
     with other.store.write() as connection:
         shelves.delete(connection, "teas", clock.time)
-    monkeypatch.setattr("quietshelf.serving.service.leasing.over", lambda *_: ["teas"])
+    monkeypatch.setattr("quietshelf.serving.service.visitors.leasing.over", lambda *_: ["teas"])
     assert other.leasing.end(clock.time) is False
 
 

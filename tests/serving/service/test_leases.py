@@ -15,12 +15,14 @@ from tests.serving.service.harness import FIRST, WINDOW, FakeClock, visit
 from tests.serving.service.test_machines import machine, shop
 
 from quietshelf.curation.batches import LEASE_SECONDS
-from quietshelf.serving.service import cleaning, forgetting, queries, schema, shelves
-from quietshelf.serving.service.pieces import Piece
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.catalogue import shelves
+from quietshelf.serving.service.catalogue.views import shelf_row
+from quietshelf.serving.service.database import cleaning, forgetting, schema
+from quietshelf.serving.service.database.pieces import Piece
 from quietshelf.serving.service.problems import OfferExpired
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.slots import in_use
-from quietshelf.serving.service.views import shelf_row
+from quietshelf.serving.service.visitors.slots import in_use
 from quietshelf.serving.service.writer import AGAIN, Contended
 
 BLOCK = 6

@@ -14,8 +14,9 @@ import pytest
 from tests.serving.service.harness import FIRST, FakeClock, inline, offered, stocked
 from tests.serving.service.test_catalogues import service_of
 
-from quietshelf.serving.service import app, queries
-from quietshelf.serving.service.views import shelf_row
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.catalogue.views import shelf_row
+from quietshelf.serving.service.http import app
 
 WINDOW = 5.0
 

@@ -28,12 +28,16 @@ from tests.serving.service.harness import (
 )  # fmt: skip
 
 from quietshelf.privacy.release.noise import NoiseSource
-from quietshelf.serving.service import app, items, queries, schema, shelves, verify
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.catalogue import items, shelves
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import SteadyClock, Store
+from quietshelf.serving.service.database.vault import Vault
+from quietshelf.serving.service.http import app
 from quietshelf.serving.service.models import ItemBody, ShelfBody
+from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import SteadyClock, Store
-from quietshelf.serving.service.vault import Vault
 
 
 def machine(

@@ -9,7 +9,7 @@ import httpx
 import sqlalchemy as sa
 from tests.serving.service.harness import ITEMS, SHELF, WINDOW, FakeClock, answered, inline, offered, stocked
 
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
 
 
 def problem(reply: httpx.Response, status: int, kind: str) -> str:

@@ -10,7 +10,9 @@ import sqlalchemy as sa
 from tests.serving.service.harness import FakeClock, inline, offered, stocked
 from tests.serving.service.test_catalogues import service_of
 
-from quietshelf.serving.service import app, old_rows, schema
+from quietshelf.serving.service import old_rows
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.http import app
 
 HOURS = 2.0
 

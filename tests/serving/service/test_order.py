@@ -15,16 +15,20 @@ import sqlalchemy as sa
 from tests.serving.service.conftest import fresh_postgres
 from tests.serving.service.harness import ITEMS, SHELF, WINDOW, FakeClock, inline, offered, released_by, stocked, visit
 
-from quietshelf.serving.service import answers, items, releaser, schema, shelves, slots, writer
-from quietshelf.serving.service.answers import Choice
-from quietshelf.serving.service.inbox import Receipt
-from quietshelf.serving.service.keys import Key
+from quietshelf.serving.service import writer
+from quietshelf.serving.service.access.keys import Key
+from quietshelf.serving.service.catalogue import items, shelves
+from quietshelf.serving.service.catalogue.views import shelf_row
+from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.serving.service.problems import Frozen, OfferExpired, Unavailable
-from quietshelf.serving.service.releaser import Outcome
+from quietshelf.serving.service.releases import releaser
+from quietshelf.serving.service.releases.releaser import Outcome
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.views import shelf_row
+from quietshelf.serving.service.visitors import answers, slots
+from quietshelf.serving.service.visitors.answers import Choice
+from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.writer import Writer
 
 ADMIN = Key("id", "test", "", frozenset({"admin"}), None)

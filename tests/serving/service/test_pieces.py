@@ -18,14 +18,16 @@ from tests.serving.service.test_machines import machine, shop
 
 from quietshelf.curation.contributions import NUMBERS
 from quietshelf.curation.fields import record_from
-from quietshelf.serving.service import learning, queries, releaser, store, summing
-from quietshelf.serving.service.pieces import Piece
-from quietshelf.serving.service.prepared import Prepared
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.catalogue.views import settings_in
+from quietshelf.serving.service.database import learning, store
+from quietshelf.serving.service.database.pieces import Piece
+from quietshelf.serving.service.database.prepared import Prepared
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
+from quietshelf.serving.service.releases import releaser, summing
+from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.summing import Sum
-from quietshelf.serving.service.vault import Vault
-from quietshelf.serving.service.views import settings_in
 from quietshelf.serving.service.work import Beside
 
 

@@ -19,16 +19,20 @@ from tests.serving.service.test_election import full, ledger, people, two_machin
 from tests.serving.service.test_machines import machine, shop
 
 from quietshelf.curation.batches import lag
-from quietshelf.serving.service import answers, items, learning, queries, schema, shelves, slots, verify
-from quietshelf.serving.service.answers import Choice
-from quietshelf.serving.service.inbox import Receipt
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.catalogue import items, shelves
+from quietshelf.serving.service.catalogue.views import look
+from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.pages import views
 from quietshelf.serving.service.pages.promised import Promises
 from quietshelf.serving.service.pages.sight import sight
 from quietshelf.serving.service.problems import OfferExpired
+from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.views import look
+from quietshelf.serving.service.visitors import answers, slots
+from quietshelf.serving.service.visitors.answers import Choice
+from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.work import Task, Work
 from quietshelf.serving.service.writer import AGAIN
 
@@ -213,7 +217,9 @@ def test_a_process_that_ends_finishes_what_it_has_announced(
         first, second = pair
         full(pair, clock)
         assert not first.releasing.release()
-        monkeypatch.setattr("quietshelf.serving.service.releasing.time.sleep", lambda _: second.releasing.stay())
+        monkeypatch.setattr(
+            "quietshelf.serving.service.releases.releasing.time.sleep", lambda _: second.releasing.stay()
+        )
         first.releasing.leave()
         assert ledger(second) == [(0, "")]
 

@@ -16,9 +16,9 @@ from tests.serving.service.backups import failing
 from tests.serving.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, offered, stocked
 
 from quietshelf.model.types import FloatArray
-from quietshelf.serving.service import items
-from quietshelf.serving.service.inbox import Inbox
-from quietshelf.serving.service.timestamps import timestamp
+from quietshelf.serving.service.catalogue import items
+from quietshelf.serving.service.database.timestamps import timestamp
+from quietshelf.serving.service.visitors.inbox import Inbox
 
 
 @contextmanager

@@ -26,11 +26,12 @@ from tests.serving.service.harness import (
 
 from quietshelf.privacy.accounting import BudgetExceeded
 from quietshelf.privacy.release.quiet import Learner
-from quietshelf.serving.service import schema, verify
-from quietshelf.serving.service.releaser import CHANGED, Outcome
-from quietshelf.serving.service.restore import BURNT
-from quietshelf.serving.service.store import SteadyClock
-from quietshelf.serving.service.views import shelf_row
+from quietshelf.serving.service.catalogue.views import shelf_row
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import SteadyClock
+from quietshelf.serving.service.releases import verify
+from quietshelf.serving.service.releases.releaser import CHANGED, Outcome
+from quietshelf.serving.service.releases.restore import BURNT
 
 
 def figures(client: httpx.Client) -> tuple[int, int]:
@@ -203,7 +204,7 @@ def test_a_failure_after_the_noise_is_drawn_burns_the_batch(
             raise OSError("no ledger entry can be written")
 
         with monkeypatch.context() as patch:
-            patch.setattr("quietshelf.serving.service.learning.enter", refuse)
+            patch.setattr("quietshelf.serving.service.database.learning.enter", refuse)
             clock.time += WINDOW
             assert tried.wait(30)
             assert figures(client) == (FIRST, 0)

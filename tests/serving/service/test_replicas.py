@@ -18,8 +18,8 @@ from tests.serving.service.conftest import fresh_postgres
 from tests.serving.service.harness import Process, answered, offered, stocked
 from tests.serving.service.test_machines import with_the_key_of
 
-from quietshelf.serving.service import schema
-from quietshelf.serving.service.restore import BURNT
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.releases.restore import BURNT
 
 KEEP = """
 CREATE TABLE kept AS SELECT batch, slot, answer, person, contribution FROM offers WITH NO DATA;

@@ -12,7 +12,7 @@ from tests.serving.service.harness import FIRST, SHELF, FakeClock, answered, inl
 from typer.testing import CliRunner
 
 from quietshelf.cli import app
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.queries import shelf_rows
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings

@@ -20,7 +20,8 @@ from tests.serving.service.harness import FIRST, FakeClock, inline, stocked
 from tests.serving.service.restoring import Rows, all_of_it, asked, flags, opened
 from tests.serving.service.test_machines import machine
 
-from quietshelf.serving.service import restore_command, schema
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.releases import restore_command
 from quietshelf.serving.service.settings import Settings
 
 CONTROLLED = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); "

@@ -21,11 +21,12 @@ from tests.serving.service.test_election import ledger, people, unit, waiting
 from tests.serving.service.test_machines import shop
 from tests.studies.size import FULL
 
-from quietshelf.serving.service import election, schema
-from quietshelf.serving.service.restore import BURNT
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
+from quietshelf.serving.service.releases import election
+from quietshelf.serving.service.releases.restore import BURNT
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Vault
 
 SEEDS, STEPS = (2000, 40) if FULL else (3, 30)
 NAMES = "abc"

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.serving.service.harness import WINDOW, FakeClock, answered, inline, offered, stocked
 
-from quietshelf.serving.service import schema
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Ticket, Vault
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Ticket, Vault
 
 NUMBER = st.integers(0, 10**8)
 STEPS = st.lists(

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.serving.service.harness import answered, inline, like, offered, stocked
 
-from quietshelf.serving.service.app import make_app
+from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
 

@@ -14,9 +14,9 @@ from tests.serving.service.harness import ITEMS, SHELF, FakeClock, answered, inl
 
 from quietshelf.data.tables import Schema, category, embedding, flag, ignore, log_number, number, service_items
 from quietshelf.privacy.accounting import rho_of
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.models import ItemBody
-from quietshelf.serving.service.offers import OfferTransaction
+from quietshelf.serving.service.visitors.offers import OfferTransaction
 
 TEAS = Schema(
     {
@@ -370,7 +370,7 @@ def test_effects_stand_beside_what_a_schema_says(client: httpx.Client) -> None:
 
 def test_a_table_as_the_service_takes_it() -> None:
     """Every kind of cell as JSON holds it; the encoding at the service is that of the schema itself."""
-    from quietshelf.serving.service.described import encoded
+    from quietshelf.serving.service.catalogue.described import encoded
 
     kinds = Schema({"price": log_number(scale=1), "style": embedding(2), **TEAS.items}, id="sku", available="on")
     rows: list[dict[str, Any]] = [

@@ -13,7 +13,9 @@ import sqlalchemy as sa
 from tests.cli.command import command
 from tests.serving.service.harness import FakeClock, inline
 
-from quietshelf.serving.service import queries, schema, verify
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.releases import verify
 
 SHELF = {"rho": 40.0, "capacity": 2, "feature_map": "item", "window": 10.0, "conversion": 0.15}
 ITEMS = [{"id": name, "features": np.eye(4)[n].tolist(), "rank": n} for n, name in enumerate("dcba")]

@@ -20,13 +20,13 @@ from tests.serving.service.harness import FakeClock, answered, inline, like, off
 
 import quietshelf.serving.service
 from quietshelf.privacy.release.outlook import BOUNDS
-from quietshelf.serving.service import learning, schema
-from quietshelf.serving.service.learning import packed
-from quietshelf.serving.service.restore import BURNT
+from quietshelf.serving.service.catalogue.views import settings_in
+from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.database.learning import packed
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
+from quietshelf.serving.service.releases.restore import BURNT
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Vault
-from quietshelf.serving.service.views import settings_in
 
 RAW = ("offers", "batches")
 FOLDER = Path(__file__).parent.parent / "migrations"

@@ -17,10 +17,12 @@ from tests.serving.service.harness import ITEMS, SHELF, FakeClock, offered, stoc
 from tests.serving.service.test_catalogues import service_of
 
 from quietshelf.data.tables import Schema, number
-from quietshelf.serving.service import schema, uploading, uploads
-from quietshelf.serving.service.catalogues import follow
+from quietshelf.serving.service.catalogue import uploads
+from quietshelf.serving.service.catalogue.catalogues import follow
+from quietshelf.serving.service.catalogue.views import shelf_row
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.http import uploading
 from quietshelf.serving.service.problems import Conflict
-from quietshelf.serving.service.views import shelf_row
 
 COUNT = 1234
 LINES = {"Content-Type": "application/x-ndjson"}

@@ -14,10 +14,10 @@ from sqlalchemy import Connection
 from tests.serving.service.harness import WINDOW, FakeClock, inline, stocked
 from tests.serving.service.test_releases import figures, fill
 
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.queries import latest_row
-from quietshelf.serving.service.restore import LOST
-from quietshelf.serving.service.verify import verify
+from quietshelf.serving.service.releases.restore import LOST
+from quietshelf.serving.service.releases.verify import verify
 
 
 def altered_event(connection: Connection, name: str, change: Callable[[float], float]) -> None:

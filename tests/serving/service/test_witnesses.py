@@ -15,9 +15,10 @@ from tests.serving.service.harness import FIRST, WINDOW
 from tests.serving.service.test_election import ledger, people, unit, waiting
 from tests.serving.service.test_machines import machine, shop
 
-from quietshelf.serving.service import election, releaser, schema
-from quietshelf.serving.service.election import LOST_LEASE, WITNESS_SECONDS
-from quietshelf.serving.service.restore import BURNT
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.releases import election, releaser
+from quietshelf.serving.service.releases.election import LOST_LEASE, WITNESS_SECONDS
+from quietshelf.serving.service.releases.restore import BURNT
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_a_releaser_forgets_what_another_has_burnt(cluster: Cluster) -> None:
 
 def test_a_restore_that_is_lost_as_well_forgets_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database goes back once more after its loss was settled, before the epoch file notes that."""
-    from quietshelf.serving.service import epochs
+    from quietshelf.serving.service.releases import epochs
 
     cluster.kill("b")
     cluster.passes(WITNESS_SECONDS + 1)

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.problems import Failure, Invalid, Unavailable
-from quietshelf.serving.service.store import Store
-from quietshelf.serving.service.vault import Vault
 from quietshelf.serving.service.writer import Job, Operation, Writer
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.serving.service import schema
+from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.problems import Problem
 
 SECONDS = 1.0

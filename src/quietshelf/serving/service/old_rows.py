@@ -12,11 +12,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.serving.service import schema
-from quietshelf.serving.service.pieces import Piece
+from quietshelf.serving.service.access.tickets import LONGEST
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.pieces import Piece
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.tickets import LONGEST
 
 PIECE, MOST, SECONDS = 64, 4096, 0.02
 """Rows of the first piece, of the largest, and how long one should take: on SQLite visitors wait for it."""

@@ -12,12 +12,13 @@ from sqlalchemy import Connection
 from quietshelf.curation import arms
 from quietshelf.curation.ledgers import addressed
 from quietshelf.privacy.accounting import Ledger, together
-from quietshelf.serving.service import described, learning, schema
-from quietshelf.serving.service.catalogues import visible
-from quietshelf.serving.service.learning import Row
+from quietshelf.serving.service.catalogue import described
+from quietshelf.serving.service.catalogue.catalogues import visible
+from quietshelf.serving.service.catalogue.views import public_in, settings_in, shelf_row
+from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
 from quietshelf.serving.service.problems import NotFound
-from quietshelf.serving.service.timestamps import timestamp, timestamp_or_none
-from quietshelf.serving.service.views import public_in, settings_in, shelf_row
 
 PAGE, LARGEST_PAGE = 1000, 10_000
 """Items in a reply if the request does not say how many, and at most."""

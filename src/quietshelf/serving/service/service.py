@@ -13,30 +13,34 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.privacy.release.noise import DiscreteGaussian, NoiseSource
-from quietshelf.serving.service import admin_log, answers, health, in_use, items, keys, queries, shelves
-from quietshelf.serving.service.admin_log import Act
-from quietshelf.serving.service.answers import Answered, Choice
-from quietshelf.serving.service.catalogues import Catalogues
-from quietshelf.serving.service.cleaning import Cleaning
-from quietshelf.serving.service.contributed import Contributed, ContributionBody
-from quietshelf.serving.service.device import contribution, slot_request, transaction_of
-from quietshelf.serving.service.documents import Documents
-from quietshelf.serving.service.inbox import Inbox, Receipt, Step
-from quietshelf.serving.service.keyring import Keyring
-from quietshelf.serving.service.leasing import Leasing
+from quietshelf.serving.service import health, queries
+from quietshelf.serving.service.access import admin_log, keys
+from quietshelf.serving.service.access.admin_log import Act
+from quietshelf.serving.service.access.keyring import Keyring
+from quietshelf.serving.service.access.tickets import Visitor
+from quietshelf.serving.service.catalogue import items, shelves
+from quietshelf.serving.service.catalogue.catalogues import Catalogues
+from quietshelf.serving.service.catalogue.documents import Documents
+from quietshelf.serving.service.catalogue.preloading import Preloading
+from quietshelf.serving.service.catalogue.views import View, look, number_of, shelf_row, versions_of
+from quietshelf.serving.service.database.cleaning import Cleaning
+from quietshelf.serving.service.database.store import Clock, Store, made
+from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.metrics import Metrics
 from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
-from quietshelf.serving.service.offers import OfferRequest
-from quietshelf.serving.service.preloading import Preloading
 from quietshelf.serving.service.problems import Invalid, NotFound, Problem, Unavailable
-from quietshelf.serving.service.releaser import due_batches, next_publication, next_publication_of
-from quietshelf.serving.service.releasing import Releasing
-from quietshelf.serving.service.remembering import NewRows
+from quietshelf.serving.service.releases import in_use
+from quietshelf.serving.service.releases.releaser import due_batches, next_publication, next_publication_of
+from quietshelf.serving.service.releases.releasing import Releasing
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.store import Clock, Store, made
-from quietshelf.serving.service.tickets import Visitor
-from quietshelf.serving.service.vault import Vault
-from quietshelf.serving.service.views import View, look, number_of, shelf_row, versions_of
+from quietshelf.serving.service.visitors import answers
+from quietshelf.serving.service.visitors.answers import Answered, Choice
+from quietshelf.serving.service.visitors.contributed import Contributed, ContributionBody
+from quietshelf.serving.service.visitors.device import contribution, slot_request, transaction_of
+from quietshelf.serving.service.visitors.inbox import Inbox, Receipt, Step
+from quietshelf.serving.service.visitors.leasing import Leasing
+from quietshelf.serving.service.visitors.offers import OfferRequest
+from quietshelf.serving.service.visitors.remembering import NewRows
 from quietshelf.serving.service.work import Beside
 from quietshelf.serving.service.writer import AGAIN, Operation, Writer, in_groups, problem_or
 

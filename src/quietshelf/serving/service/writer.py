@@ -20,8 +20,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from quietshelf.serving.service import logs
+from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.problems import Failure, Problem, Unavailable
-from quietshelf.serving.service.store import Store
 
 Operation = Callable[[Connection, Sequence[Any]], Sequence[Any]]
 """Payloads in, as many answers out; an answer may be a `Problem`, then it changed nothing."""

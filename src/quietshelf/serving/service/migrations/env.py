@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from quietshelf.serving.service.schema import metadata
+from quietshelf.serving.service.database.schema import metadata
 
 if hasattr(context, "config"):  # otherwise somebody imported this file, and there is nothing to migrate
     context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)

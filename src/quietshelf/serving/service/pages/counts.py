@@ -15,10 +15,10 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.answers import ERASED
 from quietshelf.model.types import NOTHING
-from quietshelf.serving.service import schema
-from quietshelf.serving.service.learning import Row
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
 from quietshelf.serving.service.pages.views import Room
-from quietshelf.serving.service.timestamps import timestamp, timestamp_or_none
 
 WARNING = "outside the promise: do not publish"
 TOP = 50

@@ -11,8 +11,8 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from quietshelf.serving.service.keys import Key
-from quietshelf.serving.service.middleware import address
+from quietshelf.serving.service.access.keyring import address
+from quietshelf.serving.service.access.keys import Key
 from quietshelf.serving.service.pages import sessions
 from quietshelf.serving.service.problems import Forbidden, TooLarge, Unauthorised
 from quietshelf.serving.service.service import Service

@@ -11,11 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.__about__ import __version__
-from quietshelf.serving.service import admin_log, keys, queries, schema
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.access import admin_log, keys
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
 from quietshelf.serving.service.pages import standing, traffic
 from quietshelf.serving.service.pages.views import Room
-from quietshelf.serving.service.releaser import next_publication
-from quietshelf.serving.service.timestamps import timestamp, timestamp_or_none
+from quietshelf.serving.service.releases.releaser import next_publication
 
 LATEST = 20
 """Entries of the log of admins that are shown."""

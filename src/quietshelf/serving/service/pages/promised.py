@@ -15,8 +15,9 @@ from quietshelf.privacy.accounting import DELTA, Assumption, Event, Ledger, epsi
 from quietshelf.privacy.accounting.attackers import power_under_gaussian, power_under_zcdp
 from quietshelf.privacy.accounting.figures import TOLERANCE
 from quietshelf.privacy.release.batch_pair import FEWEST_STEPS
-from quietshelf.serving.service import queries, schema
-from quietshelf.serving.service.learning import Row
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.models import LARGEST_DIM
 from quietshelf.serving.service.queries import figure
 

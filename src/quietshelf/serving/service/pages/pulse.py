@@ -14,10 +14,11 @@ from itertools import pairwise
 
 import sqlalchemy as sa
 
-from quietshelf.serving.service import logs, schema
+from quietshelf.serving.service import logs
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.metrics import Metrics
 from quietshelf.serving.service.pages import standing, traffic
-from quietshelf.serving.service.store import Store
 
 SECONDS, MINUTE, MINUTES = 5.0, 60.0, 30
 

@@ -10,8 +10,8 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from quietshelf.serving.service import queries
-from quietshelf.serving.service.admin_log import Act
-from quietshelf.serving.service.middleware import address
+from quietshelf.serving.service.access.admin_log import Act
+from quietshelf.serving.service.access.keyring import address
 from quietshelf.serving.service.pages import entry, views
 from quietshelf.serving.service.pages.counts import counts
 from quietshelf.serving.service.pages.entry import Looking, form, local, set_cookie

@@ -11,9 +11,10 @@ import secrets
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.serving.service import keys, schema
-from quietshelf.serving.service.keys import Key
-from quietshelf.serving.service.store import Store
+from quietshelf.serving.service.access import keys
+from quietshelf.serving.service.access.keys import Key
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.store import Store
 
 SECONDS = 3600
 

@@ -14,7 +14,7 @@ from quietshelf.model.choice.features import Catalogued
 from quietshelf.model.choice.maps import MAPS
 from quietshelf.model.types import Context, FloatArray
 from quietshelf.policies import POLICIES
-from quietshelf.serving.service.views import View
+from quietshelf.serving.service.catalogue.views import View
 
 VISITORS, FEWEST, WORK = 400, 16, 4_000_000
 """So many visitors are made up; fewer where they times items would be more than the work allows."""

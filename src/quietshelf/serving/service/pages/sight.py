@@ -15,11 +15,11 @@ from quietshelf.curation import arms
 from quietshelf.curation.names import feature_names
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release.records import Record
-from quietshelf.serving.service import learning
-from quietshelf.serving.service.learning import Row
+from quietshelf.serving.service.catalogue.views import View, look, versions
+from quietshelf.serving.service.database import learning
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.timestamps import timestamp
 from quietshelf.serving.service.pages.shown import shown_most
-from quietshelf.serving.service.timestamps import timestamp
-from quietshelf.serving.service.views import View, look, versions
 
 NAMED = 2
 """Coordinates by which a direction is told."""

@@ -12,11 +12,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.serving.service import schema
-from quietshelf.serving.service.learning import Row
+from quietshelf.serving.service.catalogue.shelves import NOT_PRIVATE
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.timestamps import timestamp_or_none
 from quietshelf.serving.service.pages.wording import count, lapse
-from quietshelf.serving.service.shelves import NOT_PRIVATE
-from quietshelf.serving.service.timestamps import timestamp_or_none
 
 GRACE = 5.0
 """A release is late if it is not there so many seconds, and two polls, after it was due."""

@@ -14,14 +14,15 @@ from sqlalchemy import Connection
 
 from quietshelf.privacy.accounting import Event
 from quietshelf.privacy.accounting.figures import added_up
-from quietshelf.serving.service import learning, queries, schema
-from quietshelf.serving.service.learning import Row
+from quietshelf.serving.service import queries
+from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
 from quietshelf.serving.service.pages import promised, standing
 from quietshelf.serving.service.pages.promised import Promises, published_since
 from quietshelf.serving.service.pages.pulse import Pulse
 from quietshelf.serving.service.pages.sight import Sights
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.timestamps import timestamp, timestamp_or_none
 
 SHOWN_SETTINGS = (
     "rho", "visits", "window", "on_no_answer", "policy", "private", "capacity", "limits", "feature_map", "intercept",

@@ -8,7 +8,7 @@ from typing import Any
 
 from quietshelf.privacy.accounting.figures import shown, shown_below
 from quietshelf.report.svg import tag
-from quietshelf.serving.service.admin_log import words
+from quietshelf.serving.service.access.admin_log import words
 
 UNITS = ((86400.0, "day", "days"), (3600.0, "h", "h"), (60.0, "min", "min"), (1.0, "s", "s"))
 MAIL = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+")

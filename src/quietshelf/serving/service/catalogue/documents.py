@@ -1,0 +1,124 @@
+"""What devices are told, as signed documents: a release, the catalogue, what a batch froze. All of it is public.
+
+Numbers come again where a shelf is deleted and made anew, or a backup is put back; editions do not. A document names
+its own, and caches may keep it under an address that names the same one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.curation.device import DEVICE, MOST_ITEMS, batch_document, catalogue_document, model_document
+from quietshelf.curation.fields import batch_from, learner_from
+from quietshelf.model.types import Release
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.serving.service.access import signing
+from quietshelf.serving.service.catalogue.catalogues import counted
+from quietshelf.serving.service.catalogue.views import View, look, shelf_row
+from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.database.learning import Row, from_row
+from quietshelf.serving.service.database.store import Store, one
+from quietshelf.serving.service.database.vault import Vault
+from quietshelf.serving.service.models import ShelfBody
+from quietshelf.serving.service.problems import Invalid, NotFound
+
+KEPT = 32
+"""Documents that a process keeps; whoever asks has a cache of their own."""
+Key = tuple[str, str, int]
+
+
+class Document(NamedTuple):
+    """A signed text, its edition, and whether it is of the version that was asked for."""
+
+    content: bytes
+    edition: str
+    same: bool = True
+
+
+def edition(connection: Connection, vault: Vault, shelf: int) -> str:
+    """That of what devices are told of a shelf now."""
+    return vault.edition(shelf, connection.execute(sa.select(schema.store.c.epoch)).scalar_one())
+
+
+class Documents:
+    """Those of one process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._lock = store, Lock()
+        self._made: OrderedDict[Key, Document] = OrderedDict()
+
+    def model(self, name: str, release: int) -> Document:
+        """The release of that number, 0 for what was known before the first."""
+
+        def made(connection: Connection, row: Row) -> dict[str, Any]:
+            view = look(connection, row)
+            if view.learner is None or release > len(view.learner.records):  # none that is not out yet
+                raise NotFound(f"release must be one that a slot named, got {release}")
+            return model_document(name, view.settings, view.stock, _earlier(connection, row, view.learner, release))
+
+        return self._found(name, "model", release, made)
+
+    def catalogue(self, name: str, version: int) -> Document:
+        """The items now, whether they are of that version or not."""
+        with self._store.read() as connection:
+            now = int(shelf_row(connection, name)["stock_version"])
+
+        def made(connection: Connection, row: Row) -> dict[str, Any]:
+            view: View = look(connection, row)
+            return catalogue_document(name, view.catalogue.version, view.ids, view.stock)
+
+        return self._found(name, "catalogue", now, made)._replace(same=now == version)
+
+    def batch(self, name: str, number: int) -> Document:
+        """What a batch froze that is not released."""
+
+        def made(connection: Connection, row: Row) -> dict[str, Any]:
+            table = schema.batches
+            kept = one(connection, sa.select(table).where(table.c.shelf == row["shelf"], table.c.batch == number))
+            if kept is None:
+                raise NotFound(f"batch must be one that is not released, got {number}")
+            return batch_document(name, batch_from(from_row(kept)))
+
+        return self._found(name, "batch", number, made)
+
+    def _found(self, name: str, kind: str, number: int, make: Callable[[Connection, Row], dict[str, Any]]) -> Document:
+        """A document that was made before, or a new one."""
+        with self._store.read() as connection:
+            row = shelf_row(connection, name)
+            this = edition(connection, self._store.vault, row["shelf"])
+            key = (this, kind, number)
+            with self._lock:
+                kept = self._made.get(key)
+            if kept is not None:
+                return kept
+            _check(connection, row)
+            told = {**make(connection, row), "edition": this}
+            made = Document(signing.envelope(self._store.vault, told), this)
+        with self._lock:
+            self._made[key] = made
+            if len(self._made) > KEPT:
+                self._made.popitem(last=False)
+        return made
+
+
+def _earlier(connection: Connection, row: Row, now: Learner, release: int) -> Release:
+    """The release of that number."""
+    if release == len(now.records):
+        return now.release
+    estimates = learning.release_rows(connection, row["shelf"])[:release]
+    last = from_row(estimates[-1]) if release else None
+    known = now.records[:release]
+    return learner_from(now.config, now.capacity, from_row(row), known, last, now.ledger).release
+
+
+def _check(connection: Connection, row: Row) -> None:
+    if ShelfBody.model_validate_json(row["config"]).contributions != DEVICE:
+        raise Invalid("this shelf's offers are made here: only contributions='device' has documents for devices")
+    if counted(connection, row["shelf"]) > MOST_ITEMS:
+        raise Invalid(f"a device chooses from at most {MOST_ITEMS:,} items, got more")

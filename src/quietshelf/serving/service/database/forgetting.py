@@ -1,0 +1,54 @@
+"""What was seen of visitors goes when their batch does, a piece at a time: nobody waits for a large one.
+
+Rows of slots whose batch is released, burnt or dropped are never read, from the transaction that ends it on. What is
+left of them is remembered: looking for it among rows that were deleted just now takes PostgreSQL longer every time.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.serving.service.database import schema
+
+PIECE = 64
+"""Slots that are deleted at once with their batch, and in the first piece of a larger one."""
+_USED_KEY = sa.update(schema.retries).values(fingerprint=None)
+
+
+def forget_batch(connection: Connection, shelf: int, batch: int) -> None:
+    """Forget a batch that is refused, burnt or dropped; a process goes on with its visitors (`forget_more`)."""
+    table = schema.batches  # locked in the order in which answers lock them
+    gone = sa.delete(table).where(table.c.shelf == shelf, table.c.batch == batch).returning(table.c.size)
+    size = connection.execute(gone).scalar()
+    if size is not None:
+        forget_slots(connection, shelf, batch, size)
+
+
+def forget_slots(connection: Connection, shelf: int, batch: int, size: int) -> None:
+    """Delete what was seen of the visitors of a batch of that size; of a large one it is noted that it goes later."""
+    if size <= PIECE:
+        _delete(connection, shelf, batch, 0, size)
+    else:
+        connection.execute(sa.insert(schema.leftovers), {"shelf": shelf, "batch": batch, "slot": 0, "size": size})
+
+
+def forget_more(connection: Connection, slots: int) -> int:
+    """Delete so many more slots of what a batch that is gone has left; how many there were."""
+    left = schema.leftovers
+    oldest = sa.select(left).order_by(left.c.shelf, left.c.batch).limit(1).with_for_update(skip_locked=True)
+    row = connection.execute(oldest).one_or_none()
+    if row is None:
+        return 0
+    end, mine = row.slot + slots, (left.c.shelf == row.shelf, left.c.batch == row.batch)
+    _delete(connection, row.shelf, row.batch, row.slot, end)
+    done = sa.update(left).values(slot=end) if end < row.size else sa.delete(left)
+    connection.execute(done.where(*mine))
+    return min(slots, int(row.size) - int(row.slot))
+
+
+def _delete(connection: Connection, shelf: int, batch: int, first: int, end: int) -> None:
+    """Some slots; of Idempotency-Keys only that they were used remains."""
+    for table, forget in ((schema.offers, sa.delete(schema.offers)), (schema.retries, _USED_KEY)):
+        some = (table.c.slot >= first, table.c.slot < end)
+        connection.execute(forget.where(table.c.shelf == shelf, table.c.batch == batch, *some))

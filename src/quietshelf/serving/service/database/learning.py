@@ -1,0 +1,108 @@
+"""What a shelf has learned, as rows: records and ledger of `quiet`, to the last bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.curation.fields import learner_from, record_fields, record_from
+from quietshelf.curation.settings import Settings
+from quietshelf.model.types import FloatArray
+from quietshelf.privacy.accounting import Event, Ledger
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.privacy.release.quiet_settings import Quiet
+from quietshelf.serving.service.database import schema
+
+Row = Mapping[str, Any]
+
+
+def packed(array: FloatArray) -> bytes:
+    """An array as bytes."""
+    return np.ascontiguousarray(array, dtype=np.float64).tobytes()
+
+
+def unpacked(content: bytes, *shape: int) -> FloatArray:
+    """The inverse."""
+    return np.frombuffer(content, dtype=np.float64).reshape(shape).copy()
+
+
+def to_row(fields: Row) -> dict[str, Any]:
+    """Fields with their arrays as bytes."""
+    return {name: packed(value) if isinstance(value, np.ndarray) else value for name, value in fields.items()}
+
+
+def from_row(row: Row) -> dict[str, Any]:
+    """The inverse; arrays come flat."""
+    return {name: unpacked(value, -1) if isinstance(value, bytes) else value for name, value in row.items()}
+
+
+def learner(
+    connection: Connection, shelf: Row, settings: Settings, *, published: bool = True, known: Learner | None = None
+) -> Learner | None:
+    """The learner of a shelf, from what is published or from all that is released; None before its first offer.
+
+    ``known``: an earlier one, whose records are not read again; but the last one, which has the estimate.
+    """
+    if shelf["second"] is None:
+        return None
+    before = [] if known is None else list(known.records[: shelf["releases"]][:-1])
+    most = shelf["releases"] if published else None
+    rows = [from_row(row) for row in release_rows(connection, shelf["shelf"], most, after=len(before))]
+    config = settings.learning()
+    records = before + [record_from(row) for row in rows]
+    kept = ledger(connection, shelf["shelf"], config, published=published)
+    capacity = shelf["prior_capacity"] or settings.capacity  # that of the first offer: it may change later
+    return learner_from(config, capacity, from_row(shelf), records, rows[-1] if rows else None, kept)
+
+
+def release_rows(connection: Connection, shelf: int, most: int | None = None, *, after: int = 0) -> list[Row]:
+    """The releases of a shelf, oldest first: as many as are published, or all; without the first ``after``."""
+    table = schema.releases
+    limit = None if most is None else most - after
+    query = sa.select(table).where(table.c.shelf == shelf, table.c.number > after).order_by(table.c.number).limit(limit)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def release_row(learner: Learner, batch: Row) -> dict[str, Any]:
+    """The release that a learner has just made, of the batch in that row, which says when it is published (R5)."""
+    return {
+        **{name: batch[name] for name in ("shelf", "batch", "grid", "opened_at", "full_at")},
+        **to_row({**record_fields(learner.records[-1]), **learner.estimate._asdict()}),
+        "number": len(learner.records),
+        "released_at": batch["released_at"],
+    }
+
+
+def ledger(connection: Connection, shelf: int, config: Quiet, *, published: bool) -> Ledger:
+    """The ledger as stored; an exact release (tests inject one) leaves no budget to keep.
+
+    Before its time the cost of a release would tell others when it was made: ``published`` leaves it out (R5).
+    """
+    found = stored_events(connection, shelf, published=published)
+    exact = any(event.noise == 0 for event in found)
+    budget = None if exact else config.rho
+    return Ledger(budget=budget, visits=config.visits, unit=config.unit, events=tuple(found))
+
+
+def stored_events(connection: Connection, shelf: int, *, published: bool = False) -> list[Event]:
+    """Every event of a shelf, or those of releases whose time has come and of batches without one, oldest first."""
+    table, batches = schema.events, schema.batches
+    query = sa.select(table.c.event).where(table.c.shelf == shelf).order_by(table.c.number)
+    if published:
+        waiting = sa.select(batches.c.batch).where(batches.c.shelf == shelf, batches.c.stage == schema.RELEASED)
+        query = query.where(table.c.batch.not_in(waiting))
+    return [Event.from_dict(json.loads(text)) for text in connection.execute(query).scalars()]
+
+
+def enter(connection: Connection, shelf: int, entries: Sequence[tuple[int, Event]], *, first: int) -> None:
+    """Add events, each with its batch, to a shelf's ledger; ``first`` is how many it has. No event at all fails."""
+    rows = [
+        {"shelf": shelf, "number": number, "batch": batch, "event": json.dumps(event.to_dict(), allow_nan=False)}
+        for number, (batch, event) in enumerate(entries, start=first)
+    ]
+    connection.execute(sa.insert(schema.events), rows)

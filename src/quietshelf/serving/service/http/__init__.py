@@ -1,0 +1,1 @@
+"""Bytes on a connection -> requests, checked and bounded -> replies."""

@@ -1,0 +1,39 @@
+"""What handlers are given: the service, and the caller's key if it may do what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+
+from quietshelf.serving.service.access.keys import Key
+from quietshelf.serving.service.service import Service
+
+bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshelf keys create`.")
+
+
+async def service_of(request: Request) -> Service:
+    """The service behind the app; async, because a plain function would be sent to another thread each time."""
+    found: Service = request.app.state.service
+    return found
+
+
+Serving = Annotated[Service, Depends(service_of)]
+
+
+def may(scope: str) -> Callable[..., Awaitable[Key]]:
+    """A dependency: the caller's key, if it has that scope and covers the shelf in the path."""
+
+    async def check(request: Request, _: Annotated[Any, Depends(bearer)]) -> Key:
+        key: Key = request.scope["key"]  # the gate has checked it
+        shelf = key.shelf if "offer" in request.path_params else request.path_params.get("shelf")
+        key.may(scope, shelf)
+        return key
+
+    return check
+
+
+Admin = Annotated[Key, Depends(may("admin"))]
+"""The key of an admin."""

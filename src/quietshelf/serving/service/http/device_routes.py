@@ -1,0 +1,93 @@
+"""What a visitor's own device asks for, with a ticket that the shop's back end signed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import JSONResponse, Response
+
+from quietshelf.serving.service import models
+from quietshelf.serving.service.access import signing, tickets
+from quietshelf.serving.service.catalogue.documents import Document
+from quietshelf.serving.service.http.refusals import PROBLEMS
+from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.visitors.contributed import ContributionBody, SlotBody
+
+FOREVER, NEVER = "public, max-age=31536000, immutable", "no-store"
+routes = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["devices"])
+Shelf = Annotated[models.Name, Path(description="Name of the shelf.")]
+Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
+Version = Annotated[int, Path(ge=0, le=2**63 - 1)]
+Edition = Annotated[str, Query(max_length=100, description="As the slot says; without it nothing is to be kept.")]
+
+
+async def service_of(request: Request) -> Service:
+    """The service behind the app."""
+    found: Service = request.app.state.service
+    return found
+
+
+async def visiting(request: Request, service: Annotated[Service, Depends(service_of)]) -> Service:
+    """The service, for whoever may read what devices are told of this shelf."""
+    tickets.may_visit(request.scope["key"], request.path_params["shelf"], service.inbox.time())
+    return service
+
+
+Serving = Annotated[Service, Depends(service_of)]
+Visiting = Annotated[Service, Depends(visiting)]
+
+
+@routes.get("/signing-key")
+async def signing_key(service: Serving) -> models.Plain:
+    """The public key that everything told to devices is signed by."""
+    return {"algorithm": "Ed25519", "key": signing.public_key(service.vault)}
+
+
+@routes.get("/shelves/{shelf}/models/{release}")
+def get_model(shelf: Shelf, release: Number, service: Visiting, request: Request, edition: Edition = "") -> Response:
+    """A release, and how to choose by it."""
+    return _signed(request, service.documents.model(shelf, release), edition)
+
+
+@routes.get("/shelves/{shelf}/catalogues/{version}")
+def get_catalogue(
+    shelf: Shelf, version: Version, service: Visiting, request: Request, edition: Edition = ""
+) -> Response:
+    """The items. Those of an earlier version are gone: then the present ones come, and are not to be kept."""
+    return _signed(request, service.documents.catalogue(shelf, version), edition)
+
+
+@routes.get("/shelves/{shelf}/batches/{batch}")
+def get_batch(shelf: Shelf, batch: Number, service: Visiting, request: Request, edition: Edition = "") -> Response:
+    """What contributions to a batch are computed with."""
+    return _signed(request, service.documents.batch(shelf, batch), edition)
+
+
+@routes.post("/shelves/{shelf}/slots")
+async def take_slot(shelf: Shelf, body: SlotBody, service: Serving, request: Request) -> Response:  # noqa: ARG001
+    """A slot for one visitor; the same ticket again gets the same one."""
+    visitor = tickets.visitor(request.scope["key"])
+    tickets.may_visit(visitor, shelf, service.inbox.time())
+    return JSONResponse(await service.slot(visitor, request.scope["receipt"]))
+
+
+@routes.post("/offers/{offer}/contribution", status_code=204)
+async def contribute(
+    offer: Annotated[str, Path(max_length=200)], body: ContributionBody, service: Serving, request: Request
+) -> Response:
+    """What the device computed from what was shown and chosen; until the offer expires, whatever the ticket says."""
+    visitor = tickets.visitor(request.scope["key"])
+    await service.contribute(offer, body, visitor, request.scope["receipt"])
+    return Response(status_code=204)
+
+
+def _signed(request: Request, found: Document, edition: str) -> Response:
+    """Kept under an address that it is right for, whatever becomes of the shelf."""
+    content, kept = found.content, FOREVER if found.same and found.edition == edition else NEVER
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers: dict[str, Any] = {"ETag": tag, "Cache-Control": kept}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)

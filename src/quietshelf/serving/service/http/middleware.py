@@ -1,0 +1,210 @@
+"""The gate before every route: body size, time, receipts, request log, metrics, no error that says too much."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from quietshelf.serving.service import logs
+from quietshelf.serving.service.access.keyring import address
+from quietshelf.serving.service.access.keys import Key
+from quietshelf.serving.service.metrics import Metrics
+from quietshelf.serving.service.problems import Failure, Problem, TooLarge, TooSlow
+from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.visitors.inbox import Receipt
+
+LOCKED = ("/v1", "/metrics")
+"""Paths that need a key."""
+STAMPED = ("/offers", "/slots", "/choice", "/contribution", "/erasures")
+"""How the paths of requests end whose time of receipt counts."""
+UNCOUNTED = ("/choice", "/contribution", "/erasures")
+"""How the paths of requests end that are neither counted nor timed: who answers or is erased, and when, is private."""
+SMALL = 16_384
+"""Bytes of a form, an answer or an erasure."""
+STREAMED = ("application/x-ndjson", "application/vnd.apache.parquet")
+"""Media types of uploads of items."""
+CLOSED = ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'")
+GUARDS = (
+    (b"content-security-policy", "; ".join(["default-src 'none'", *CLOSED]).encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+"""On every reply: a reply of the API is not a page, whatever is in it."""
+GUARD_NAMES = frozenset(name for name, _ in GUARDS)
+TOO_SLOW = "the request took too long; it may have been done: try again with the same Idempotency-Key"
+IDS_AT_ONCE = 512
+Authenticate = Callable[[str | None, str], Awaitable[Key]]
+
+
+class Gate:
+    """Pure ASGI, so that it costs next to nothing."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        authenticate: Authenticate,
+        stamp: Callable[[], Receipt],
+        let_go: Callable[[Receipt], None],
+        metrics: Metrics,
+        settings: Settings,
+    ) -> None:
+        self._app, self._authenticate, self._metrics = app, authenticate, metrics
+        self._stamp, self._let_go, self._settings = stamp, let_go, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status, ended = time.perf_counter(), 0, False
+
+        async def sent(message: Message) -> None:
+            nonlocal status, ended
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = guarded(message["headers"])
+            elif not message.get("more_body", False):  # whoever has the whole reply finds it counted
+                ended = True
+                self._record(scope, status, time.perf_counter() - started)
+            async with asyncio.timeout(self._settings.request_seconds):  # however slowly somebody reads
+                await send(message)
+
+        try:
+            problem = await self._run(scope, self._limited(scope, receive), sent)
+        except ClientDisconnect:
+            return
+        finally:
+            if "receipt" in scope:
+                self._let_go(scope["receipt"])
+        if problem is not None and not status:
+            await problem.response()(scope, receive, sent)
+        if not ended:
+            self._record(scope, status, time.perf_counter() - started)
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send) -> Problem | None:
+        try:
+            async with asyncio.timeout(None if may_last(scope) else self._settings.request_seconds):
+                if scope["path"].startswith(LOCKED):  # before a byte of the body is read
+                    scope["key"] = await self._authenticate(_header(scope, b"authorization"), address(scope))
+                _check(_declared_length(scope), *body_limit(scope, self._settings))
+                await self._app(scope, receive, send)
+        except TimeoutError:
+            return TooSlow(TOO_SLOW)
+        except Problem as problem:
+            return problem
+        except ClientDisconnect:
+            raise
+        except Exception as error:
+            logs.failed(_route(scope), error)
+            return Failure()
+        return None
+
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """What is received, counted, and stamped with its last byte (R4): nothing on the way from there is a queue."""
+        seen, stamped = [0], scope["path"].endswith(STAMPED)
+        limit, streamed = body_limit(scope, self._settings), is_streamed(scope)
+
+        async def counted() -> Message:
+            async with asyncio.timeout(self._settings.request_seconds if streamed else None):
+                message = await receive()
+            seen[0] += len(message.get("body", b""))
+            _check(seen[0], *limit)
+            if stamped and not message.get("more_body", False) and "receipt" not in scope:
+                scope["receipt"] = self._stamp()
+            return message
+
+        return counted
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count and log a request, but no answer and no erasure: how many there are, and when, is theirs."""
+        if not scope["path"].rstrip("/").endswith(UNCOUNTED):
+            parent = _header(scope, b"traceparent")
+            record(self._metrics, _route(scope), status, seconds, method=scope["method"], parent=parent)
+
+
+def record(
+    metrics: Metrics, route: str, status: int, seconds: float, *, method: str = "POST", parent: str | None = None
+) -> None:
+    """Count, trace and log a request."""
+    metrics.trace(method, route, status, seconds, parent)
+    metrics.requests.labels(route, str(status)).inc()
+    metrics.latency.labels(route).observe(seconds)
+    logs.say("debug", "request", route=route, status=status, milliseconds=round(1e3 * seconds, 2))
+
+
+def _request_ids() -> Iterator[bytes]:
+    """Random names of requests; every call of the operating system lets another thread go first, so there are few."""
+    while True:
+        drawn = secrets.token_hex(8 * IDS_AT_ONCE).encode()
+        yield from (drawn[begin : begin + 16] for begin in range(0, len(drawn), 16))
+
+
+_REQUEST_IDS = _request_ids()
+
+
+def guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Headers of a reply with those that keep browsers from doing anything with it, but for what it allows itself.
+
+    And with a name for the request, which its sender may tell us.
+    """
+    given = list(headers)
+    named = {name.lower() for name, _ in given}
+    more = GUARDS if named.isdisjoint(GUARD_NAMES) else [pair for pair in GUARDS if pair[0] not in named]
+    return [*given, *more, (b"x-request-id", next(_REQUEST_IDS))]
+
+
+def is_streamed(scope: Scope) -> bool:
+    """Whether items are read while they arrive, or sent line by line: it may take as long as it goes on."""
+    name = {"PUT": b"content-type", "GET": b"accept"}.get(scope["method"])
+    if name is None or not scope["path"].endswith("/items"):
+        return False
+    return (_header(scope, name) or "").partition(";")[0].strip() in STREAMED
+
+
+def may_last(scope: Scope) -> bool:
+    """Whether a request is sent or answered in parts: it may take as long as these go on."""
+    return is_streamed(scope) or (scope["method"] == "GET" and scope["path"].endswith("/releases"))
+
+
+def body_limit(scope: Scope, settings: Settings) -> tuple[int, str]:
+    """The most bytes that the body of such a request may have, and the setting that says so."""
+    if is_streamed(scope):
+        return settings.upload_limit, "upload_limit"
+    if scope["path"].endswith(("/offers", "/contribution")):
+        found = (settings.offer_limit, "offer_limit")
+    elif not scope["path"].startswith(LOCKED) or scope["path"].endswith(UNCOUNTED):
+        found = (SMALL, "")
+    else:
+        found = (settings.body_limit, "body_limit")
+    return min(found, (settings.body_limit, "body_limit"))
+
+
+def _check(size: int, limit: int, setting: str) -> None:
+    if size > limit:
+        advice = f"; send less, or raise the setting {setting}" if setting else ""
+        raise TooLarge(f"the body must be at most {limit} bytes{advice}")
+
+
+def _route(scope: Scope) -> str:
+    """The pattern of a route, never what was put in its place."""
+    route: Any = scope.get("route")
+    return getattr(route, "path", "unknown")
+
+
+def _declared_length(scope: Scope) -> int:
+    length = _header(scope, b"content-length") or "0"
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
+
+
+def _header(scope: Scope, wanted: bytes) -> str | None:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)

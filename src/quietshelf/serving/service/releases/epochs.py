@@ -1,0 +1,219 @@
+"""The epoch file as the service keeps it: how far each shelf has come, and which batch is announced (R7, R8).
+
+A release is announced in the file before its noise is drawn, and settled after its commit: whatever happens in between,
+in this process or the next, the file knows of a batch that may have been drawn (`restore`; docs/proofs.md, section 6).
+
+On PostgreSQL, which several machines may share, the announcement is committed to the database first, for the files of
+all of them to note (`election`). A file is *current* if it has the id of the last announcement: it then knows of every
+release.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.model.types import require
+from quietshelf.serving.service.catalogue.views import public_in, settings_in
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.database.vault import Mark, Progress
+from quietshelf.serving.service.releases.election import Announcement, announced
+
+ELSEWHERE = (
+    "a release must be announced in the epoch file that has the last one, got the file of another machine; if that one "
+    "is lost, run quietshelf restore"
+)
+OTHER = "the epoch file must be the one of this database; if this is a backup, run quietshelf restore"
+LOST_COMMIT = "a release must follow the last one in the epoch file, got a database that has lost it"
+
+
+def progress(connection: Connection) -> Progress:
+    """How far each shelf has come, and what its releases cost."""
+    shelves, done = schema.shelves, schema.events
+    columns = (shelves.c.shelf, shelves.c.name, shelves.c.config, shelves.c.opened)
+    query = (
+        sa.select(*columns, sa.func.coalesce(sa.func.max(done.c.batch), -1).label("released"))
+        .join_from(shelves, done, shelves.c.shelf == done.c.shelf, isouter=True)
+        .group_by(*columns)
+    )
+    return {str(row["shelf"]): _mark(dict(row)) for row in connection.execute(query).mappings()}
+
+
+def used(known: Progress) -> bool:
+    """Whether any shelf was ever offered."""
+    return any(mark["opened"] >= 0 for mark in known.values())
+
+
+def behind(found: Progress, known: Progress) -> bool:
+    """Whether the database lacks shelves, batches or releases that the file knows of: a commit was lost (R8)."""
+    for shelf, mark in known.items():
+        here = found.get(shelf)
+        if here is None or mark["opened"] > here["opened"] or mark["released"] > here["released"]:
+            return True
+    return False
+
+
+def unsettled(found: Mark | None, known: Mark | None) -> list[int]:
+    """Of one shelf, batches that the file announced and whose cost the database does not have."""
+    last = -1 if found is None else found["released"]
+    return [batch for batch in ([] if known is None else known["announced"]) if batch > last]
+
+
+def note(store: Store, *, afresh: bool = False, mine: bool = False) -> str | None:
+    """Bring the epoch file up to the database; the last announcement. The caller holds the file's lock.
+
+    An announcement is struck off once the database has the cost of that batch, and not before: a commit that was lost
+    in between leaves it there (R7).
+
+    Args:
+        store: The database and its epoch file.
+        afresh: What the file knows beyond the database is settled and may be forgotten.
+        mine: Whether this file has just taken over the announcing of releases: it knows all that can be known.
+    """
+    with store.read() as connection:
+        this = connection.execute(sa.select(schema.store)).one()
+        found, under_way = progress(connection), announced(connection)
+    file = store.vault.epoch
+    afresh = afresh and this.epoch > file.get("epoch", -1)  # else the database has lost the settling as well
+    known: Progress = {} if afresh else file.get("shelves", {})
+    merged = {shelf: furthest(found.get(shelf), known.get(shelf)) for shelf in {**known, **found}}
+    for shelf, mark in merged.items():
+        told = {each.batch for each in under_way if each.shelf == int(shelf)}
+        mark["announced"] = sorted({*unsettled(found.get(shelf), known.get(shelf)), *told})
+    content = {
+        "releaser_ids": [] if this.releaser_id is None else [this.releaser_id],
+        "complete": mine or current(this, under_way, file),
+        "witnesses": [] if mine else file.get("witnesses", []),
+        "shelves": merged,
+    }
+    _write(store, this, content, afresh=afresh)
+    noted: str | None = this.releaser_id
+    return noted
+
+
+def current(this: Any, under_way: list[Announcement], file: dict[str, Any]) -> bool:
+    """Whether an epoch file knows of every release: it has the last announcement, or the one before that under way.
+
+    And it missed none before: a file that did notes what comes, and stays incomplete until a process whose file knows
+    all has heard of it (`election`).
+
+    Args:
+        this: The row of ``store``.
+        under_way: What is announced in the same moment.
+        file: The content of the epoch file.
+    """
+    ids = file.get("releaser_ids", [])
+    before = [each.previous for each in under_way if each.id == this.releaser_id]
+    has = this.releaser_id is None or this.releaser_id in ids or any(each in ids for each in before)
+    return has and bool(file.get("complete", file))  # earlier versions let complete files alone release
+
+
+def is_current(store: Store) -> bool:
+    """The same, of the database and the epoch file as they are now."""
+    with store.read() as connection:
+        this = connection.execute(sa.select(schema.store)).one()
+        return current(this, announced(connection), store.vault.epoch)
+
+
+def announce(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
+    """R7: write to the epoch file that a batch is about to be released, before its noise is drawn.
+
+    The caller holds the file's lock. The database carries the id of its last announcement. Another machine's file does
+    not have it, and cannot announce: two files that each know some of the releases could not tell a restored backup. A
+    database that has lost a release meanwhile is refused here (R8).
+    """
+    this, found = _checked(store, connection)
+    merged = {each: {**mark, "announced": []} for each, mark in found.items()}
+    merged[str(shelf)]["announced"] = [batch]
+    before = [] if this.releaser_id is None else [this.releaser_id]
+    told = Announcement(_new_id(connection), shelf, batch, this.releaser_id)
+    content = {"releaser_ids": [*before, told.id], "complete": True, "witnesses": [], "shelves": merged}
+    _write(store, this, content, always=True)  # an earlier try may have written the file
+    return told
+
+
+def tell(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
+    """R7, on PostgreSQL: announce to all machines, from this transaction's commit on; `note` follows in every file.
+
+    The id goes to this file before: whether the commit is heard of or not, the file stays current. A file that has the
+    id, and not the announcement, is that of the releaser before anything was drawn.
+    """
+    this, _ = _checked(store, connection)
+    told = Announcement(_new_id(connection), shelf, batch, this.releaser_id)
+    connection.execute(sa.insert(schema.announcements).values(told._asdict()))
+    before = [] if this.releaser_id is None else [this.releaser_id]
+    store.vault.note({**store.vault.epoch, "releaser_ids": [*before, told.id]})
+    return told
+
+
+def untold(told: Announcement, file: dict[str, Any]) -> bool:
+    """Whether an announcement is this file's own, and nothing was drawn: the file has the id alone (`tell`)."""
+    mark: Mark = file.get("shelves", {}).get(str(told.shelf), {"announced": []})
+    return told.id in file.get("releaser_ids", []) and told.batch not in mark["announced"]
+
+
+def _checked(store: Store, connection: Connection) -> tuple[Any, Progress]:
+    """The row of ``store``, locked, and how far the shelves are, if this file may announce."""
+    this = connection.execute(sa.select(schema.store).with_for_update()).one()
+    file, found = store.vault.epoch, progress(connection)
+    require(current(this, [], file), ELSEWHERE)
+    known: Progress = file.get("shelves", {})
+    require(not behind(found, known), LOST_COMMIT)
+    return this, found
+
+
+def take_over(store: Store, connection: Connection) -> None:
+    """Make this epoch file the one that announces, from this transaction's commit on."""
+    file, mine = store.vault.epoch, _new_id(connection)
+    if file:  # if there is none, the file is written after the commit, or the next start asks for the same step again
+        store.vault.note({**file, "releaser_ids": [*file.get("releaser_ids", []), mine]})
+
+
+def _new_id(connection: Connection) -> str:
+    mine = secrets.token_hex(8)
+    connection.execute(sa.update(schema.store).values(releaser_id=mine))
+    return mine
+
+
+def _write(store: Store, this: Any, told: dict[str, Any], *, afresh: bool = False, always: bool = False) -> None:
+    file = store.vault.epoch
+    require(afresh or file.get("identity") == this.identity or not used(file.get("shelves", {})), OTHER)
+    name = file.get("file") or secrets.token_hex(8)
+    content = {"identity": this.identity, "epoch": this.epoch, "file": name, **told}
+    if always or file != content:
+        store.vault.note(content)
+
+
+def furthest(one: Mark | None, other: Mark | None) -> Mark:
+    """Of two marks of one shelf the further; name and cost as they were when it had come that far."""
+    found = sorted((mark for mark in (other, one) if mark is not None), key=lambda mark: int(mark["opened"]))
+    return {**found[-1], **{name: max(mark[name] for mark in found) for name in ("opened", "released")}}
+
+
+def _mark(row: Row) -> Mark:
+    return {
+        "opened": row["opened"],
+        "released": row["released"],
+        "announced": [],
+        "name": row["name"],
+        **_promised(row["config"]),
+    }
+
+
+@lru_cache(maxsize=10_000)
+def _promised(config: str) -> Mark:
+    """What a shelf with these settings promises; kept, for a check asks it of every shelf."""
+    row = {"config": config}
+    settings, log = settings_in(row), public_in(row).log
+    return {
+        "rho": settings.rho,
+        "visits": settings.visits,
+        "rho_per_release": settings.learning().rho_per_release,
+        "log": None if log is None else log.to_dict()["cost"],
+    }

@@ -1,0 +1,104 @@
+"""Who has a database open: services share it, `quietshelf restore` needs it to itself.
+
+Every process of a service holds a shared lock on two files for as long as it lives: one in the secrets folder, and one
+beside a SQLite database, which may be served with another folder. A process that dies lets go. Services of other
+machines on one PostgreSQL have folders of their own: they are known by the name of their sessions.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.model.types import require
+from quietshelf.serving.service.database.store import Store
+from quietshelf.serving.service.settings import Settings
+
+SERVICE = "quietshelf serve"
+"""The application name of a service's sessions on PostgreSQL; those of commands have another."""
+FILE = "in-use"
+GRACE_SECONDS = 2.0
+"""PostgreSQL lists a session for a moment after its process has ended."""
+RULE = "restore needs a database that no service is using (stop `quietshelf serve` first)"
+RESTORING = "the database must not be under restore: wait for `quietshelf restore` to end, got its lock on {path}"
+SESSIONS = (
+    "{rule}, got sessions of a service on PostgreSQL: {found}; if the machine of a session is lost, end the session "
+    "with SELECT pg_terminate_backend({first})"
+)
+
+
+def shared(settings: Settings) -> AbstractContextManager[None]:
+    """Use the database beside other processes of services; refused while it is being restored."""
+    return _locked(settings, fcntl.LOCK_SH, RESTORING)
+
+
+def alone(settings: Settings) -> AbstractContextManager[None]:
+    """Have the database, and its epoch file, without any service of this machine."""
+    return _locked(settings, fcntl.LOCK_EX, f"{RULE}, got one that holds a lock on {{path}}")
+
+
+def check_sessions(store: Store) -> None:
+    """Refuse if a service of any machine has a session on this PostgreSQL database."""
+    until = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < until:
+        with store.read() as connection:
+            if not sessions(connection):
+                return
+        time.sleep(0.05)
+    with store.read() as connection:
+        refuse_sessions(connection)
+
+
+def refuse_sessions(connection: Connection) -> None:
+    """The same, as seen from one transaction."""
+    found = sessions(connection)
+    if found:
+        listed = ", ".join(f"process {pid} from {address}" for pid, address in found.items())
+        raise ValueError(SESSIONS.format(rule=RULE, found=listed, first=next(iter(found))))
+
+
+def sessions(connection: Connection) -> dict[int, str]:
+    """Sessions of services on this database, each with its address; SQLite has none."""
+    if connection.dialect.name == "sqlite":
+        return {}
+    query = sa.text(
+        "SELECT pid, coalesce(host(client_addr), 'the same machine') AS address FROM pg_stat_activity "
+        "WHERE datname = current_database() AND application_name = :name ORDER BY pid"
+    )
+    return {row.pid: row.address for row in connection.execute(query, {"name": SERVICE})}
+
+
+@contextmanager
+def _locked(settings: Settings, how: int, refusal: str) -> Iterator[None]:
+    with ExitStack() as held:
+        for path in _files(settings):
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            held.callback(os.close, file)
+            require(_got(file, how), refusal.format(path=path))
+        yield
+
+
+def _got(file: int, how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _files(settings: Settings) -> Iterator[Path]:
+    """The files to lock; none beside a SQLite database that was never made."""
+    yield Path(settings.secrets) / FILE
+    place = sa.make_url(settings.url)
+    if place.drivername.startswith("sqlite") and place.database not in (None, "", ":memory:"):
+        database = Path(str(place.database)).resolve()
+        beside = database.with_name(f"{database.name}-{FILE}")
+        if database.exists() or beside.exists():
+            yield beside

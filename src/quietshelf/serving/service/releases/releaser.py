@@ -1,0 +1,212 @@
+"""The releaser: a full batch whose answers have been waited for becomes one release, once (R5, R7).
+
+Four short transactions, and what takes long between them. *Seal*: from then on no answer and no erasure changes the
+batch, which is added up piece by piece (`summing`). *Charge*: the budget is checked, and the batch announced. Then its
+noise is drawn and the estimate made, in memory. *Enter*: release, ledger entry and the end of its slots, all or
+nothing; a batch that was announced and is not entered is burnt (`restore`). *Publish*: at the time that was known when
+the batch was full, offers begin to rest on the release. When depends on arrivals and the clock alone (docs/proofs.md,
+section 6). One releaser per shelf at a time: the rows of the shelf and of its oldest batch are locked, and a batch that
+is gone was released by another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.curation.batches import announce, close, published, shelf_time
+from quietshelf.model.types import require
+from quietshelf.privacy.accounting import BudgetExceeded
+from quietshelf.privacy.release.noise import NoiseSource
+from quietshelf.privacy.release.quiet import Learner
+from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.database.forgetting import forget_batch, forget_slots
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.prepared import Prepared
+from quietshelf.serving.service.database.schema import RELEASED, SEALED, TAKING
+from quietshelf.serving.service.database.store import one
+from quietshelf.serving.service.releases.summing import Sum
+
+CHANGED = "a release must follow what was known when it was drawn, got another batch, ledger or release"
+Place = tuple[int, int]
+"""Number of a shelf, and of its batch."""
+_batches, _older = schema.batches.c, schema.batches.alias()
+_due_at = _batches.full_at + _batches.window
+_published_at = _due_at + _batches.lag
+_full = _batches.taken + _batches.unused >= _batches.size
+_before = sa.and_(_older.c.shelf == _batches.shelf, _older.c.batch < _batches.batch)
+_FIRST = ~sa.exists().where(_before)
+"""R5: of each shelf its oldest batch alone."""
+_NEXT = ~sa.exists().where(_before, _older.c.stage != RELEASED)
+"""The oldest whose release is not made."""
+_HELD_UP = sa.exists().where(_before, _older.c.full_at.is_(None))
+_DUE = (
+    sa.select(_batches.shelf, _batches.batch, _due_at.label("due_at"))
+    .where(_NEXT, _batches.stage != RELEASED, _full)
+    .order_by(_due_at, _batches.shelf)
+)
+_PUBLICATION = sa.select(sa.func.min(_published_at)).where(_FIRST)
+_PUBLICATION_OF = Prepared(  # in the order of batches: one whose own time is earlier comes with the one before it
+    sa.select(_published_at)
+    .where(_batches.shelf == sa.bindparam("of_shelf"), _published_at > sa.bindparam("after"), ~_HELD_UP)
+    .order_by(_batches.batch)
+    .limit(1)
+)
+
+
+class Outcome(NamedTuple):
+    """What became of a batch: ``size`` visitors in ``shelf``; ``released`` is False if the ledger refused."""
+
+    shelf: str
+    batch: int
+    size: int
+    released: bool
+
+
+class Charged(NamedTuple):
+    """A batch that may be drawn once it is announced: its sum, and the learner with its cost entered."""
+
+    summed: Sum
+    learner: Learner
+    released_at: float
+    events: int
+
+    @property
+    def place(self) -> Place:
+        """Shelf and batch."""
+        return self.summed.row["shelf"], self.summed.row["batch"]
+
+
+def next_publication(connection: Connection) -> float | None:
+    """When the next release is published; None if no batch is full."""
+    return connection.execute(_PUBLICATION).scalar()
+
+
+def next_publication_of(connection: Connection, shelf: int, *, after: float) -> float | None:
+    """The same of one shelf, if later than ``after``."""
+    found: float | None = _PUBLICATION_OF.scalar(connection, {"of_shelf": shelf, "after": after})
+    return found
+
+
+def due_batches(connection: Connection) -> dict[Place, float]:
+    """Of each shelf the next batch to be released, if it is full, and when it is due: first things first."""
+    return {(row.shelf, row.batch): row.due_at for row in connection.execute(_DUE)}
+
+
+def seal(connection: Connection, place: Place) -> Row | None:
+    """R5: from the end of this transaction on nothing changes the slots of a batch that is due; None if it is gone.
+
+    Answers that are on their way are waited for: they share a lock on the batch that is taken here.
+    """
+    found = _locked(connection, place)
+    if found is None:
+        return None
+    batch = found[1]
+    if batch["stage"] == TAKING:
+        connection.execute(sa.update(schema.batches).where(_this(place)).values(stage=SEALED))
+    return {**batch, "stage": SEALED}
+
+
+def charge(connection: Connection, source: NoiseSource, summed: Sum) -> Charged | Outcome | None:
+    """R7: enter the cost of a batch that is added up, which the caller announces in the same transaction.
+
+    None if the batch is gone; where the ledger refuses it is forgotten, and nothing is announced or drawn.
+    """
+    place = summed.row["shelf"], summed.row["batch"]
+    found = _locked(connection, place)
+    learner = summed.learner
+    if found is None or learner is None:
+        return None
+    shelf, batch = found
+    require(_as_known(connection, batch, len(learner.ledger.events), len(learner.records)), CHANGED)
+    if source.noiseless:  # a test injected it: all is lost anyway, and the ledger says so
+        learner = replace(learner, ledger=replace(learner.ledger, budget=None))
+    try:
+        charged = announce(learner, summed.batch, source)
+    except BudgetExceeded:
+        forget_batch(connection, *place)
+        return Outcome(shelf["name"], batch["batch"], batch["size"], released=False)
+    time = published(summed.batch, _last_release(connection, shelf["shelf"]))
+    return Charged(summed, charged, time, len(learner.ledger.events))
+
+
+def draw(charged: Charged, source: NoiseSource) -> Learner:
+    """R7: the noise of a batch that is announced, once, and what is learned from it; nobody has seen it yet."""
+    return close(charged.learner, charged.summed.batch, charged.summed.total, source)
+
+
+def enter(connection: Connection, charged: Charged, after: Learner) -> Outcome:
+    """R7: release, ledger entry and the end of the batch's slots; refused if anything is not as it was when charged.
+
+    Args:
+        connection: The transaction.
+        charged: The batch.
+        after: What was learned from it.
+    """
+    place = charged.place
+    found = _locked(connection, place)
+    same = found is not None and _as_known(connection, found[1], charged.events, len(charged.learner.records))
+    require(same, CHANGED)
+    assert found is not None  # noqa: S101 - as above
+    shelf, batch = found
+    row = learning.release_row(after, {**batch, "released_at": charged.released_at})
+    connection.execute(sa.insert(schema.releases), row)
+    entries = [(batch["batch"], event) for event in after.ledger.events[charged.events :]]
+    learning.enter(connection, batch["shelf"], entries, first=charged.events)
+    connection.execute(sa.update(schema.batches).where(_this(place)).values(stage=RELEASED))
+    forget_slots(connection, *place, batch["size"])
+    return Outcome(shelf["name"], batch["batch"], batch["size"], released=True)
+
+
+def publish(connection: Connection, upto: float) -> list[str]:
+    """R5: offers rest on releases whose time has come, from the end of this transaction on; the shelves' names."""
+    table, releases, names = schema.shelves, schema.releases, []
+    query = sa.select(_batches.shelf, _batches.batch).where(_FIRST, _batches.stage == RELEASED, _published_at <= upto)
+    for place in connection.execute(query.order_by(_batches.shelf)).all():  # locked in the order in which offers lock
+        found = _locked(connection, tuple(place), any_stage=True)
+        if found is None:
+            continue  # another process has published it
+        shelf = found[0]
+        mine = (releases.c.shelf == place.shelf, releases.c.batch == place.batch)
+        time = connection.execute(sa.select(releases.c.released_at).where(*mine)).scalar_one()
+        done = {"last_time": shelf_time(time, shelf["last_time"]), "releases": shelf["releases"] + 1}
+        connection.execute(sa.update(table).where(table.c.shelf == place.shelf).values(done))
+        connection.execute(sa.delete(schema.batches).where(_this(tuple(place))))
+        names.append(shelf["name"])
+    return names
+
+
+def _this(place: Place) -> sa.ColumnElement[bool]:
+    return sa.and_(_batches.shelf == place[0], _batches.batch == place[1])
+
+
+def _locked(connection: Connection, place: Place, *, any_stage: bool = False) -> tuple[Row, Row] | None:
+    """Shelf and batch, locked; None if the batch is gone, or its release is made.
+
+    A lock that somebody holds is waited for, never passed over: an answer on its way must not change the order.
+    """
+    table = schema.shelves
+    shelf = one(connection, sa.select(table).where(table.c.shelf == place[0]).with_for_update())
+    batch = one(connection, sa.select(schema.batches).where(_this(place)).with_for_update())
+    if shelf is None or batch is None or (batch["stage"] == RELEASED and not any_stage):
+        return None
+    return shelf, batch
+
+
+def _as_known(connection: Connection, batch: Row, events: int, releases: int) -> bool:
+    """Whether a batch is sealed, and its shelf has so many events and releases."""
+    queries = (
+        sa.select(sa.func.count()).select_from(table).where(table.c.shelf == batch["shelf"])
+        for table in (schema.events, schema.releases)
+    )
+    found = [connection.execute(query).scalar_one() for query in queries]
+    return batch["stage"] == SEALED and found == [events, releases]
+
+
+def _last_release(connection: Connection, shelf: int) -> float | None:
+    """The time of the last release of a shelf, published or not."""
+    table = schema.releases
+    return connection.execute(sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == shelf)).scalar()

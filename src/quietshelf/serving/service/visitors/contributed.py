@@ -1,0 +1,78 @@
+"""A contribution that a visitor's device computed, in the place of an answer (`answers`)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import ConfigDict, Field, FiniteFloat
+
+from quietshelf.curation.batches import Batch
+from quietshelf.curation.device import MOST_ROWS, contributed
+from quietshelf.model.types import NOTHING
+from quietshelf.serving.service.database.learning import packed
+from quietshelf.serving.service.database.vault import Ticket
+from quietshelf.serving.service.models import LARGEST_DIM, Listed, Strict
+from quietshelf.serving.service.visitors.inbox import Receipt
+
+ON_DEVICE = "null"
+"""In place of the items of an offer that was made on a visitor's device: nobody here knows them."""
+COUNTED = 1
+"""The last bit of such an offer's answer: whether the visit counts. If not, no contribution is kept, and the answer
+tells only whether the same one comes again."""
+
+
+class SlotBody(Strict):
+    """Nothing: who comes is in the ticket, and the rest stays on the device."""
+
+
+class ContributionBody(Strict):
+    """What a device computed from its visitor's features and choice."""
+
+    model_config = ConfigDict(
+        strict=True, json_schema_extra={"examples": [{"score": [0.25, -0.125], "rows": [[0.5, 0.0]]}]}
+    )
+
+    score: Listed[FiniteFloat] = Field(max_length=LARGEST_DIM, description="On the batch's grid of scores.")
+    rows: Listed[Annotated[Listed[FiniteFloat], Field(max_length=LARGEST_DIM)]] = Field(
+        max_length=MOST_ROWS,
+        description="Of the information, on the batch's grid of rows: one per item shown, and none.",
+    )
+
+
+class Contributed(NamedTuple):
+    """What somebody's device computed from an answer to its own offer.
+
+    Attributes:
+        ticket: Which offer.
+        body: The contribution.
+        receipt: When it was received.
+        only: As of a choice.
+    """
+
+    ticket: Ticket
+    body: ContributionBody
+    receipt: Receipt
+    only: str | None = None
+
+    @property
+    def shelf(self) -> int:
+        """Number of the shelf."""
+        return self.ticket.shelf
+
+    def read(self, row: dict[str, Any], batch: Batch) -> tuple[int, str | None]:
+        """The same; the answer of a slot tells one contribution from another, and whether it counts."""
+        if row["items"] != ON_DEVICE:
+            return NOTHING, "offers made here must be answered by a choice, got a contribution"
+        try:
+            part = packed(contributed(self.body.score, self.body.rows, batch))
+        except ValueError as error:
+            return NOTHING, str(error)
+        counts = row["rows"] is not None if row["answer"] is None else bool(row["answer"] & COUNTED)
+        row["part"] = part if counts else None
+        return _fingerprint(part) & ~COUNTED | counts, None
+
+
+def _fingerprint(part: bytes) -> int:
+    """A number that fits the column of answers."""
+    return int.from_bytes(hashlib.blake2b(part, digest_size=4).digest(), "little") >> 1

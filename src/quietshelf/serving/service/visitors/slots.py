@@ -1,0 +1,319 @@
+"""Where an arrival finds its slot (R2): in this process's lease or, with the shelf locked, in the open batch.
+
+With a lease that is large enough a transaction reads the shelf, adds rows of its own, and changes nothing that another
+process changes: any number of processes serve one shelf side by side. All that has to be agreed on (which slots are
+whose, which batch is open, when it is full) is written under the shelf's lock, once per lease (docs/proofs.md,
+section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from quietshelf.curation.batches import LEASE_SECONDS, Batch, Lease, Schedule, arrive, block, end, ended, lease, take
+from quietshelf.curation.fields import batch_fields, batch_from
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.learning import Row, from_row, to_row
+from quietshelf.serving.service.database.prepared import Prepared, insert_rows
+from quietshelf.serving.service.writer import Contended
+
+Opens = Callable[[Schedule], tuple[Schedule, Batch]]
+Block = Callable[[float, int], int]
+"""How many slots to lease, at so many arrivals per second, where so many are free; 0 for one that is used at once."""
+MOVED = ("taken", "full_at", "present", "share", "leased", "unused", "latest")
+"""What arrivals and leases change of a batch."""
+_batches, _leases, _shelves = schema.batches.c, schema.leases.c, schema.shelves.c
+_of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
+_THIS = sa.and_(_batches.shelf == _of_shelf, _batches.batch == sa.bindparam("of_batch"))
+_KEEP = Prepared(sa.update(schema.batches).where(_THIS).values({name: sa.bindparam(f"now_{name}") for name in MOVED}))
+_EITHER_END = [
+    sa.select(end_of(_batches.batch)).where(_batches.shelf == _of_shelf).scalar_subquery()
+    for end_of in (sa.func.min, sa.func.max)
+]
+_IN_USE = Prepared(
+    sa.select(schema.batches)
+    .where(_batches.shelf == _of_shelf, sa.or_(_batches.batch.in_(_EITHER_END), _batches.leased > 0))
+    .order_by(_batches.batch)
+)
+_HELD = Prepared(
+    sa.select(schema.leases).where(_leases.shelf == _of_shelf).order_by(_leases.batch, _leases.first).with_for_update()
+)
+_ONE = sa.and_(
+    _leases.shelf == _of_shelf, _leases.batch == sa.bindparam("of_batch"), _leases.first == sa.bindparam("of_first")
+)
+_ENDED = Prepared(sa.delete(schema.leases).where(_ONE))
+_USED = ("taken", "last", "present", "share", "anonymous")
+_USE = Prepared(sa.update(schema.leases).where(_ONE).values({name: sa.bindparam(f"now_{name}") for name in _USED}))
+_COUNT = Prepared(
+    sa.update(schema.shelves)
+    .where(_shelves.shelf == _of_shelf)
+    .values(
+        arrivals=_shelves.arrivals + sa.bindparam("more"),
+        anonymous=_shelves.anonymous + sa.bindparam("more_anonymous"),
+        last_time=sa.bindparam("now"),
+    )
+)
+_DUE = (
+    sa.select(_batches.full_at + _batches.window + _batches.lag)
+    .where(_batches.shelf == _shelves.shelf)
+    .order_by(_batches.batch)
+    .limit(1)
+    .scalar_subquery()
+)
+_other = schema.leases.alias()
+_UNTIL = sa.select(sa.func.min(_other.c.until)).where(_other.c.shelf == _shelves.shelf).scalar_subquery()
+_MINE = Prepared(
+    sa.select(
+        *(_shelves[name] for name in ("shelf", "last_time", "config_version", "stock_version", "releases")),
+        *(_leases[name] for name in (*Lease._fields, "anonymous")),
+        (_shelves.second.isnot(None)).label("begun"),
+        _DUE.label("due"),
+        _UNTIL.label("ends"),
+    )
+    .join_from(schema.shelves, schema.leases, _shelves.shelf == _leases.shelf)
+    .where(
+        _shelves.name == sa.bindparam("wanted"), _shelves.deleted.is_(None), _leases.holder == sa.bindparam("holder")
+    )
+    .with_for_update(of=schema.leases)
+)
+
+
+class Pace(NamedTuple):
+    """Arrivals per second, over the last second or so, by their stamps."""
+
+    rate: float = 0.0
+    last: float = 0.0
+
+    def after(self, now: float) -> Pace:
+        """With one more."""
+        return Pace(self.rate * math.exp(min(0.0, self.last - now)) + 1.0, max(self.last, now))
+
+
+class Held(NamedTuple):
+    """A lease with what the service counts beside it; ``new`` if this transaction made it."""
+
+    lease: Lease
+    anonymous: int = 0
+    new: bool = False
+
+
+@dataclass
+class Slots:
+    """The slots that one transaction may give out, at one shelf.
+
+    Attributes:
+        connection: The transaction's.
+        shelf: Number of the shelf.
+        now: The shelf's time.
+        seen_due: When its oldest batch's release was to be published as this transaction began.
+        held: This process's lease.
+        batches: What may change, by number; None where the shelf is not locked and the lease is all there is.
+        schedule: Which batch comes next.
+        pace: How fast visitors come to this process.
+        block: How many slots it leases then. What is leased depends on stamps, not on who shares a transaction.
+    """
+
+    connection: Connection
+    shelf: int
+    now: float
+    seen_due: float = math.inf
+    held: Held | None = None
+    batches: dict[int, Batch] | None = None
+    schedule: Schedule = field(default_factory=Schedule)
+    pace: Pace = field(default_factory=Pace)
+    block: Block = block
+    before: Mapping[int, Batch] = field(default_factory=dict)
+    over: list[Lease] = field(default_factory=list)
+    opened_at: dict[int, float] = field(default_factory=dict)
+    arrivals: int = 0
+    anonymous: int = 0
+
+    def due(self, now: float) -> float:
+        """When the oldest batch's release is published, as is known at that time; infinity if it is not full."""
+        self._finish_mine(now)  # which may fill it
+        return next((batch.published_at for batch in (self.batches or {}).values()), self.seen_due)
+
+    @property
+    def opened_or_filled(self) -> bool:
+        """Whether a batch opened or filled."""
+        full = [number for number, batch in (self.batches or {}).items() if batch.full]
+        return bool(self.opened_at) or any(number in self.before and not self.before[number].full for number in full)
+
+    def next(self, now: float, opens: Opens) -> tuple[int, int]:
+        """R2: batch and number of the slot that an arrival at that time takes."""
+        self.now, self.pace = now, self.pace.after(now)
+        if not self._lasts():
+            newest = self._newest(opens)
+            number, count = newest.frozen.number, min(self.block(self.pace.rate, newest.free), newest.free)
+            if count <= 1:
+                return number, newest.given
+            assert self.batches is not None  # noqa: S101 - else there was no newest
+            self.batches[number], mine = lease(newest, count, now, until=now + LEASE_SECONDS)
+            self.held = Held(mine, new=True)
+        assert self.held is not None  # noqa: S101 - it lasts
+        return self.held.lease.batch, self.held.lease.next
+
+    def take(self, *, present: bool, share: float, anonymous: bool) -> None:
+        """Take that slot."""
+        if self.held is not None:
+            taken = take(self.held.lease, self.now, present=present, share=share)
+            self.held = self.held._replace(lease=taken, anonymous=self.held.anonymous + anonymous)
+            return
+        assert self.batches is not None  # noqa: S101 - else there was no next one
+        number = self.schedule.opened
+        self.batches[number] = arrive(self.batches[number], self.now, present=present, share=share)
+        self.arrivals += 1
+        self.anonymous += anonymous
+
+    def _lasts(self) -> bool:
+        return self.held is not None and not ended(self.held.lease, self.now)
+
+    def _newest(self, opens: Opens) -> Batch:
+        """The batch that has free slots, opened now if there is none; this process's lease has ended."""
+        self._finish_mine(self.now)
+        assert self.batches is not None  # noqa: S101 - there was no lease that lasts
+        newest = self.batches.get(self.schedule.opened)
+        if newest is None or not newest.free:
+            self.schedule, newest = opens(self.schedule)
+            self.batches[newest.frozen.number] = newest
+            self.opened_at[newest.frozen.number] = self.now
+        return newest
+
+    def write(self, holder: str) -> None:
+        """Write what has changed."""
+        if self.batches is None:
+            self._use(holder)
+            return
+        self._finish_mine(self.now)
+        if self.held is not None:
+            self._use(holder)
+        for over in self.over:
+            _ENDED.run(self.connection, self._of(over))
+        for number, batch in self.batches.items():
+            if batch is not self.before.get(number):
+                self._write_batch(number, batch)
+        moved = {"more": self.arrivals, "more_anonymous": self.anonymous, "now": self.now}
+        _COUNT.run(self.connection, {"of_shelf": self.shelf, **moved})
+        if self.opened_at:
+            where = _shelves.shelf == self.shelf
+            self.connection.execute(sa.update(schema.shelves).where(where).values(asdict(self.schedule)))
+
+    def _finish_mine(self, now: float) -> None:
+        if self.held is not None and ended(self.held.lease, now):
+            if self.batches is None:
+                raise Contended  # the shelf is to be locked
+            self.finish(self.held)
+            self.held = None
+
+    def finish(self, over: Held) -> None:
+        """Enter a lease that has ended; nothing of that is written before `write`."""
+        assert self.batches is not None  # noqa: S101 - the shelf is locked
+        mine = over.lease
+        self.batches[mine.batch] = end(self.batches[mine.batch], mine)
+        self.arrivals += mine.taken
+        self.anonymous += over.anonymous
+        if not over.new:
+            self.over.append(mine)
+
+    def _use(self, holder: str) -> None:
+        """Write this process's lease: only where it still is."""
+        assert self.held is not None  # noqa: S101 - a lease or the shelf's lock
+        mine, anonymous = self.held.lease, self.held.anonymous
+        if self.held.new:
+            row = {"shelf": self.shelf, **mine._asdict(), "holder": holder, "anonymous": anonymous}
+            insert_rows(self.connection, schema.leases, [row])
+            return
+        now = {f"now_{name}": getattr(mine, name) for name in _USED[:-1]}
+        if not _USE.run(self.connection, {**self._of(mine), **now, "now_anonymous": anonymous}):
+            raise Contended
+
+    def _of(self, mine: Lease) -> dict[str, int]:
+        return {"of_shelf": self.shelf, "of_batch": mine.batch, "of_first": mine.first}
+
+    def _write_batch(self, number: int, batch: Batch) -> None:
+        if number in self.opened_at:
+            row = {**to_row(batch_fields(batch)), "shelf": self.shelf, "opened_at": self.opened_at[number]}
+            self.connection.execute(sa.insert(schema.batches), row)
+        else:
+            now = {f"now_{name}": getattr(batch, name) for name in MOVED}
+            _KEEP.run(self.connection, {"of_shelf": self.shelf, "of_batch": number, **now})
+
+
+def leased(connection: Connection, name: str, holder: str) -> tuple[Row, Slots, float] | None:
+    """The shelf's versions, the slots of this process's lease, and when the first lease of the shelf ends.
+
+    Nothing is locked but the lease. None if there is none.
+    """
+    row = _MINE.one(connection, {"wanted": name, "holder": holder})
+    if row is None:
+        return None
+    held = Held(_lease(row), row["anonymous"])
+    due = math.inf if row["due"] is None else row["due"]
+    versions = {**row, "second": b"" if row["begun"] else None}
+    return versions, Slots(connection, row["shelf"], row["last_time"], due, held), row["ends"]
+
+
+def locked(connection: Connection, row: Row, holder: str, now: float) -> Slots:
+    """The slots of a shelf whose row this transaction has locked; others' leases that ended by ``now`` are entered."""
+    batches = in_use(connection, row["shelf"])
+    slots = Slots(connection, row["shelf"], row["last_time"], batches=dict(batches), before=batches)
+    slots.schedule = Schedule(row["opened"], row["last_size"], row["next_size"])
+    some = any(batch.leased for batch in batches.values())
+    for each in _HELD.rows(connection, {"of_shelf": row["shelf"]}) if some else []:
+        found = Held(_lease(each), each["anonymous"])
+        if each["holder"] == holder:
+            slots.held = found  # whether it has ended is told by the stamps of its own arrivals
+        elif ended(found.lease, now):
+            slots.finish(found)
+    return slots
+
+
+def in_use(connection: Connection, shelf: int) -> dict[int, Batch]:
+    """Of a shelf's batches that are not released the first, the last, and those with leases, by number.
+
+    The others are full and wait for their turn: no arrival depends on them, and there may be many.
+    """
+    rows = _IN_USE.rows(connection, {"of_shelf": shelf})
+    return {row["batch"]: batch_from(from_row(row)) for row in rows}
+
+
+def end_leases(connection: Connection, row: Row, now: float) -> Slots:
+    """Enter the leases of a shelf, whose row is locked, that ended by ``now``."""
+    slots = locked(connection, row, "", now)
+    slots.write("")
+    return slots
+
+
+def first_end(connection: Connection) -> float | None:
+    """When the next lease ends of itself; None if there is none."""
+    return connection.execute(sa.select(sa.func.min(_leases.until))).scalar()
+
+
+def over(connection: Connection, now: float) -> list[str]:
+    """Names of the living shelves that have leases which ended by ``now``."""
+    past = sa.or_(_leases.until <= now, _leases.taken >= _leases.size)
+    query = (
+        sa.select(_shelves.name).distinct().join_from(schema.shelves, schema.leases, _shelves.shelf == _leases.shelf)
+    )
+    return list(connection.execute(query.where(past, _shelves.deleted.is_(None)).order_by(_shelves.name)).scalars())
+
+
+def drop(connection: Connection, shelf: int, batch: int) -> int:
+    """Forget the leases of a batch that is dropped; how many visitors came to them. They stay counted."""
+    mine = (_leases.shelf == shelf, _leases.batch == batch)
+    rows = connection.execute(sa.delete(schema.leases).where(*mine).returning(_leases.taken, _leases.anonymous)).all()
+    taken, anonymous = (sum(row[place] for row in rows) for place in (0, 1))
+    if rows:
+        more = {"arrivals": _shelves.arrivals + taken, "anonymous": _shelves.anonymous + anonymous}
+        connection.execute(sa.update(schema.shelves).where(_shelves.shelf == shelf).values(more))
+    return int(taken)
+
+
+def _lease(row: Mapping[str, Any]) -> Lease:
+    return Lease(*(row[name] for name in Lease._fields))
