@@ -60,9 +60,9 @@ class Statements:
 
     def of_all_items(self) -> list[str]:
         """Queries of items that name neither an item, nor a version, nor how many rows they want."""
-        limits = ("items.id IN", "items.version >", "LIMIT")
+        limits = ("items.id =", "items.version >", "LIMIT")
         rows = [text for text in self.statements if "items.features" in text.partition("FROM")[0]]
-        asked = [text.partition("WHERE")[2] for text in rows]
+        asked = [text.partition("FROM")[2] for text in rows]
         return [text for text in asked if not any(each in text for each in limits)]
 
 

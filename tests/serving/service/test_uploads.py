@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import Connection
 from tests.serving.service.harness import ITEMS, SHELF, FakeClock, offered, stocked
 from tests.serving.service.test_catalogues import service_of
 
 from quietshelf.data.tables import Schema, number
 from quietshelf.serving.service.catalogue import uploads
 from quietshelf.serving.service.catalogue.catalogues import follow
+from quietshelf.serving.service.catalogue.uploads import Line
 from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.lookup import of_ids
+from quietshelf.serving.service.database.prepared import insert_rows
 from quietshelf.serving.service.http import uploading
 from quietshelf.serving.service.problems import Conflict
 
@@ -221,3 +227,33 @@ def test_a_shelf_deleted_meanwhile_ends_its_uploads(client: httpx.Client, clock:
         with pytest.raises(Conflict):
             uploads.complete(connection, upload, clock.time)
     assert client.put(PATH, content=b'{"id": "x"}', headers=LINES).status_code == 404
+
+
+def test_a_look_for_ids_reads_their_rows_alone(client: httpx.Client) -> None:
+    """In a table that is being filled, of which the database knows nothing yet, as in one of any size."""
+    stocked(client)
+    wanted, mine = [f"new {n}" for n in range(100)], schema.staged.c.upload == "one"
+    with service_of(client).store.rehearse() as connection:
+        work = []
+        for numbers in (range(1_000), range(1_000, 10_000)):
+            added = [Line(n, f"new {n}", "{}")._asdict() for n in numbers]
+            insert_rows(connection, schema.staged, [{"upload": "one", **each} for each in added])
+            work.append(work_of(connection, partial(of_ids, connection, schema.staged, mine, wanted)))
+    assert work[1] <= 2 * work[0]
+
+
+def work_of(connection: Connection, look: Callable[[], list[Any]]) -> int:
+    """Rows that PostgreSQL reads for it, steps that SQLite takes; it finds a hundred rows."""
+    read = sa.text("SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables")
+    if connection.dialect.name == "postgresql":
+        before = connection.execute(read).scalar_one()
+        assert len(look()) == 100
+        return int(connection.execute(read).scalar_one() - before)
+    steps, driver = itertools.count(), connection.connection.driver_connection
+    assert driver is not None
+    driver.set_progress_handler(lambda: next(steps) and None, 1)
+    try:
+        assert len(look()) == 100
+    finally:
+        driver.set_progress_handler(None, 1)
+    return next(steps)

@@ -20,12 +20,12 @@ from quietshelf.serving.service.catalogue.catalogues import counted
 from quietshelf.serving.service.catalogue.views import item_rows, public_of, settings_of, shelf_row
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.lookup import of_ids
+from quietshelf.serving.service.database.prepared import insert_rows
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.problems import Invalid
 
 CHANGED = ("features", "revenue", "available", "group", "rank", "version")
-NAMED = 1000
-"""Ids in one query."""
 NO_FEATURES = (
     "features must be given for a new item, or attributes under a schema; to learn popularity alone, set "
     '"feature_map": "item", "intercept": false and "item_effects": 100, as many as there will ever be items, {got}'
@@ -124,7 +124,7 @@ def write(connection: Connection, row: Row, prepared: Prepared, stamps: Stamps) 
     """Enter items."""
     if prepared.new:
         place = {"shelf": row["shelf"], "version": stamps.hidden}
-        connection.execute(sa.insert(_table), [{**each, **place} for each in prepared.new])
+        insert_rows(connection, _table, [{**each, **place} for each in prepared.new])
     if prepared.changed:
         values: dict[str, Any] = {name: sa.bindparam(f"now_{name}") for name in CHANGED}
         rows = [
@@ -159,11 +159,7 @@ def show(connection: Connection, shelf: int, version: int) -> None:
 
 def named(connection: Connection, shelf: int, ids: Sequence[str]) -> dict[str, Row]:
     """Those of the items that the shelf has, by id."""
-    found: dict[str, Row] = {}
-    for start in range(0, len(ids), NAMED):
-        query = sa.select(_table).where(_table.c.shelf == shelf, _table.c.id.in_(ids[start : start + NAMED]))
-        found |= {row["id"]: dict(row) for row in connection.execute(query).mappings()}
-    return found
+    return {row["id"]: row for row in of_ids(connection, _table, _table.c.shelf == shelf, ids)}
 
 
 def check_distinct(ids: Iterable[str]) -> None:

@@ -19,6 +19,8 @@ from quietshelf.serving.service.catalogue.items import Prepared, Stamps, named, 
 from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.lookup import of_ids
+from quietshelf.serving.service.database.prepared import insert_rows
 from quietshelf.serving.service.database.store import one
 from quietshelf.serving.service.models import ItemBody
 from quietshelf.serving.service.problems import Conflict, Invalid
@@ -55,11 +57,10 @@ def stage(connection: Connection, upload: str, lines: Sequence[Line], now: float
     """Keep some lines; `Invalid` for an id that came before."""
     _touch(connection, upload, now)
     ids = {each.id: each.line for each in lines}
-    twice = sa.select(_staged.c.id, _staged.c.line).where(_staged.c.upload == upload, _staged.c.id.in_(ids))
-    again = connection.execute(twice.limit(1)).first()
-    if again is not None:
-        raise Invalid(f"items must be named once each, got {again.id!r} in lines {again.line} and {ids[again.id]}")
-    connection.execute(sa.insert(_staged), [{"upload": upload, **each._asdict()} for each in lines])
+    for again in of_ids(connection, _staged, _staged.c.upload == upload, list(ids)):
+        name = again["id"]
+        raise Invalid(f"items must be named once each, got {name!r} in lines {again['line']} and {ids[name]}")
+    insert_rows(connection, _staged, [{"upload": upload, **each._asdict()} for each in lines])
 
 
 def complete(connection: Connection, upload: str, now: float) -> bool:

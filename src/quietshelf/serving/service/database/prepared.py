@@ -15,7 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 _LIST = re.compile(r"IN \(__\[POSTCOMPILE_(\w+)\]\)")
-_TYPES: dict[Any, str] = {sa.Integer: "int4", sa.Text: "text", sa.Double: "float8", sa.LargeBinary: "bytea"}
+_TYPES: dict[Any, str] = {
+    sa.Integer: "int4", sa.BigInteger: "int8", sa.Boolean: "bool",
+    sa.Text: "text", sa.Double: "float8", sa.LargeBinary: "bytea",
+}  # fmt: skip
 Given = Mapping[str, Any]
 
 
