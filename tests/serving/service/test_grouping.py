@@ -19,7 +19,7 @@ from quietshelf.serving.service.database.vault import Ticket
 from quietshelf.serving.service.models import ItemBody
 from quietshelf.serving.service.problems import NotFound, OfferExpired
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.visitors import answers, slots
+from quietshelf.serving.service.visitors import answers, slot_rows
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.visitors.offers import RELEASE_FIRST, OfferRequest
@@ -85,7 +85,7 @@ def test_a_refused_answer_is_refused_in_the_same_words_alone_and_in_a_group(full
     service, clock, due = full
     with service.store.read() as connection:
         shelf = shelf_row(connection, "teas")["shelf"]
-        (batch, *_) = slots.in_use(connection, shelf).values()
+        (batch, *_) = slot_rows.in_use(connection, shelf).values()
     (offer,) = placed(service, [received(service, clock, clock.time)])
     ticket = service.vault.ticket(offer["offer"])._replace(batch=batch.frozen.number, slot=0)
     late, foreign = Receipt(due), Choice(ticket, None, Receipt(due), "another shelf")

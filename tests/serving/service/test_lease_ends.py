@@ -21,7 +21,7 @@ from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.visitors import answers
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
-from quietshelf.serving.service.visitors.slots import in_use
+from quietshelf.serving.service.visitors.slot_rows import in_use
 from quietshelf.serving.service.writer import AGAIN
 
 
@@ -98,7 +98,7 @@ def test_a_shelf_that_is_deleted_as_its_lease_ends_fails_no_chores(
     clock.time += LEASE_SECONDS
     with other.store.write() as connection:
         shelves.delete(connection, "teas", clock.time)
-    monkeypatch.setattr("quietshelf.serving.service.visitors.leasing.over", lambda *_: ["teas"])
+    monkeypatch.setattr("quietshelf.serving.service.visitors.leasing.shelves_with_ended_leases", lambda *_: ["teas"])
     assert other.leasing.end(clock.time) is False
 
 

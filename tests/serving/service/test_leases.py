@@ -22,7 +22,7 @@ from quietshelf.serving.service.database import cleaning, forgetting, schema
 from quietshelf.serving.service.database.pieces import Piece
 from quietshelf.serving.service.problems import OfferExpired
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.visitors.slots import in_use
+from quietshelf.serving.service.visitors.slot_rows import in_use
 from quietshelf.serving.service.writer import AGAIN, Contended
 
 BLOCK = 6

@@ -26,7 +26,7 @@ from quietshelf.serving.service.releases import releaser
 from quietshelf.serving.service.releases.releaser import Outcome
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import Settings
-from quietshelf.serving.service.visitors import answers, slots
+from quietshelf.serving.service.visitors import answers, slot_rows
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.writer import Writer
@@ -68,7 +68,7 @@ def test_an_arrival_reads_two_batches_however_many_wait(service: Service, clock:
     fill(service, "zinc", 3, clock.time)
     with service.store.write() as connection:
         service.place(connection, [visit("zinc", clock.time)])
-        found = slots.in_use(connection, shelf_row(connection, "zinc")["shelf"])
+        found = slot_rows.in_use(connection, shelf_row(connection, "zinc")["shelf"])
     assert [(batch.frozen.number, batch.full) for batch in found.values()] == [(0, True), (3, False)]
 
 

@@ -30,7 +30,7 @@ from quietshelf.serving.service.pages.sight import sight
 from quietshelf.serving.service.problems import OfferExpired
 from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.visitors import answers, slots
+from quietshelf.serving.service.visitors import answers, slot_rows
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.work import Task, Work
@@ -159,7 +159,7 @@ def crossed(service: Service, database: str, tmp_path: Path, clock: FakeClock) -
 
 def time_of_both(service: Service) -> float:
     with service.store.read() as connection:
-        return max(batch.published_at for batch in slots.in_use(connection, 1).values())
+        return max(batch.published_at for batch in slot_rows.in_use(connection, 1).values())
 
 
 def test_an_arrival_waits_for_a_release_that_shares_its_time_with_the_one_before(

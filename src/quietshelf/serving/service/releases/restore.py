@@ -36,7 +36,7 @@ from quietshelf.serving.service.database.vault import Mark, Progress
 from quietshelf.serving.service.models import ShelfBody
 from quietshelf.serving.service.releases import epochs
 from quietshelf.serving.service.releases.election import Announcement, announced, withdraw
-from quietshelf.serving.service.visitors import slots
+from quietshelf.serving.service.visitors import slot_rows
 
 LOST = "released in a commit that was lost; its figures are lost"
 AGAIN = (
@@ -254,7 +254,7 @@ def _delete_batch(connection: Connection, shelf: int, batch: int) -> int:
     table = schema.batches
     this = (table.c.shelf == shelf) & (table.c.batch == batch)
     taken = connection.execute(sa.select(table.c.taken).where(this)).scalar()
-    in_leases = slots.drop(connection, shelf, batch)
+    in_leases = slot_rows.drop_leases(connection, shelf, batch)
     forget_batch(connection, shelf, batch)
     return int(taken or 0) + in_leases
 

@@ -15,7 +15,8 @@ from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.problems import NotFound
 from quietshelf.serving.service.visitors.offers import OfferRequest
-from quietshelf.serving.service.visitors.slots import Block, Pace, Slots, end_leases, first_end, leased, locked, over
+from quietshelf.serving.service.visitors.slot_rows import first_end, shelves_with_ended_leases
+from quietshelf.serving.service.visitors.slots import Block, Pace, Slots, end_leases, leased, locked
 from quietshelf.serving.service.writer import Contended
 
 
@@ -84,7 +85,7 @@ class Leasing:
         names, filled = [name for name, held in self._held.items() if held.taken >= held.size], False
         if now >= self.next_end:
             with self._store.read() as connection:
-                names = over(connection, min(now, self._now(connection)))
+                names = shelves_with_ended_leases(connection, min(now, self._now(connection)))
                 self.look(connection)
         for name in names:
             self._held.pop(name, None)

@@ -10,78 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.batches import LEASE_SECONDS, Batch, Lease, Schedule, arrive, block, end, ended, lease, take
-from quietshelf.curation.fields import batch_fields, batch_from
-from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.database.learning import Row, from_row, to_row
-from quietshelf.serving.service.database.prepared import Prepared, insert_rows
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.visitors import slot_rows
 from quietshelf.serving.service.writer import Contended
 
 Opens = Callable[[Schedule], tuple[Schedule, Batch]]
 Block = Callable[[float, int], int]
 """How many slots to lease, at so many arrivals per second, where so many are free; 0 for one that is used at once."""
-MOVED = ("taken", "full_at", "present", "share", "leased", "unused", "latest")
-"""What arrivals and leases change of a batch."""
-_batches, _leases, _shelves = schema.batches.c, schema.leases.c, schema.shelves.c
-_of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
-_THIS = sa.and_(_batches.shelf == _of_shelf, _batches.batch == sa.bindparam("of_batch"))
-_KEEP = Prepared(sa.update(schema.batches).where(_THIS).values({name: sa.bindparam(f"now_{name}") for name in MOVED}))
-_EITHER_END = [
-    sa.select(end_of(_batches.batch)).where(_batches.shelf == _of_shelf).scalar_subquery()
-    for end_of in (sa.func.min, sa.func.max)
-]
-_IN_USE = Prepared(
-    sa.select(schema.batches)
-    .where(_batches.shelf == _of_shelf, sa.or_(_batches.batch.in_(_EITHER_END), _batches.leased > 0))
-    .order_by(_batches.batch)
-)
-_HELD = Prepared(
-    sa.select(schema.leases).where(_leases.shelf == _of_shelf).order_by(_leases.batch, _leases.first).with_for_update()
-)
-_ONE = sa.and_(
-    _leases.shelf == _of_shelf, _leases.batch == sa.bindparam("of_batch"), _leases.first == sa.bindparam("of_first")
-)
-_ENDED = Prepared(sa.delete(schema.leases).where(_ONE))
-_USED = ("taken", "last", "present", "share", "anonymous")
-_USE = Prepared(sa.update(schema.leases).where(_ONE).values({name: sa.bindparam(f"now_{name}") for name in _USED}))
-_COUNT = Prepared(
-    sa.update(schema.shelves)
-    .where(_shelves.shelf == _of_shelf)
-    .values(
-        arrivals=_shelves.arrivals + sa.bindparam("more"),
-        anonymous=_shelves.anonymous + sa.bindparam("more_anonymous"),
-        last_time=sa.bindparam("now"),
-    )
-)
-_DUE = (
-    sa.select(_batches.full_at + _batches.window + _batches.lag)
-    .where(_batches.shelf == _shelves.shelf)
-    .order_by(_batches.batch)
-    .limit(1)
-    .scalar_subquery()
-)
-_other = schema.leases.alias()
-_UNTIL = sa.select(sa.func.min(_other.c.until)).where(_other.c.shelf == _shelves.shelf).scalar_subquery()
-_MINE = Prepared(
-    sa.select(
-        *(_shelves[name] for name in ("shelf", "last_time", "config_version", "stock_version", "releases")),
-        *(_leases[name] for name in (*Lease._fields, "anonymous")),
-        (_shelves.second.isnot(None)).label("begun"),
-        _DUE.label("due"),
-        _UNTIL.label("ends"),
-    )
-    .join_from(schema.shelves, schema.leases, _shelves.shelf == _leases.shelf)
-    .where(
-        _shelves.name == sa.bindparam("wanted"), _shelves.deleted.is_(None), _leases.holder == sa.bindparam("holder")
-    )
-    .with_for_update(of=schema.leases)
-)
 
 
 class Pace(NamedTuple):
@@ -194,15 +135,15 @@ class Slots:
         if self.held is not None:
             self._use(holder)
         for over in self.over:
-            _ENDED.run(self.connection, self._of(over))
+            slot_rows.end_lease(self.connection, self.shelf, over)
         for number, batch in self.batches.items():
-            if batch is not self.before.get(number):
-                self._write_batch(number, batch)
-        moved = {"more": self.arrivals, "more_anonymous": self.anonymous, "now": self.now}
-        _COUNT.run(self.connection, {"of_shelf": self.shelf, **moved})
+            if number in self.opened_at:
+                slot_rows.add_batch(self.connection, self.shelf, batch, self.opened_at[number])
+            elif batch is not self.before.get(number):
+                slot_rows.keep_batch(self.connection, self.shelf, batch)
+        slot_rows.count_arrivals(self.connection, self.shelf, self.arrivals, self.anonymous, self.now)
         if self.opened_at:
-            where = _shelves.shelf == self.shelf
-            self.connection.execute(sa.update(schema.shelves).where(where).values(asdict(self.schedule)))
+            slot_rows.keep_schedule(self.connection, self.shelf, self.schedule)
 
     def _finish_mine(self, now: float) -> None:
         if self.held is not None and ended(self.held.lease, now):
@@ -226,23 +167,9 @@ class Slots:
         assert self.held is not None  # noqa: S101 - a lease or the shelf's lock
         mine, anonymous = self.held.lease, self.held.anonymous
         if self.held.new:
-            row = {"shelf": self.shelf, **mine._asdict(), "holder": holder, "anonymous": anonymous}
-            insert_rows(self.connection, schema.leases, [row])
-            return
-        now = {f"now_{name}": getattr(mine, name) for name in _USED[:-1]}
-        if not _USE.run(self.connection, {**self._of(mine), **now, "now_anonymous": anonymous}):
+            slot_rows.add_lease(self.connection, self.shelf, mine, holder, anonymous)
+        elif not slot_rows.use_lease(self.connection, self.shelf, mine, anonymous):
             raise Contended
-
-    def _of(self, mine: Lease) -> dict[str, int]:
-        return {"of_shelf": self.shelf, "of_batch": mine.batch, "of_first": mine.first}
-
-    def _write_batch(self, number: int, batch: Batch) -> None:
-        if number in self.opened_at:
-            row = {**to_row(batch_fields(batch)), "shelf": self.shelf, "opened_at": self.opened_at[number]}
-            self.connection.execute(sa.insert(schema.batches), row)
-        else:
-            now = {f"now_{name}": getattr(batch, name) for name in MOVED}
-            _KEEP.run(self.connection, {"of_shelf": self.shelf, "of_batch": number, **now})
 
 
 def leased(connection: Connection, name: str, holder: str) -> tuple[Row, Slots, float] | None:
@@ -250,10 +177,10 @@ def leased(connection: Connection, name: str, holder: str) -> tuple[Row, Slots, 
 
     Nothing is locked but the lease. None if there is none.
     """
-    row = _MINE.one(connection, {"wanted": name, "holder": holder})
+    row = slot_rows.leased_by(connection, name, holder)
     if row is None:
         return None
-    held = Held(_lease(row), row["anonymous"])
+    held = Held(slot_rows.lease_of(row), row["anonymous"])
     due = math.inf if row["due"] is None else row["due"]
     versions = {**row, "second": b"" if row["begun"] else None}
     return versions, Slots(connection, row["shelf"], row["last_time"], due, held), row["ends"]
@@ -261,12 +188,12 @@ def leased(connection: Connection, name: str, holder: str) -> tuple[Row, Slots, 
 
 def locked(connection: Connection, row: Row, holder: str, now: float) -> Slots:
     """The slots of a shelf whose row this transaction has locked; others' leases that ended by ``now`` are entered."""
-    batches = in_use(connection, row["shelf"])
+    batches = slot_rows.in_use(connection, row["shelf"])
     slots = Slots(connection, row["shelf"], row["last_time"], batches=dict(batches), before=batches)
     slots.schedule = Schedule(row["opened"], row["last_size"], row["next_size"])
     some = any(batch.leased for batch in batches.values())
-    for each in _HELD.rows(connection, {"of_shelf": row["shelf"]}) if some else []:
-        found = Held(_lease(each), each["anonymous"])
+    for each in slot_rows.leases_of(connection, row["shelf"]) if some else []:
+        found = Held(slot_rows.lease_of(each), each["anonymous"])
         if each["holder"] == holder:
             slots.held = found  # whether it has ended is told by the stamps of its own arrivals
         elif ended(found.lease, now):
@@ -274,46 +201,8 @@ def locked(connection: Connection, row: Row, holder: str, now: float) -> Slots:
     return slots
 
 
-def in_use(connection: Connection, shelf: int) -> dict[int, Batch]:
-    """Of a shelf's batches that are not released the first, the last, and those with leases, by number.
-
-    The others are full and wait for their turn: no arrival depends on them, and there may be many.
-    """
-    rows = _IN_USE.rows(connection, {"of_shelf": shelf})
-    return {row["batch"]: batch_from(from_row(row)) for row in rows}
-
-
 def end_leases(connection: Connection, row: Row, now: float) -> Slots:
     """Enter the leases of a shelf, whose row is locked, that ended by ``now``."""
     slots = locked(connection, row, "", now)
     slots.write("")
     return slots
-
-
-def first_end(connection: Connection) -> float | None:
-    """When the next lease ends of itself; None if there is none."""
-    return connection.execute(sa.select(sa.func.min(_leases.until))).scalar()
-
-
-def over(connection: Connection, now: float) -> list[str]:
-    """Names of the living shelves that have leases which ended by ``now``."""
-    past = sa.or_(_leases.until <= now, _leases.taken >= _leases.size)
-    query = (
-        sa.select(_shelves.name).distinct().join_from(schema.shelves, schema.leases, _shelves.shelf == _leases.shelf)
-    )
-    return list(connection.execute(query.where(past, _shelves.deleted.is_(None)).order_by(_shelves.name)).scalars())
-
-
-def drop(connection: Connection, shelf: int, batch: int) -> int:
-    """Forget the leases of a batch that is dropped; how many visitors came to them. They stay counted."""
-    mine = (_leases.shelf == shelf, _leases.batch == batch)
-    rows = connection.execute(sa.delete(schema.leases).where(*mine).returning(_leases.taken, _leases.anonymous)).all()
-    taken, anonymous = (sum(row[place] for row in rows) for place in (0, 1))
-    if rows:
-        more = {"arrivals": _shelves.arrivals + taken, "anonymous": _shelves.anonymous + anonymous}
-        connection.execute(sa.update(schema.shelves).where(_shelves.shelf == shelf).values(more))
-    return int(taken)
-
-
-def _lease(row: Mapping[str, Any]) -> Lease:
-    return Lease(*(row[name] for name in Lease._fields))
