@@ -77,7 +77,7 @@ class Shop:
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and the pages look at it."""
         self.clock.time += seconds
-        self.app.state.room.pulse.look()
+        self.app.state.room.activity.look()
 
     def release(self, name: str, number: int) -> None:
         """Let the window pass, and the second or so that a release is given, until it has that number of releases."""
@@ -101,7 +101,7 @@ class Shop:
     def fill(self, name: str, *, persons: bool = False) -> None:
         """Visitors until the batch that is open, or the next one, is full."""
         self.visits(name, 1, persons=persons)
-        batch = self.client.get(f"/shelves/{name}?format=json").json()["standing"]["batch"]
+        batch = self.client.get(f"/shelves/{name}?format=json").json()["status"]["batch"]
         self.visits(name, batch["size"] - batch["visitors"], persons=persons)
 
     def _visit(self, name: str, mood: float, draw: float, persons: bool) -> None:

@@ -17,9 +17,9 @@ from tests.pages.states import HTML, LONG, PAGES, WINDOW, Shop, opened, spend, s
 
 from quietshelf.privacy.accounting import LOG, Assumption, Ledger, gaussian
 from quietshelf.privacy.accounting.attackers import power_under_gaussian
+from quietshelf.serving.service.pages.activity import Activity
+from quietshelf.serving.service.pages.budget_summary import DISCRETE, found_at_most, one_release
 from quietshelf.serving.service.pages.counts import WARNING
-from quietshelf.serving.service.pages.promised import DISCRETE, found_at_most, one_release
-from quietshelf.serving.service.pages.pulse import Pulse
 from quietshelf.serving.service.pages.traffic import routes as routes_of
 from quietshelf.serving.service.settings import Settings
 
@@ -55,14 +55,14 @@ def test_a_page_and_its_twin_say_the_same(shop: Shop, path: str) -> None:
     figures = Figures(page.text).found
     assert figures or path in ("/operations", "/shelves/no-items")
     for of, value in figures:
-        if of.rpartition(".")[2] != "arrivals_per_minute":  # moves with the clock of the pulse
+        if of.rpartition(".")[2] != "arrivals_per_minute":  # moves with the clock of the activity
             assert str(at(twin.json(), of)) == value
 
 
 def test_each_state_is_told(shop: Shop) -> None:
     """Empty, new, first visitor, learning, comparison, deleted: by name and in words."""
     lines = shop.client.get("/?format=json").json()
-    states = {each["shelf"]: each["standing"]["state"] for each in [*lines["living"], *lines["deleted"]]}
+    states = {each["shelf"]: each["status"]["state"] for each in [*lines["living"], *lines["deleted"]]}
     assert states == {
         "teas": "learning", "members": "learning", "random-teas": "comparison", "one-visitor": "gathering",
         "opening-soon": "new", "no-items": "empty", LONG: "new", "closed-last-year": "deleted",
@@ -96,7 +96,7 @@ def test_a_stopped_releaser_and_a_spent_budget_are_seen(tmp_path: Path) -> None:
         shop.learn("teas", 1)
         spend(shop, "teas")
         view = shop.client.get("/shelves/teas?format=json").json()
-        assert view["standing"]["state"] == "refused"
+        assert view["status"]["state"] == "refused"
         assert view["promise"]["refuses"]
         assert "The budget is spent" in shop.client.get("/shelves/teas", headers=HTML).text
         assert view["left_out"] == 0
@@ -105,7 +105,7 @@ def test_a_stopped_releaser_and_a_spent_budget_are_seen(tmp_path: Path) -> None:
         shop.visits("teas", 1)  # whose arrival would have brought the release
         assert shop.client.get("/shelves/teas?format=json").json()["left_out"] == 1
         stall(shop)
-        assert shop.client.get("/shelves/teas?format=json").json()["standing"]["state"] == "late"
+        assert shop.client.get("/shelves/teas?format=json").json()["status"]["state"] == "late"
         assert "A release is late on 1 shelf." in shop.client.get("/", headers=HTML).text
         assert "The releaser is behind." in shop.client.get("/operations", headers=HTML).text
         assert shop.client.get("/operations?format=json").json()["releaser"]["late"][0]["shelf"] == "teas"
@@ -218,15 +218,15 @@ def test_arrivals_of_a_time_that_nobody_watched_are_in_no_minute(tmp_path: Path)
     """Two looks more than a minute apart cannot tell when those between them came."""
     with opened(tmp_path) as shop:
         shop.shelf("teas")
-        pulse = Pulse(shop.service.store, shop.service.metrics)
-        pulse.look()
+        activity = Activity(shop.service.store, shop.service.metrics)
+        activity.look()
         shop.visits("teas", 2)
         shop.clock.time += 120.0
-        pulse.look()
-        assert pulse.per_minute(1, shop.clock.time) == [None] * 30
+        activity.look()
+        assert activity.per_minute(1, shop.clock.time) == [None] * 30
         shop.visits("teas", 3)
-        pulse.look()
-        assert pulse.per_minute(1, shop.clock.time) == [*[None] * 29, 3]
+        activity.look()
+        assert activity.per_minute(1, shop.clock.time) == [*[None] * 29, 3]
 
 
 def test_a_shelf_made_again_is_another_shelf(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.protocol.worlds import Seen, World
 from tests.serving.service.harness import FakeClock, inline, like
 
 from quietshelf.serving.service.access import keys
-from quietshelf.serving.service.pages import pulse
+from quietshelf.serving.service.pages import activity
 from quietshelf.serving.service.work import Work
 
 LIMIT = 4096
@@ -51,7 +51,7 @@ class HttpUser:
         self._stack.enter_context(contextlib.redirect_stderr(self._log))
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(dir=scratch())))
         # when arrivals are counted is up to the clock on the wall, which no schedule sets
-        self._stack.enter_context(mock.patch.object(pulse, "SECONDS", 1e6))
+        self._stack.enter_context(mock.patch.object(activity, "SECONDS", 1e6))
         # how long a release takes is the schedule's as well: the writer's thread makes it
         self._stack.enter_context(mock.patch.object(Work, "start", return_value=None))
         served = inline(

@@ -271,7 +271,7 @@ class ServiceUser:
         self._ask(worker, None, "ready", self.workers[worker].ready())
         seen = self._write(worker)
         service, room = self.workers[worker], self._rooms[worker]
-        room.pulse.look()
+        room.activity.look()
         with service.store.read() as connection:
             seen += [Seen(None, what, plain(found)) for what, found in public(service, room, connection).items()]
         return seen

@@ -25,8 +25,8 @@ from quietshelf.serving.service.catalogue.views import look
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.pages import views
-from quietshelf.serving.service.pages.promised import Promises
-from quietshelf.serving.service.pages.sight import sight
+from quietshelf.serving.service.pages.budget_summary import BudgetSummaries
+from quietshelf.serving.service.pages.insights import insights
 from quietshelf.serving.service.problems import OfferExpired
 from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.service import Service
@@ -121,13 +121,13 @@ def test_nothing_changes_a_batch_that_is_due(service: Service, clock: FakeClock)
 
 def test_nobody_reads_of_a_release_before_its_time(service: Service, clock: FakeClock) -> None:
     """Promise, statement, ledger and the page of a shelf are what they were until it is published."""
-    room: Any = SimpleNamespace(promises=Promises(), service=service)
+    room: Any = SimpleNamespace(budgets=BudgetSummaries(), service=service)
 
     def read() -> Any:
         with service.store.read() as connection:
             row = queries.latest_row(connection, "teas")
             told = queries.promise(connection, row, 1e-6), queries.everything(connection, 1e-6)
-            pages = views.statement(room, connection, row), sight(connection, row, look(connection, row))
+            pages = views.statement(room, connection, row), insights(connection, row, look(connection, row))
             return json.loads(json.dumps([*told, {**pages[0], "now": None}, pages[1]]))
 
     before = read()

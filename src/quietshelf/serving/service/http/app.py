@@ -188,7 +188,7 @@ def get_everything(service: Serving, delta: Delta = DELTA) -> models.Plain:
 @public.get("/healthz", responses={503: PROBLEMS[503]})
 async def health(request: Request, service: Serving) -> models.Plain:
     """The process lives, and so do its threads."""
-    threads = (service.writer, service.beside, service.releasing.work, request.app.state.room.pulse)
+    threads = (service.writer, service.beside, service.releasing.work, request.app.state.room.activity)
     if not all(each.alive for each in threads):
         raise Unavailable("a thread of this process has ended; it has to be started again")
     return {"status": "alive", "version": __version__}
@@ -217,12 +217,12 @@ def make_app(service: Service) -> FastAPI:
         logs.level(service.settings.log_level)
         current_default_thread_limiter().total_tokens = READERS
         service.start()
-        room.pulse.start()
+        room.activity.start()
         tending = asyncio.create_task(_tend(service))
         logs.say("info", "started", version=__version__)
         yield {VISITS: Visits(service)}
         tending.cancel()
-        room.pulse.stop()
+        room.activity.stop()
         service.stop()
         logs.say("info", "stopped")
 

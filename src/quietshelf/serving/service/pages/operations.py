@@ -15,7 +15,7 @@ from quietshelf.serving.service import queries
 from quietshelf.serving.service.access import admin_log, keys
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
-from quietshelf.serving.service.pages import standing, traffic
+from quietshelf.serving.service.pages import status, traffic
 from quietshelf.serving.service.pages.views import Room
 from quietshelf.serving.service.releases.releaser import next_publication
 
@@ -37,8 +37,8 @@ def operations(room: Room, connection: Connection) -> dict[str, Any]:
         "refused": sum(each["refused"] for each in routes),
         "failed": sum(each["failed"] for each in routes),
         "routes": routes,
-        "offers": room.pulse.offers(now),
-        "lateness": room.pulse.lateness(now),
+        "offers": room.activity.offers(now),
+        "lateness": room.activity.lateness(now),
         "releaser": {
             "next_due": timestamp_or_none(due),
             "late": _late(room, connection, now),
@@ -63,7 +63,7 @@ def _late(room: Room, connection: Connection, now: float) -> list[dict[str, Any]
     names = {row["shelf"]: row["name"] for row in queries.shelf_rows(connection)}
     poll = room.service.settings.poll_seconds
     found = [
-        (names.get(shelf, "?"), standing.overdue(batches, now=now, poll=poll))
-        for shelf, batches in standing.open_batches(connection).items()
+        (names.get(shelf, "?"), status.overdue(batches, now=now, poll=poll))
+        for shelf, batches in status.open_batches(connection).items()
     ]
     return [{"shelf": name, "late_seconds": late} for name, late in found if late is not None]

@@ -18,10 +18,10 @@ from quietshelf.serving.service import queries
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
-from quietshelf.serving.service.pages import promised, standing
-from quietshelf.serving.service.pages.promised import Promises, published_since
-from quietshelf.serving.service.pages.pulse import Pulse
-from quietshelf.serving.service.pages.sight import Sights
+from quietshelf.serving.service.pages import budget_summary, status
+from quietshelf.serving.service.pages.activity import Activity
+from quietshelf.serving.service.pages.budget_summary import BudgetSummaries, published_since
+from quietshelf.serving.service.pages.insights import Insights
 from quietshelf.serving.service.service import Service
 
 SHOWN_SETTINGS = (
@@ -35,20 +35,20 @@ class Room:
     """What the pages share: the service, and what they keep so as not to work it out for everybody who looks."""
 
     service: Service
-    pulse: Pulse
-    sights: Sights
-    promises: Promises
+    activity: Activity
+    insights: Insights
+    budgets: BudgetSummaries
 
     @classmethod
     def of(cls, service: Service) -> Room:
         """For one process."""
-        return cls(service, Pulse(service.store, service.metrics), Sights(), Promises())
+        return cls(service, Activity(service.store, service.metrics), Insights(), BudgetSummaries())
 
 
 def overview(room: Room, connection: Connection, only: str | None) -> dict[str, Any]:
     """All shelves, or the only one a key may see. Reads settings, ledgers, item counts, arrivals, open batches."""
     now = room.service.now(connection)
-    batches, items = standing.open_batches(connection), standing.items_on_offer(connection)
+    batches, items = status.open_batches(connection), status.items_on_offer(connection)
     rows = [row for row in queries.shelf_rows(connection) if only in (None, row["name"])]
     shelves = [_line(room, connection, row, batches.get(row["shelf"], []), items, now) for row in rows]
     total = queries.figure(added_up(float(each["promise"]["rho"]) for each in shelves)) if len(rows) > 1 else None
@@ -58,14 +58,14 @@ def overview(room: Room, connection: Connection, only: str | None) -> dict[str, 
         "living": [each for each in shelves if each["deleted"] is None],
         "deleted": [each for each in shelves if each["deleted"] is not None],
         "together": total,
-        "late": sum(each["standing"]["state"] == "late" for each in shelves),
+        "late": sum(each["status"]["state"] == "late" for each in shelves),
     }
 
 
 def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
     """One shelf. Reads settings, items, releases, ledger, arrivals, open batches."""
     now = room.service.now(connection)
-    batches, items = standing.open_batches(connection), standing.items_on_offer(connection)
+    batches, items = status.open_batches(connection), status.items_on_offer(connection)
     line = _line(room, connection, row, batches.get(row["shelf"], []), items, now)
     settings = json.loads(row["config"])
     since = published_since(connection, row)
@@ -73,7 +73,7 @@ def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "page": "shelf",
         "now": timestamp(now),
         **line,
-        **room.sights.of(connection, row),
+        **room.insights.of(connection, row),
         "left_out": left_out(row, batches.get(row["shelf"], [])),
         "notes": json.loads(row["notes"]),
         "settings": {name: settings[name] for name in SHOWN_SETTINGS},
@@ -96,7 +96,7 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
         "contact": room.service.settings.contact,
         "created": timestamp(row["created"]),
         "deleted": timestamp_or_none(row["deleted"]),
-        "promise": room.promises.of(connection, row),
+        "promise": room.budgets.of(connection, row),
         "window_seconds": settings["window"],
         "on_no_answer": settings["on_no_answer"],
         "contributions": settings.get("contributions", "server"),
@@ -114,16 +114,16 @@ def left_out(row: Row, batches: list[Row]) -> int:
 def publish(room: Room, connection: Connection, name: str, public: bool) -> None:
     """Let anybody read the privacy statement of a shelf, or nobody without a key."""
     row = queries.latest_row(connection, name)
-    promised.publish(connection, row, room.service.store.now(connection) if public else None)
+    budget_summary.publish(connection, row, room.service.store.now(connection) if public else None)
 
 
 def _line(
     room: Room, connection: Connection, row: Row, batches: list[Row], items: dict[int, int], now: float
 ) -> dict[str, Any]:
     """A shelf in a few figures."""
-    promise = room.promises.of(connection, row)
+    promise = room.budgets.of(connection, row)
     settings = json.loads(row["config"])
-    state = standing.standing(
+    state = status.status(
         row, batches, refuses=promise["refuses"], items=items.get(row["shelf"], 0), now=now,
         poll=room.service.settings.poll_seconds,
     )  # fmt: skip
@@ -132,11 +132,11 @@ def _line(
         "created": timestamp(row["created"]),
         "deleted": timestamp_or_none(row["deleted"]),
         "policy": settings["policy"],
-        "standing": state,
+        "status": state,
         "promise": promise,
         "arrivals": row["arrivals"],
-        "per_minute": [] if row["deleted"] is not None else room.pulse.per_minute(row["shelf"], now),
-        "arrivals_per_minute": None if row["deleted"] is not None else room.pulse.recent(row["shelf"], now),
+        "per_minute": [] if row["deleted"] is not None else room.activity.per_minute(row["shelf"], now),
+        "arrivals_per_minute": None if row["deleted"] is not None else room.activity.recent(row["shelf"], now),
         "release_count": row["releases"],
         "last_release": _last_release(connection, row),
     }

@@ -26,7 +26,7 @@ DISCRETE = (LARGEST_DIM * (LARGEST_DIM + 3) / 2 + 4) * 0.025 / FEWEST_STEPS**2
 """Per rho, by how much discrete noise may raise an error rate, the 4 for a comparison (docs/proofs.md, section 5)."""
 
 
-class Promises:
+class BudgetSummaries:
     """The last promise of each shelf, kept until its ledger, or to whom it is made, has changed."""
 
     def __init__(self) -> None:

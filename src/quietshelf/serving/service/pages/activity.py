@@ -18,7 +18,7 @@ from quietshelf.serving.service import logs
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.metrics import Metrics
-from quietshelf.serving.service.pages import standing, traffic
+from quietshelf.serving.service.pages import status, traffic
 
 SECONDS, MINUTE, MINUTES = 5.0, 60.0, 30
 
@@ -33,14 +33,14 @@ class Look:
     late: float
 
 
-class Pulse:
+class Activity:
     """A thread that looks, and what it saw since the process began."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
         self._seen: deque[Look] = deque(maxlen=int(2 * MINUTES * MINUTE / SECONDS))
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="quietshelf-pulse", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="quietshelf-activity", daemon=True)
 
     def start(self) -> None:
         """Begin to look."""
@@ -62,8 +62,8 @@ class Pulse:
         with self._store.read() as connection:
             rows = connection.execute(sa.select(table.c.shelf, schema.counted("arrivals"))).all()
             arrivals = {row.shelf: row.arrivals for row in rows}
-            now, batches = self._store.now(connection), standing.open_batches(connection)
-        late = max((standing.lateness(each, now) for each in batches.values()), default=0.0)
+            now, batches = self._store.now(connection), status.open_batches(connection)
+        late = max((status.lateness(each, now) for each in batches.values()), default=0.0)
         self._seen.append(Look(now, arrivals, traffic.offers(self._metrics), late))
 
     def per_minute(self, shelf: int, now: float) -> list[int | None]:
@@ -110,5 +110,5 @@ class Pulse:
             try:
                 self.look()
             except Exception as error:  # the database may be away for a while: the next look comes
-                logs.failed("pulse", error)
+                logs.failed("activity", error)
             self._stop.wait(SECONDS)

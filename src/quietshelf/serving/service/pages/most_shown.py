@@ -21,7 +21,7 @@ VISITORS, FEWEST, WORK = 400, 16, 4_000_000
 TOP = 12
 
 
-def shown_most(view: View) -> dict[str, Any]:
+def most_shown(view: View) -> dict[str, Any]:
     """The items that most made-up visitors would be shown, with the share of them that would see it."""
     stock, release, shape = view.stock, view.release, view.settings.map
     if release is None or stock.catalogue is None or shape is None or not stock.offerable.any():

@@ -19,14 +19,14 @@ from quietshelf.serving.service.catalogue.views import View, look, versions
 from quietshelf.serving.service.database import learning
 from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.database.timestamps import timestamp
-from quietshelf.serving.service.pages.shown import shown_most
+from quietshelf.serving.service.pages.most_shown import most_shown
 
 NAMED = 2
 """Coordinates by which a direction is told."""
 
 
-class Sights:
-    """The last sight of each shelf, kept until a release or a change of items makes it old."""
+class Insights:
+    """The last insights of each shelf, kept until a release or a change of items makes it old."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Any, dict[str, Any], View]] = {}
@@ -39,12 +39,12 @@ class Sights:
             kept = self._kept.get(row["shelf"])
             if kept is None or kept[0] != stamp:
                 view = look(connection, row, None if kept is None else kept[2])
-                kept = (stamp, sight(connection, row, view), view)
+                kept = (stamp, insights(connection, row, view), view)
                 self._kept[row["shelf"]] = kept
         return kept[1]
 
 
-def sight(connection: Connection, row: Row, view: View) -> dict[str, Any]:
+def insights(connection: Connection, row: Row, view: View) -> dict[str, Any]:
     """All of it, from one view."""
     rows = learning.release_rows(connection, row["shelf"], row["releases"])
     names = coordinate_names(view)
@@ -53,7 +53,7 @@ def sight(connection: Connection, row: Row, view: View) -> dict[str, Any]:
         "releases": release_list(rows),
         "tastes": tastes(view, names),
         "health": health(view, names),
-        "shown": shown_most(view),
+        "shown": most_shown(view),
         "comparison": comparison(view),
     }
 

@@ -49,7 +49,7 @@ def items_on_offer(connection: Connection) -> dict[int, int]:
     return {row[0]: row[1] for row in connection.execute(wanted.group_by(table.c.shelf))}
 
 
-def standing(row: Row, batches: list[Row], *, refuses: bool, items: int, now: float, poll: float) -> dict[str, Any]:
+def status(row: Row, batches: list[Row], *, refuses: bool, items: int, now: float, poll: float) -> dict[str, Any]:
     """The state of a shelf and what it means."""
     late = overdue(batches, now=now, poll=poll)
     name, words = _state(row, batches, refuses=refuses, items=items, late=late)
@@ -80,7 +80,7 @@ def _state(row: Row, batches: list[Row], *, refuses: bool, items: int, late: flo
     if refuses:
         return "refused", (
             "The budget is spent: the ledger refuses every further release. Offers go on from the last release; "
-            "nothing more is learned. A new shelf would be a new promise, and promises add up."
+            "nothing more is learned. A new shelf starts a new budget, and budgets add up."
         )
     if items == 0:
         return "empty", "No item may be shown. Put items on the shelf before the first offer."
