@@ -14,7 +14,11 @@ const { QUIETSHELF_SHELF: shelf = "teas", PORT: port = "8090" } = process.env;
 if (!url || !key || !signingKey) throw new Error("QUIETSHELF_URL, _OFFER_KEY and _SIGNING_KEY must be set");
 
 const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css" };
-const POLICY = `default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' ${url}`;
+// Scripts may reach this shop and the service; nothing may be framed, and the browser itself may send no form.
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; form-action 'none'; base-uri 'none'; " +
+  `frame-ancestors 'none'; connect-src 'self' ${url}`;
+const HEADERS = { "Cache-Control": "no-store", "Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer" };
 const ROUTES = {
   "/settings": () => JSON.stringify({ url, shelf, signingKey }),
   "/ticket": () => signTicket(key, { shelf }),
@@ -33,7 +37,7 @@ createServer(async (request, response) => {
   try {
     const body = file ? await readFile(file) : await ROUTES[path]();
     const type = file ? TYPES[path.split(".").pop()] : "text/plain";
-    response.writeHead(200, { "Content-Type": type, "Cache-Control": "no-store", "Content-Security-Policy": POLICY });
+    response.writeHead(200, { "Content-Type": type, ...HEADERS });
     response.end(body);
   } catch {
     response.writeHead(404).end();

@@ -19,12 +19,10 @@ function answers(button, offer, item, words) {
   return button;
 }
 
-document.forms[0].addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const { strong, flowery } = event.target.elements;
+by("show").addEventListener("click", async () => {
   let offer;
   try {
-    offer = await teas.offer([Number(strong.value), Number(flowery.value)]);
+    offer = await teas.offer([Number(by("strong").value), Number(by("flowery").value)]);
   } catch (error) { // a shop would show what it shows to everybody, and tell its operator
     by("said").textContent = error.message;
     return;
@@ -42,6 +40,7 @@ document.forms[0].addEventListener("submit", async (event) => {
     }),
   );
 });
+by("show").disabled = false;
 
 /** Every request of this page, as the browser itself counts them. */
 new PerformanceObserver((list) => {

@@ -88,11 +88,16 @@ def contributions(service: httpx.Client) -> list[bytes | None]:
         return [row.contribution for row in found]
 
 
+def tell(page: Any) -> None:
+    """Somebody says what they like."""
+    for name, value in FEATURES.items():
+        page.get_by_label(name.capitalize()).evaluate("(input, value) => { input.value = value }", value)
+
+
 def visit(page: Any, url: str) -> list[str]:
     """Somebody says what they like, and is shown teas."""
     page.goto(url)
-    for name, value in FEATURES.items():
-        page.locator(f"input[name={name}]").evaluate("(input, value) => { input.value = value }", value)
+    tell(page)
     page.get_by_role("button", name="Show me teas").click()
     page.locator("#teas li").first.wait_for()
     return [each.removesuffix("Buy").strip() for each in page.locator("#teas li").all_inner_texts()]
@@ -123,6 +128,41 @@ def test_static_shop_sends_no_feature_and_no_choice_in_the_clear(tmp_path: Path)
     for path, times in {"POST /v1/offers/": 2, "POST /v1/shelves/teas/slots": 2, "GET /ticket": 2}.items():
         assert sum(text.count(path) for text in texts) == times
     assert [betrayed(text) for text in texts if betrayed(text)] == []
+
+
+def test_a_page_whose_script_is_late_sends_nothing(tmp_path: Path) -> None:
+    """Whatever is pressed before the script runs, and whatever stands in the fields, no request comes of it."""
+    demand_browser()
+    with shop(tmp_path) as (url, _, _), browser() as chromium:
+        page, asked = chromium.new_page(viewport=DESKTOP), list[str]()
+        held: list[Any] = []
+        page.route("**/shop.js", lambda route: held.append(route))  # on its way, and not there yet
+        page.goto(url, wait_until="commit")
+        page.locator("#sent").wait_for(state="attached")
+        tell(page)
+        page.on("request", lambda request: asked.append(request.url))
+        page.get_by_role("button", name="Show me teas").dispatch_event("click")
+        page.get_by_label("Strong").press("Enter")
+        page.evaluate("() => { for (const form of document.forms) form.requestSubmit() }")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        assert (asked, page.url) == ([], f"{url}/")
+        held[0].continue_()
+        page.get_by_role("button", name="Show me teas").click()
+        page.locator("#teas li").first.wait_for()
+
+
+def test_the_browser_itself_may_send_no_form_and_no_referrer(tmp_path: Path) -> None:
+    """The second wall: what a page is forbidden by its headers, a form that is added later cannot do either."""
+    demand_browser()
+    with shop(tmp_path) as (url, _, wires), browser() as chromium:
+        page = chromium.new_page(viewport=DESKTOP)
+        page.goto(url)
+        page.evaluate("() => { document.body.innerHTML = '<form><input name=strong value=1.37></form>' }")
+        with page.expect_console_message(lambda said: "form-action" in said.text):
+            page.evaluate("() => document.forms[0].submit()")
+        texts = [text.lower() for each in wires for text in each.heard]
+        assert any("get /shop.js" in text for text in texts)
+        assert [text for text in texts if "1.37" in text or "referer:" in text] == []
 
 
 def test_a_page_of_an_address_that_the_service_does_not_know_says_what_to_check(tmp_path: Path) -> None:
