@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
-from quietshelf.model.types import require, whole
+from quietshelf.model.types import integer, require
 from quietshelf.privacy.accounting.figures import shown
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -68,7 +68,7 @@ def _delta(given: float) -> float:
 
 def processes(workers: int) -> int:
     """How many processes to start: the number given, or one per core."""
-    return whole("workers", workers, low=0) or os.cpu_count() or 1
+    return integer("workers", workers, low=0) or os.cpu_count() or 1
 
 
 def writable(path: Path) -> None:

@@ -24,7 +24,7 @@ from quietshelf.cli.console import (
     writable,
 )
 from quietshelf.cli.contestants import Budgets, Policies, check_calibrations, parse_contestants
-from quietshelf.model.types import require, whole
+from quietshelf.model.types import integer, require
 from quietshelf.privacy.accounting import DELTA, epsilon_of
 from quietshelf.report import regret_curves
 from quietshelf.report.numbers import number
@@ -99,7 +99,7 @@ def simulate(
         kind = {"contexts": contexts == "clipped", "scale": scale == 1, "theta": theta == "uniform", "drift": not drift}
         given = [f"--{name}" for name, default in kind.items() if not default]
         require(not given, "conversion makes another world than the paper's, which these belong to", options=given)
-        whole("dim", dim, low=2)
+        integer("dim", dim, low=2)
         world = Shop(**size, conversion_rate=conversion, item_dim=dim - 1, per_visitor=not fixed)
     names, contestants = parse_contestants(policy, rho, geometry, calibration)
     check_calibrations(world, contestants, horizon=horizon)

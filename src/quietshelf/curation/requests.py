@@ -17,7 +17,7 @@ from quietshelf.data.tables import Schema
 from quietshelf.model.assortment import checks
 from quietshelf.model.assortment.solver import make_rules
 from quietshelf.model.choice.features import Catalogued, Dense
-from quietshelf.model.types import BoolArray, Context, Features, FloatArray, Id, finite, require, whole
+from quietshelf.model.types import BoolArray, Context, Features, FloatArray, Id, finite, integer, require
 
 
 def visitor_context(
@@ -40,7 +40,7 @@ def visitor_context(
     data alone, which nobody here can check.
     """
     count, most = len(stock), settings.capacity
-    room = most if capacity is None else whole("capacity", capacity, high=most, high_name="the shelf's capacity")
+    room = most if capacity is None else integer("capacity", capacity, high=most, high_name="the shelf's capacity")
     allowed = _allowed(stock, candidates, exclude)
     needed = _mask("required", required, stock)
     earned = stock.earned if revenue is None else checks.revenue(revenue, count)

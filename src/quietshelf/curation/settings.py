@@ -13,7 +13,7 @@ from quietshelf.curation.prior_file import PriorFile
 from quietshelf.curation.stock import Stock
 from quietshelf.data.tables import Schema
 from quietshelf.model.choice.maps import FeatureMap, feature_map
-from quietshelf.model.types import FloatArray, finite, one_of, positive, require, whole
+from quietshelf.model.types import FloatArray, finite, integer, one_of, positive, require
 from quietshelf.policies import PRESENT
 from quietshelf.privacy.release.quiet_settings import Quiet
 from quietshelf.privacy.statistics.pair import ROUNDING_ROOM
@@ -74,14 +74,14 @@ class Settings:
     guard: bool = True
 
     def __post_init__(self) -> None:
-        whole("visits", self.visits)
+        integer("visits", self.visits)
         self.learning()  # checks rho
         positive("window", self.window)
-        whole("capacity", self.capacity)
+        integer("capacity", self.capacity)
         require(isinstance(self.fill, bool), "fill must be True or False", fill=self.fill)
         if self.dim is not None:
-            whole("dim", self.dim)
-        whole("visitor_dim", self.visitor_dim, low=0)
+            integer("dim", self.dim)
+        integer("visitor_dim", self.visitor_dim, low=0)
         known = self.feature_map is not None or not self.item_effects
         require(known, "item_effects need a catalogue", item_effects=self.item_effects)
         self.map  # noqa: B018 - refuses an unknown name
@@ -187,7 +187,7 @@ def declared_dim(name: str, visitor_dim: int | None, visitor_scale: ArrayLike | 
     """
     listed = np.shape([] if visitor_scale is None else visitor_scale)
     scales = listed[0] if visitor_scale is not None and listed else None
-    given = scales if visitor_dim is None else whole("visitor_dim", visitor_dim, low=0)
+    given = scales if visitor_dim is None else integer("visitor_dim", visitor_dim, low=0)
     if given is None and any(block.visitor for block in feature_map(name).blocks):
         advice = "write visitor_dim=3 if visitors have three features, or feature_map='item' if they have none"
         raise ValueError(f"visitor_dim must be given with feature_map={name!r}: {advice}")
@@ -207,7 +207,7 @@ def reserved_effects(item_effects: int | bool, items: int) -> int:
     """
     if isinstance(item_effects, bool):
         return items if item_effects else 0
-    return whole("item_effects", item_effects, low=0)
+    return integer("item_effects", item_effects, low=0)
 
 
 def learns_popularity(settings: Settings, stock: Stock) -> bool:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from quietshelf.model.types import Context, FloatArray, IntArray, Random, Release, anywhere, whole
+from quietshelf.model.types import Context, FloatArray, IntArray, Random, Release, anywhere, integer
 from quietshelf.policies.chance import batch_of, decide
 from quietshelf.policies.optimism import best_at
 
@@ -33,7 +33,7 @@ class Thompson:
 
     def __post_init__(self) -> None:
         if self.samples is not None:
-            whole("samples", self.samples)
+            integer("samples", self.samples)
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
         """The assortment to show, (..., K) item indices with -1 for empty places."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.model.types import FloatArray, whole
+from quietshelf.model.types import FloatArray, integer
 from quietshelf.report.curves import BANDS, OUTSIDE, Regrets, draw_regret
 from quietshelf.report.style import COLOURS, on_axes
 
@@ -36,7 +36,7 @@ def plot_tastes(
         ax: Axes to draw on; a new figure by default.
         most: Features drawn: those with the largest estimates, in their own order.
     """
-    largest = np.argsort(-np.abs(theta), kind="stable")[: whole("most", most)]
+    largest = np.argsort(-np.abs(theta), kind="stable")[: integer("most", most)]
     kept = np.sort(largest)
     bars = np.where(np.isfinite(standard_errors), 2 * standard_errors, 0.0)[kept]
     rows = np.arange(len(kept))

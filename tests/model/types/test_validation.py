@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from quietshelf.model.types import Release, as_float, check_shape, finite, positive, require, whole
+from quietshelf.model.types import Release, as_float, check_shape, finite, integer, positive, require
 
 
 def test_require_names_rule_and_values() -> None:
@@ -21,12 +21,12 @@ def test_require_names_rule_and_values() -> None:
 def test_whole_refuses_what_is_no_integer_in_range(bad: int) -> None:
     """Capacity is between 1 and the number of items."""
     with pytest.raises(ValueError, match=re.escape(f"capacity must be between 1 and items=100, got capacity={bad}")):
-        whole("capacity", bad, high=100, high_name="items")
+        integer("capacity", bad, high=100, high_name="items")
 
 
 def test_whole_returns_a_plain_integer() -> None:
     """NumPy integers are welcome."""
-    assert type(whole("capacity", np.int64(3), high=5)) is int
+    assert type(integer("capacity", np.int64(3), high=5)) is int
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf"), "1", True])

@@ -8,7 +8,7 @@ import numpy as np
 
 from quietshelf.data.logs.searches import Rounds
 from quietshelf.model.choice import fit, log_likelihood, utilities
-from quietshelf.model.types import FloatArray, require, whole
+from quietshelf.model.types import FloatArray, integer, require
 
 RIDGES = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0)
 
@@ -22,7 +22,7 @@ def held_out(rounds: Rounds, *, ridges: Sequence[float] = RIDGES, folds: int = 5
     """Held-out log-likelihood of every ridge, (len(ridges),); each fit starts from that of the ridge before."""
     count = len(rounds.choice)
     require(len(ridges) > 0, "one ridge at least is needed")
-    whole("folds", folds, low=2, high=max(count, 2), high_name="rounds")
+    integer("folds", folds, low=2, high=max(count, 2), high_name="rounds")
     fold = np.arange(count) % folds
     total = np.zeros(len(ridges))
     for k in range(folds):

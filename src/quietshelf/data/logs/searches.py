@@ -12,7 +12,7 @@ import numpy as np
 from quietshelf.data.logs.files import replacing
 from quietshelf.data.logs.preparation import UNKNOWN, Preparation
 from quietshelf.model.choice.maps import FeatureMap
-from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, check_shape, finite, require, whole
+from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, check_shape, finite, integer, require
 
 FORMAT = "quietshelf searches 2"
 READ = ("quietshelf searches 1", FORMAT)
@@ -102,7 +102,7 @@ class Searches:
 
     def frequent(self, impressions: int) -> Searches:
         """Only the items shown so often at least; who took another one counts as having taken none."""
-        whole("impressions", impressions, low=0)
+        integer("impressions", impressions, low=0)
         kept = np.flatnonzero(self.shown.sum(axis=0) >= impressions)
         require(kept.size > 0, "some item must have been shown so often", impressions=impressions)
         stays = np.isin(np.nonzero(self.shown)[1], kept)

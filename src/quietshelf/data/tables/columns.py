@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from quietshelf.data.tables.cells import as_flag, as_level, as_number, as_vector, three_digits
-from quietshelf.model.types import finite, positive, require, whole
+from quietshelf.model.types import finite, integer, positive, require
 
 HALF = 0.5
 """Standard deviation of a flag that is as often true as not, the largest it can have."""
@@ -250,7 +250,7 @@ class embedding(Column):  # noqa: N801 - reads as a declaration
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        whole("dim", self.dim, high=MOST_NUMBERS)
+        integer("dim", self.dim, high=MOST_NUMBERS)
         object.__setattr__(self, "scale", positive("scale", self.scale))
 
     def names(self, column: str) -> list[str]:

@@ -16,8 +16,8 @@ from quietshelf.model.types import (
     as_float,
     check_shape,
     finite,
+    integer,
     require,
-    whole,
 )
 
 BOOLEAN = (bool, np.bool_)
@@ -53,7 +53,7 @@ def revenue(value: ArrayLike | None, items: int) -> FloatArray:
 
 def capacity(value: int, items: int) -> None:
     """K from 1 to N."""
-    whole("capacity", value, high=items, high_name="items")
+    integer("capacity", value, high=items, high_name="items")
 
 
 def mask(name: str, value: Any, items: int) -> BoolArray | None:

@@ -14,10 +14,10 @@ from quietshelf.model.types.validation import (
     check_shape,
     everywhere,
     finite,
+    integer,
     one_of,
     positive,
     require,
-    whole,
 )
 
 __all__ = [
@@ -48,8 +48,8 @@ __all__ = [
     "everywhere",
     "finite",
     "html_table",
+    "integer",
     "one_of",
     "positive",
     "require",
-    "whole",
 ]

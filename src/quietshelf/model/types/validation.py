@@ -116,12 +116,12 @@ def positive(name: str, value: float | np.floating[Any] | np.integer[Any], *, ze
     return float(value)
 
 
-def whole(
+def integer(
     name: str, value: int | np.integer[Any], *, low: int = 1, high: int | None = None, high_name: str = ""
 ) -> int:
     """An integer between ``low`` and ``high``, both included.
 
-    >>> whole("capacity", 0, high=100, high_name="items")
+    >>> integer("capacity", 0, high=100, high_name="items")
     Traceback (most recent call last):
     ...
     ValueError: capacity must be between 1 and items=100, got capacity=0

@@ -21,7 +21,7 @@ from functools import cached_property
 from heapq import nlargest
 from typing import Any, Literal, NoReturn
 
-from quietshelf.model.types import positive, require, whole
+from quietshelf.model.types import integer, positive, require
 from quietshelf.privacy.accounting.conversions import DELTA, epsilon_of
 from quietshelf.privacy.accounting.events import HISTORY, LOG, BatchOrHistory, Event
 from quietshelf.privacy.accounting.figures import TOLERANCE, added_up, round_up
@@ -59,7 +59,7 @@ class Ledger:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", None if self.budget is None else positive("budget", self.budget))
-        object.__setattr__(self, "visits", whole("visits", self.visits))
+        object.__setattr__(self, "visits", integer("visits", self.visits))
         object.__setattr__(self, "events", tuple(self.events))
         require(self.unit in ("visit", "person"), "unit must be visit or person", unit=self.unit)
         require(self.unit == "person" or self.visits == 1, "visits must be 1 without person ids", visits=self.visits)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from quietshelf.model.types import one_of, positive, require, whole
+from quietshelf.model.types import integer, one_of, positive, require
 from quietshelf.privacy.accounting import Event, epsilon_classic, epsilon_text
 from quietshelf.privacy.release import epsilon_delta, theory, toeplitz, tree
 from quietshelf.privacy.release.noise import NoiseSource
@@ -108,9 +108,9 @@ class Shared(ABC):
     def __post_init__(self) -> None:
         positive("rho", self.rho)
         require(0 < self.share < 1, "share must be between 0 and 1", share=self.share)
-        require(self.fits == "auto" or whole("fits", self.fits) > 0, "fits must be auto or a number", fits=self.fits)
+        require(self.fits == "auto" or integer("fits", self.fits) > 0, "fits must be auto or a number", fits=self.fits)
         positive("clip", self.clip)
-        whole("explore", self.explore)
+        integer("explore", self.explore)
         for name, kind in get_type_hints(type(self)).items():
             if get_origin(kind) is Literal:
                 one_of(name, getattr(self, name), get_args(kind))

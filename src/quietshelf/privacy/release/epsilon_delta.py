@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from quietshelf.model.types import one_of, positive, require, whole
+from quietshelf.model.types import integer, one_of, positive, require
 from quietshelf.privacy.accounting import epsilon_of_renyi, rho_of
 from quietshelf.privacy.release.perturbation_cost import choice_loss, renyi_curve
 from quietshelf.privacy.release.perturbation_curves import RIDGE_FLOOR, Loss, Perturbation
@@ -85,7 +85,7 @@ def repaired_theorem(epsilon: float, delta: float, loss: Loss, *, dim: int, q: f
 def printed_share(epsilon: float, delta: float, fits: int) -> Share:
     """What each fit gets as printed; by the quoted lemma all together then cost delta 3/2 times over."""
     _check(epsilon, delta)
-    return Share(epsilon / math.sqrt(8 * whole("fits", fits) * math.log(1 / delta)), delta / (2 * fits))
+    return Share(epsilon / math.sqrt(8 * integer("fits", fits) * math.log(1 / delta)), delta / (2 * fits))
 
 
 def repaired_share(epsilon: float, delta: float, fits: int) -> Share:
@@ -97,7 +97,7 @@ def repaired_share(epsilon: float, delta: float, fits: int) -> Share:
     from scipy.optimize import brentq
 
     _check(epsilon, delta)
-    highest = epsilon / math.sqrt(2 * whole("fits", fits) * math.log(2 / delta))
+    highest = epsilon / math.sqrt(2 * integer("fits", fits) * math.log(2 / delta))
     each = brentq(lambda e: composed_epsilon(e, fits, delta / 2) - epsilon, 0.0, highest, xtol=1e-15 * highest)
     while composed_epsilon(each, fits, delta / 2) > epsilon:
         each *= 1 - 2.0**-50
@@ -111,7 +111,7 @@ def composed_epsilon(epsilon: float, fits: int, slack: float) -> float:
 
 def epsilon_cost(sigma: float, ridge: float, *, delta: float, fits: int, dim: int, capacity: int) -> float:
     """The proven epsilon of D fits with this sigma and ridge, for |x| <= 1, whatever they were calibrated by."""
-    divergences = whole("fits", fits) * renyi_curve(ORDERS, sigma, ridge, dim, capacity)
+    divergences = integer("fits", fits) * renyi_curve(ORDERS, sigma, ridge, dim, capacity)
     return epsilon_of_renyi(ORDERS, divergences, delta)
 
 
@@ -147,7 +147,7 @@ def calibrate_epsilon(
     _check(epsilon, delta)
     loss = choice_loss(dim, capacity)
     # the curve is converted at finitely many orders, which asks for slightly more noise than the tight conversion
-    floor = FLOOR_ROOM * loss.difference / math.sqrt(2 * rho_of(epsilon, delta) / whole("fits", fits))
+    floor = FLOOR_ROOM * loss.difference / math.sqrt(2 * rho_of(epsilon, delta) / integer("fits", fits))
     return least_error(
         lambda sigma, ridge: epsilon_cost(sigma, ridge, delta=delta, fits=fits, dim=dim, capacity=capacity),
         epsilon,
@@ -159,7 +159,7 @@ def calibrate_epsilon(
 
 def _roots(epsilon: float, log_term: float, dim: int, q: float) -> float:
     """``sqrt(Q) + sqrt(Q + 2 q eps)``, Q = d + 2 sqrt(d log_term) + 2 log_term."""
-    quantile = whole("dim", dim) + 2 * math.sqrt(dim * log_term) + 2 * log_term
+    quantile = integer("dim", dim) + 2 * math.sqrt(dim * log_term) + 2 * log_term
     return math.sqrt(quantile) + math.sqrt(quantile + 2 * q * epsilon)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from quietshelf.model.types import Release, Round, positive, whole
+from quietshelf.model.types import Release, Round, integer, positive
 from quietshelf.privacy.accounting import HISTORY, Assumption, Event, Ledger
 from quietshelf.privacy.release.history import contributing
 from quietshelf.privacy.statistics import Shown
@@ -47,7 +47,7 @@ class Exact:
     _release: Release
 
     def __init__(self, worlds: tuple[int, ...], capacity: int, dim: int, radius: Radius) -> None:
-        self._shape = (worlds, whole("capacity", capacity), whole("dim", dim))
+        self._shape = (worlds, integer("capacity", capacity), integer("dim", dim))
         self._radius = radius if callable(radius) else positive("radius", radius, zero=True)
 
     @property

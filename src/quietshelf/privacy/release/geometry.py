@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from quietshelf.model.choice.maps import FeatureMap
-from quietshelf.model.types import FloatArray, finite, require, whole
+from quietshelf.model.types import FloatArray, finite, integer, require
 
 FLOOR = 0.01
 """Eigenvalues of a curvature are floored at this share of the largest before any use."""
@@ -31,7 +31,7 @@ def curvature_at_zero(second: FloatArray, mean_outer: FloatArray, *, items: int,
         items: N.
         capacity: K; more than N counts as N.
     """
-    k = min(whole("capacity", capacity), whole("items", items))
+    k = min(integer("capacity", capacity), integer("items", items))
     pairs = k * (k - 1) * (items * mean_outer - second) / (items - 1) if items > 1 else np.zeros_like(second)
     result: FloatArray = k / (k + 1) * second - (k * second + pairs) / (k + 1) ** 2
     return result

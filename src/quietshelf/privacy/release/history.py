@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quietshelf.model.choice.dense import NEAR
-from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, Round, finite, require, whole
+from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, Round, finite, integer, require
 from quietshelf.privacy.statistics import Shown, shown
 
 Number = TypeVar("Number", bound=np.generic)
@@ -96,8 +96,8 @@ class History:
         self._full = True
         self._waiting: list[Shown] = []
         self._unstored = 0
-        room = FIRST if horizon is None else whole("horizon", horizon)
-        self._features = np.zeros((self._count, room, whole("capacity", capacity), whole("dim", dim)))
+        room = FIRST if horizon is None else integer("horizon", horizon)
+        self._features = np.zeros((self._count, room, integer("capacity", capacity), integer("dim", dim)))
         self._available = np.zeros((self._count, room, capacity), dtype=bool)
         self._choice = np.zeros((self._count, room), dtype=np.int32)
 

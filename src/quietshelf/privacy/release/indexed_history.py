@@ -20,7 +20,7 @@ from quietshelf.model.choice.dense import CHUNK, Data
 from quietshelf.model.choice.factored import Factored
 from quietshelf.model.choice.fitting import fit_sums
 from quietshelf.model.choice.tables import Drawn, Table
-from quietshelf.model.types import NOTHING, FloatArray, IntArray, Round, require, whole
+from quietshelf.model.types import NOTHING, FloatArray, IntArray, Round, integer, require
 from quietshelf.privacy.release.certificate import Chunk, DenseVisits, Visits
 from quietshelf.privacy.release.history import FIRST, History, Rounds
 from quietshelf.privacy.statistics import Shown, clip
@@ -102,7 +102,7 @@ class IndexedHistory:
         self, table: Table, worlds: tuple[int, ...], capacity: int, *, horizon: int | None, clip: float | None
     ) -> None:
         self._table, self._worlds, self._clip, self._length = table, worlds, clip, 0
-        room = FIRST if horizon is None else whole("horizon", horizon)
+        room = FIRST if horizon is None else integer("horizon", horizon)
         # who came, the places, the one chosen: side by side, so that a round is written at once
         self._numbers = np.full((math.prod(worlds), room, 2 + capacity), NOTHING, dtype=np.int32)
 

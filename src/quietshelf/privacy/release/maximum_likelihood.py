@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from quietshelf.model.types import BoolArray, FloatArray, Release, Round, one_of, positive, require, whole
+from quietshelf.model.types import BoolArray, FloatArray, Release, Round, integer, one_of, positive, require
 from quietshelf.privacy.accounting import Ledger
 from quietshelf.privacy.release.exact import Exact, Radius, exact_ledger
 from quietshelf.privacy.release.history import rounds_until
@@ -41,7 +41,7 @@ class ConfidenceWidth:
     scale: float
 
     def __post_init__(self) -> None:
-        whole("dim", self.dim)
+        integer("dim", self.dim)
         positive("scale", self.scale, zero=True)
 
     def __call__(self, t: int) -> float:
@@ -88,11 +88,11 @@ class MaximumLikelihood(Exact):
         super().__init__(worlds, capacity, dim, radius)
         one_of("schedule", schedule, ("determinant", "intervals"))
         one_of("precision", precision, ("gram", "information"))
-        self._explore = whole("explore", explore, low=0)
+        self._explore = integer("explore", explore, low=0)
         self._ridge = positive("ridge", ridge)
         self._growth = positive("growth", growth)
         self._schedule, self._precision = schedule, precision
-        self._fits = math.inf if fits is None else whole("fits", fits)
+        self._fits = math.inf if fits is None else integer("fits", fits)
         self._history = Memory(*self._shape, horizon=horizon)
         self._gram = np.broadcast_to(self._ridge * np.eye(dim), (*worlds, dim, dim))
         self._mark = self._progress(0, self._gram)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quietshelf.model.choice import chosen_features, moments, utilities
-from quietshelf.model.types import FloatArray, Release, Round, positive, whole
+from quietshelf.model.types import FloatArray, Release, Round, integer, positive
 from quietshelf.privacy.accounting import Ledger
 from quietshelf.privacy.release.exact import Exact, Radius, exact_ledger
 from quietshelf.privacy.statistics import Shown
@@ -45,8 +45,8 @@ class OnlineWidth:
     scale: float = 0.1
 
     def __post_init__(self) -> None:
-        whole("dim", self.dim)
-        whole("capacity", self.capacity)
+        integer("dim", self.dim)
+        integer("capacity", self.capacity)
         positive("scale", self.scale, zero=True)
 
     def __call__(self, t: int) -> float:

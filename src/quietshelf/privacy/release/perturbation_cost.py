@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 from numpy.typing import ArrayLike
 
-from quietshelf.model.types import FloatArray, one_of, positive, whole
+from quietshelf.model.types import FloatArray, integer, one_of, positive
 from quietshelf.privacy.release.perturbation_curves import (
     RIDGE_FLOOR,
     Loss,
@@ -45,7 +45,7 @@ def choice_loss(dim: int, capacity: int) -> Loss:
     >>> choice_loss(5, 10).rank, round(choice_loss(5, 10).width, 3), round(choice_loss(5, 1).width, 3)
     (5, 4.255, 0.798)
     """
-    rank = min(whole("dim", dim), whole("capacity", capacity))
+    rank = min(integer("dim", dim), integer("capacity", capacity))
     if capacity == 1:
         width = math.sqrt(2 / math.pi)
         return Loss(difference=2 * RADIUS, trace=RADIUS**2 / 4, rank=1, width=width * RADIUS)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.model.types import FloatArray, finite, positive, require, whole
+from quietshelf.model.types import FloatArray, finite, integer, positive, require
 
 RIDGE_FLOOR = 1.62
 """Theorem A is used from t + t² <= 1 on, the short case of its proof; that is ridge >= 1.618... h."""
@@ -64,12 +64,12 @@ class Loss:
     def __post_init__(self) -> None:
         for name in ("difference", "trace", "width"):
             positive(name, getattr(self, name))
-        whole("rank", self.rank)
+        integer("rank", self.rank)
 
 
 def mean_length(dim: int) -> float:
     """``E|N(0, I)|`` in ``dim`` dimensions, sqrt(2) Gamma((d+1)/2) / Gamma(d/2) < sqrt(d)."""
-    half = whole("dim", dim) / 2
+    half = integer("dim", dim) / 2
     return math.sqrt(2.0) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
 
 

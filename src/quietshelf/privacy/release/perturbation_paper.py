@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 
-from quietshelf.model.types import positive, require, whole
+from quietshelf.model.types import integer, positive, require
 from quietshelf.privacy.release.perturbation_curves import Loss, Perturbation
 
 LIPSCHITZ = 2.0
@@ -39,7 +39,7 @@ def theorem_one(
     """
     share = _share(rho, q)
     ridge = positive("smoothness", smoothness) / _growth(rho - share, positive_rank(rank))
-    root = math.sqrt(whole("dim", dim))
+    root = math.sqrt(integer("dim", dim))
     sigma = positive("lipschitz", lipschitz) * (math.sqrt(dim + 2 * share) + root) / share
     return Perturbation(sigma, ridge)
 
@@ -48,7 +48,7 @@ def theorem_one_rho(sigma: float, ridge: float, *, lipschitz: float, smoothness:
     """What Theorem 1 says these cost, ``R log(1 + eta/Delta) + 2 L sqrt(d)/sigma + 2 L²/sigma²``: its inverse."""
     determinant = positive_rank(rank) * math.log1p(positive("smoothness", smoothness) / positive("ridge", ridge))
     step = positive("lipschitz", lipschitz) / positive("sigma", sigma)
-    return determinant + 2 * step * math.sqrt(whole("dim", dim)) + 2 * step * step
+    return determinant + 2 * step * math.sqrt(integer("dim", dim)) + 2 * step * step
 
 
 def theorem_one_repaired(rho: float, loss: Loss, *, q: float = 0.5) -> Perturbation:
@@ -66,9 +66,9 @@ def theorem_one_repaired(rho: float, loss: Loss, *, q: float = 0.5) -> Perturbat
 
 def printed_rank(dim: int, capacity: int) -> int:
     """R = min(d, K-1), as printed for the choice model; refused for K = 1, where Delta would be zero."""
-    whole("dim", dim)
+    integer("dim", dim)
     rule = "the paper's constants need capacity >= 2 (at 1 the printed rank, and with it the ridge, is zero)"
-    require(whole("capacity", capacity) >= 2, rule, capacity=capacity)
+    require(integer("capacity", capacity) >= 2, rule, capacity=capacity)
     return min(dim, capacity - 1)
 
 
@@ -98,5 +98,5 @@ def _growth(part: float, rank: int) -> float:
 
 def positive_rank(rank: int) -> int:
     """A rank from 1 on."""
-    require(whole("rank", rank, low=0) > 0, "rank must be positive: without it the ridge is zero", rank=rank)
+    require(integer("rank", rank, low=0) > 0, "rank must be positive: without it the ridge is zero", rank=rank)
     return rank

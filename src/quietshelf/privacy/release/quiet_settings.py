@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from quietshelf.model.types import positive, require, whole
+from quietshelf.model.types import integer, positive, require
 from quietshelf.privacy.accounting import Ledger
 from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.privacy.release.prior import EFFECT_SPREAD, UNDECLARED
@@ -55,7 +55,7 @@ class Quiet:
 
     def __post_init__(self) -> None:
         positive("rho", self.rho)
-        whole("visits", self.visits)
+        integer("visits", self.visits)
         some = isinstance(self.comparison, (int, float)) and 0 <= self.comparison <= MOST_COMPARISON
         rule = f"comparison must be a share of the budget, from 0 to {MOST_COMPARISON:g}"
         require(some, rule, comparison=self.comparison)
@@ -71,10 +71,10 @@ class Quiet:
         kept = isinstance(self.forgetting, (int, float)) and 0 < self.forgetting <= 1
         require(kept, "forgetting must be in (0, 1]", forgetting=self.forgetting)
         positive("optimism", self.optimism, zero=True)
-        whole("item_effects", self.item_effects, low=0)
+        integer("item_effects", self.item_effects, low=0)
         positive("effect_spread", self.effect_spread)
         if self.max_batch is not None:
-            whole("max_batch", self.max_batch)
+            integer("max_batch", self.max_batch)
 
     @property
     def rho_per_release(self) -> float:

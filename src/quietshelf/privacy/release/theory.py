@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from quietshelf.model.types import positive, require, whole
+from quietshelf.model.types import integer, positive, require
 
 
 def levels(horizon: int) -> int:
@@ -21,12 +21,12 @@ def levels(horizon: int) -> int:
     >>> levels(10_000), levels(8192), levels(8191)
     (14, 14, 13)
     """
-    return whole("horizon", horizon).bit_length()
+    return integer("horizon", horizon).bit_length()
 
 
 def printed_variance(epsilon: float, delta: float, *, capacity: int, horizon: int) -> float:
     """The supplement's tree: sigma_cov² = 32 m K log(4/delta2)² / epsilon2²."""
-    size = 32.0 * levels(horizon) * whole("capacity", capacity)
+    size = 32.0 * levels(horizon) * integer("capacity", capacity)
     return size * math.log(4.0 / _probability("delta", delta)) ** 2 / positive("epsilon", epsilon) ** 2
 
 
@@ -36,7 +36,7 @@ def repaired_variance(epsilon: float, delta: float, *, capacity: int, horizon: i
     32 m K² log(2/delta2) log(2.5 m/delta2) / epsilon2².
     """
     nodes, delta = levels(horizon), _probability("delta", delta)
-    size = 32.0 * nodes * whole("capacity", capacity) ** 2
+    size = 32.0 * nodes * integer("capacity", capacity) ** 2
     return size * math.log(2.0 / delta) * math.log(2.5 * nodes / delta) / positive("epsilon", epsilon) ** 2
 
 
@@ -51,10 +51,10 @@ def printed_shift(deviation: float, *, dim: int, horizon: int) -> float:
         dim: d.
         horizon: T.
     """
-    log_dim = math.log(whole("dim", dim))
+    log_dim = math.log(integer("dim", dim))
     ratio = math.cbrt(log_dim / dim)
     third = 0.0 if dim == 1 else 6 * (1 + ratio) * math.sqrt(log_dim / math.log1p(ratio))
-    last = 2 * math.sqrt(4 * math.log(whole("horizon", horizon)))
+    last = 2 * math.sqrt(4 * math.log(integer("horizon", horizon)))
     return positive("deviation", deviation) * (
         2 * math.sqrt(dim) + 2 * math.cbrt(math.sqrt(dim) * log_dim) + third + last
     )
@@ -69,7 +69,7 @@ def tight_shift(deviation: float, *, dim: int, chance: float) -> float:
         chance: beta, of one round; 1/T² gives all rounds a chance of 1/T.
     """
     tail = math.sqrt(2 * math.log(1 / _probability("chance", chance)))
-    return positive("deviation", deviation) * (math.sqrt(2 * whole("dim", dim)) + tail)
+    return positive("deviation", deviation) * (math.sqrt(2 * integer("dim", dim)) + tail)
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ def benchmark_radius(
         kappa: Of Assumption 2.
         scale: c.
     """
-    root = math.sqrt(whole("capacity", capacity))
+    root = math.sqrt(integer("capacity", capacity))
     bias = 4 * rank(dim, capacity) / (positive("epsilon", epsilon) * root)
-    spread = math.sqrt(4 * dim * math.log(whole("horizon", horizon))) * positive("noise", noise) / root
+    spread = math.sqrt(4 * dim * math.log(integer("horizon", horizon))) * positive("noise", noise) / root
     widths = positive("kappa", kappa), _shifted(shift), positive("scale", scale, zero=True)
     return Radius(dim, bias + spread, *widths, ahead=1)
 
@@ -179,10 +179,10 @@ def regret_bound(alpha: float, *, dim: int, capacity: int, horizon: int, shift: 
         shift: lambda.
         explored: T0.
     """
-    lifted = positive("shift", shift) * whole("dim", dim)
-    growth = math.log((lifted + horizon * whole("capacity", capacity)) / (lifted + dim * capacity))
-    learning = 2 * positive("alpha", alpha) * math.sqrt(2 * dim * whole("horizon", horizon) * max(growth, 0.0))
-    return whole("explored", explored, low=0) + learning
+    lifted = positive("shift", shift) * integer("dim", dim)
+    growth = math.log((lifted + horizon * integer("capacity", capacity)) / (lifted + dim * capacity))
+    learning = 2 * positive("alpha", alpha) * math.sqrt(2 * dim * integer("horizon", horizon) * max(growth, 0.0))
+    return integer("explored", explored, low=0) + learning
 
 
 def refit_bound(*, dim: int, capacity: int, horizon: int, shift: float, information: float) -> float:
@@ -197,7 +197,8 @@ def refit_bound(*, dim: int, capacity: int, horizon: int, shift: float, informat
         shift: lambda.
         information: The least eigenvalue of the exact Gram sum at T0; 0 gives a bound for any.
     """
-    most = whole("horizon", horizon) * whole("capacity", capacity) / whole("dim", dim) + 3 * positive("shift", shift)
+    shown = integer("horizon", horizon) * integer("capacity", capacity)
+    most = shown / integer("dim", dim) + 3 * positive("shift", shift)
     return dim * math.log2(most / (positive("information", information, zero=True) + shift))
 
 
@@ -207,26 +208,27 @@ def fits_allowed(*, dim: int, capacity: int, horizon: int) -> int:
     >>> fits_allowed(dim=5, capacity=10, horizon=10_000)
     84
     """
-    return max(1, math.ceil(whole("dim", dim) * math.log2(whole("capacity", capacity) * whole("horizon", horizon))))
+    shown = integer("capacity", capacity) * integer("horizon", horizon)
+    return max(1, math.ceil(integer("dim", dim) * math.log2(shown)))
 
 
 def rank(dim: int, capacity: int) -> int:
     """The paper's R = min(d, K - 1); at K = 1, where that is 0 and its Delta vanishes, the true rank 1."""
-    return max(1, min(whole("dim", dim), whole("capacity", capacity) - 1))
+    return max(1, min(integer("dim", dim), integer("capacity", capacity) - 1))
 
 
 def _fit_error(*, dim: int, capacity: int, horizon: int, rho: float, fits: int, split: float) -> float:
     """What the bracket of alpha_t has beside the chance of choices: ridge Delta, perturbation b."""
-    each = positive("rho", rho) / whole("fits", fits)
+    each = positive("rho", rho) / integer("fits", fits)
     require(0 < positive("split", split) < 1, "split must be between 0 and 1", split=split)
     ridge = 4 / math.expm1(min((1 - split) * each / rank(dim, capacity), 700.0))  # beyond, it is zero anyway
     noise = 2 * (math.sqrt(dim + 2 * split * each) + math.sqrt(dim)) / (split * each)
-    spread = 2 * noise * math.sqrt(dim * math.log(whole("horizon", horizon)) / capacity)
+    spread = 2 * noise * math.sqrt(dim * math.log(integer("horizon", horizon)) / capacity)
     return ridge + spread
 
 
 def _choice_error(time: int, dim: int) -> float:
-    return math.sqrt(dim / 2 * math.log1p(whole("time", time) / dim) + math.log(time))
+    return math.sqrt(dim / 2 * math.log1p(integer("time", time) / dim) + math.log(time))
 
 
 def _shifted(shift: float) -> float:

@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from quietshelf.model.types import FloatArray, positive, require, whole
+from quietshelf.model.types import FloatArray, integer, positive, require
 from quietshelf.privacy.accounting import HISTORY, Event, noise_for
 from quietshelf.privacy.release.noise import NoiseSource, entry
 from quietshelf.privacy.release.theory import levels
@@ -62,13 +62,13 @@ def root(horizon: int) -> FloatArray:
     >>> root(4)
     array([1.    , 0.5   , 0.375 , 0.3125])
     """
-    k = np.arange(1.0, whole("horizon", horizon))
+    k = np.arange(1.0, integer("horizon", horizon))
     return np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
 
 
 def buffers(horizon: int) -> Buffers:
     """The trapezoidal rule for b_k up to the horizon."""
-    u = np.arange(-math.log(whole("horizon", horizon)) - BELOW, ABOVE, STEP)
+    u = np.arange(-math.log(integer("horizon", horizon)) - BELOW, ABOVE, STEP)
     rates = 1.0 / (1.0 + np.exp(u))
     return Buffers(rates, STEP / (2 * np.pi * np.cosh(u / 2)) * rates)
 
@@ -124,9 +124,9 @@ class Toeplitz:
 
     def __post_init__(self) -> None:
         positive("rho", self.rho)
-        whole("horizon", self.horizon)
-        whole("dim", self.dim)
-        whole("capacity", self.capacity)
+        integer("horizon", self.horizon)
+        integer("dim", self.dim)
+        integer("capacity", self.capacity)
         require(self.source.grid == 0, "Toeplitz noise must be continuous: C X is on no grid", grid=self.source.grid)
 
     @cached_property

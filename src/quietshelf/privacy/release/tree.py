@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from quietshelf.model.types import FloatArray, finite, positive, require, whole
+from quietshelf.model.types import FloatArray, finite, integer, positive, require
 from quietshelf.privacy.accounting import HISTORY, Event, epsilon_of_gaussian, noise_for
 from quietshelf.privacy.release.noise import NoiseSource, entry
 from quietshelf.privacy.release.theory import levels, printed_variance, repaired_variance
@@ -92,15 +92,15 @@ def sensitivity(capacity: int, dim: int, grid: float = 0.0) -> float:
     >>> [round(sensitivity(10, dim), 9) for dim in (5, 1)]
     [14.142135624, 10.0]
     """
-    if whole("dim", dim) == 1:  # a number between 0 and K, rounded or not
-        return whole("capacity", capacity) * MARGIN
-    rounded = gram_sensitivity(whole("capacity", capacity)) + 2.0 * grid * math.sqrt(svec_dim(dim))
+    if integer("dim", dim) == 1:  # a number between 0 and K, rounded or not
+        return integer("capacity", capacity) * MARGIN
+    rounded = gram_sensitivity(integer("capacity", capacity)) + 2.0 * grid * math.sqrt(svec_dim(dim))
     return min(rounded, 2.0 * capacity) * MARGIN
 
 
 def paper_law(rho: float, *, capacity: int, horizon: int) -> Law:
     """As printed: N_ij = N_ji of variance K m / rho2, on and off the diagonal."""
-    scale = math.sqrt(whole("capacity", capacity) * levels(horizon) / positive("rho", rho))
+    scale = math.sqrt(integer("capacity", capacity) * levels(horizon) / positive("rho", rho))
     return Law(scale, math.sqrt(2.0) * scale)
 
 
@@ -173,9 +173,9 @@ class Tree:
     detail: str = ""
 
     def __post_init__(self) -> None:
-        whole("horizon", self.horizon)
-        whole("dim", self.dim)
-        whole("capacity", self.capacity)
+        integer("horizon", self.horizon)
+        integer("dim", self.dim)
+        integer("capacity", self.capacity)
         positive("diagonal", self.law.diagonal)
         positive("off", self.law.off)
         exact = self.source.grid == 0 or self.capacity * self.horizon / self.source.grid <= 2.0**52

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.model.types import FloatArray, IntArray, require, whole
+from quietshelf.model.types import FloatArray, IntArray, integer, require
 from quietshelf.privacy.accounting.attackers import rho_of_rates
 from quietshelf.research.auditing.auditable import Auditable, Claim, Exact
 from quietshelf.research.auditing.bounds import at_least, at_most, divergence_at_least, epsilon_of_rates, mu_of_rates
@@ -95,9 +95,9 @@ def audit(
         tests: How many subjects are audited together; all findings hold at once with the confidence stated.
         confidence: Of the whole family.
     """
-    whole("runs", runs, low=FEWEST)
+    integer("runs", runs, low=FEWEST)
     require(0 < confidence < 1, "confidence must be in (0, 1)", confidence=confidence)
-    error = (1 - confidence) / whole("tests", tests) / PARTS
+    error = (1 - confidence) / integer("tests", tests) / PARTS
     first, second = (np.asarray(subject.run(secret, runs, rng), dtype=np.float64) for secret in (True, False))
     require(
         first.ndim == 2 and first.shape == second.shape, "both worlds must give (runs, features)", shape=first.shape

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from quietshelf.model.types import whole
+from quietshelf.model.types import integer
 from quietshelf.research.auditing.attacks import VARIANTS, attack
 from quietshelf.research.auditing.auditable import Auditable
 from quietshelf.research.auditing.measure import FEWEST, Finding, audit
@@ -89,10 +89,10 @@ def run_audit(
     progress: Progress | None = None,
 ) -> Audit:
     """Do all tests, on several processes if there are workers; the findings do not depend on how many."""
-    whole("runs", runs, low=FEWEST)
-    whole("seed", seed, low=0)
+    integer("runs", runs, low=FEWEST)
+    integer("seed", seed, low=0)
     job = partial(_finding, tests=max(1, len(wanted)), runs=runs, seed=seed)
-    done = _together(job, wanted, min(whole("workers", workers), len(wanted)), progress or (lambda *_: None))
+    done = _together(job, wanted, min(integer("workers", workers), len(wanted)), progress or (lambda *_: None))
     return Audit(findings=tuple(done), tasks=tuple(wanted), runs=runs, seed=seed)
 
 

@@ -14,7 +14,7 @@ from quietshelf.data.logs.searches import Searches
 from quietshelf.model.choice import fit
 from quietshelf.model.choice.maps import FeatureMap, feature_map
 from quietshelf.model.choice.tables import Drawn, Table
-from quietshelf.model.types import FloatArray, IntArray, finite, positive, require, whole
+from quietshelf.model.types import FloatArray, IntArray, finite, integer, positive, require
 from quietshelf.research.environments.resampled import ResampledEnvironment, Visitors
 
 
@@ -50,11 +50,11 @@ class Hotels:
         scale = finite("visitor_scale", np.broadcast_to(self.visitor_scale, self.visitors.shape[1:]))
         require(bool((scale > 0).all()), "visitor_scale must be positive", visitor_scale=self.visitor_scale)
         object.__setattr__(self, "visitor_scale", scale)
-        whole("capacity", self.capacity, high=self.items, high_name="items")
+        integer("capacity", self.capacity, high=self.items, high_name="items")
         if self.revenue is not None:
             finite("revenue", self.revenue, shape=(self.items,))
         if self.visits is not None:
-            whole("visits", self.visits)
+            integer("visits", self.visits)
 
     @property
     def items(self) -> int:

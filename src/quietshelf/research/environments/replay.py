@@ -12,7 +12,7 @@ from quietshelf.data.logs.log import Candidates, Log
 from quietshelf.model.choice import fit
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.choice.maps import FeatureMap
-from quietshelf.model.types import BoolArray, FloatArray, IntArray, check_shape, finite, require, whole
+from quietshelf.model.types import BoolArray, FloatArray, IntArray, check_shape, finite, integer, require
 from quietshelf.research.environments.expedia import Hotels
 from quietshelf.research.environments.resampled import ResampledEnvironment, Visitors
 
@@ -39,7 +39,7 @@ class Logged:
         finite("x", self.x, shape=(*self.available.shape, None))
         check_shape("revenue", finite("revenue", self.revenue), self.available.shape)
         finite("theta", self.theta, shape=(self.dim,))
-        whole("capacity", self.capacity, high=self.items, high_name="items")
+        integer("capacity", self.capacity, high=self.items, high_name="items")
 
     @property
     def items(self) -> int:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.random import SeedSequence
 
-from quietshelf.model.types import BoolArray, Context, Features, FloatArray, IntArray, require, whole
+from quietshelf.model.types import BoolArray, Context, Features, FloatArray, IntArray, integer, require
 from quietshelf.research.environments.logit import KnownRound, LogitRound, OpenRound
 
 ORDER, CHOICE = range(2)
@@ -64,7 +64,7 @@ class ResampledEnvironment(OpenRound):
 
     def __init__(self, visitors: Visitors, seeds: Sequence[SeedSequence], *, visits: int | None = None) -> None:
         super().__init__(seeds, roles=2)
-        self._visitors, self._visits = visitors, None if visits is None else whole("visits", visits)
+        self._visitors, self._visits = visitors, None if visits is None else integer("visits", visits)
         self._order = np.empty((len(seeds), 0), dtype=np.int64)
 
     @property

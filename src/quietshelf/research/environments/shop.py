@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.random import SeedSequence
 
-from quietshelf.model.types import FloatArray, one_of, positive, require, whole
+from quietshelf.model.types import FloatArray, integer, one_of, positive, require
 from quietshelf.research.environments.item_laws import (
     BestsellerItems,
     CategoryItems,
@@ -80,8 +80,8 @@ class Shop:
     declared: str = "right"
 
     def __post_init__(self) -> None:
-        whole("items", self.items)
-        whole("capacity", self.capacity, high=self.items, high_name="items")
+        integer("items", self.items)
+        integer("capacity", self.capacity, high=self.items, high_name="items")
         require(
             0 < self.conversion_rate < 1,
             "conversion_rate must be between 0 and 1",
@@ -96,7 +96,7 @@ class Shop:
             ("half_life", 0),
             ("new_every", 0),
         ):
-            whole(key, getattr(self, key), low=low)
+            integer(key, getattr(self, key), low=low)
         require(isinstance(self.per_visitor, bool), "per_visitor must be True or False", per_visitor=self.per_visitor)
         require(0 <= self.correlation < 1, "correlation must be in [0, 1)", correlation=self.correlation)
         positive("taste", self.taste)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.model.choice.features import Dense
-from quietshelf.model.types import Context, FloatArray, finite, one_of, positive, require, whole
+from quietshelf.model.types import Context, FloatArray, finite, integer, one_of, positive, require
 from quietshelf.research.environments.logit import KnownRound, LogitRound, PreparedRounds
 
 CONTEXTS = ("normal", "clipped")
@@ -55,9 +55,9 @@ class Synthetic:
     drift: float = 0.0
 
     def __post_init__(self) -> None:
-        whole("items", self.items)
-        whole("capacity", self.capacity, high=self.items, high_name="items")
-        whole("dim", self.dim)
+        integer("items", self.items)
+        integer("capacity", self.capacity, high=self.items, high_name="items")
+        integer("dim", self.dim)
         one_of("contexts", self.contexts, CONTEXTS)
         positive("scale", self.scale)
         require(isinstance(self.fixed, bool), "fixed must be True or False", fixed=self.fixed)

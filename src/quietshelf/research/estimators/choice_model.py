@@ -20,7 +20,7 @@ from quietshelf.model import choice
 from quietshelf.model.choice.dense import checked
 from quietshelf.model.choice.likelihood import shares, utilities
 from quietshelf.model.choice.maps import feature_map as named
-from quietshelf.model.types import BoolArray, FloatArray, IntArray, as_float, finite, positive, require, whole
+from quietshelf.model.types import BoolArray, FloatArray, IntArray, as_float, finite, integer, positive, require
 from quietshelf.privacy.accounting import DELTA, Ledger, Promise
 from quietshelf.privacy.release.geometry import scaled_curvature, unknown_curvature
 from quietshelf.privacy.release.noise import DiscreteGaussian
@@ -210,7 +210,7 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             guess = unknown_curvature(shown.rows.shape[-1])
         else:
             visitor, item = (np.ones(len(side)) for side in self._sides(names))
-            size = whole("capacity", self.capacity)
+            size = integer("capacity", self.capacity)
             guess = scaled_curvature(self._map, visitor_scale=visitor, item_scale=item, capacity=size)
         found = private_newton(
             shown,

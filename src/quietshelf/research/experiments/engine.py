@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from quietshelf.model.types import whole
+from quietshelf.model.types import integer
 from quietshelf.research.experiments.store import Store
 from quietshelf.research.experiments.units import Done, Unit, run_unit
 from quietshelf.research.loop.executors import connected, distributed
@@ -33,7 +33,7 @@ class Local:
     """Processes on this machine, one a core unless told otherwise."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self._workers = whole("workers", workers or os.cpu_count() or 1)
+        self._workers = integer("workers", workers or os.cpu_count() or 1)
 
     def __call__(self, units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
         """Each unit with its rows, in the order in which they are finished."""

@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from quietshelf.curation.prior_file import PriorFile
-from quietshelf.model.types import Curator, FloatArray, Random, Release, Round, positive, require, whole
+from quietshelf.model.types import Curator, FloatArray, Random, Release, Round, integer, positive, require
 from quietshelf.privacy.accounting import DELTA, Ledger, epsilon_of
 from quietshelf.privacy.accounting.figures import added_up
 from quietshelf.privacy.release.quiet_settings import Quiet
@@ -67,16 +67,16 @@ class Wish:
     log: PriorFile | None = None
 
     def __post_init__(self) -> None:
-        whole("dim", self.dim, low=2)
+        integer("dim", self.dim, low=2)
         if self.log is not None:
             rule = f"dim must be that of the prior, {len(self.log.theta)}"
             require(self.dim == len(self.log.theta), rule, dim=self.dim)
             self.log.precision_in_units()  # refuses a prior without units
-        whole("visitors", self.visitors, low=100)
+        integer("visitors", self.visitors, low=100)
         positive("rho", self.rho)
         require(0 < self.delta < 1, "delta must be in (0, 1)", delta=self.delta)
         require(1 <= self.returns < math.inf, "returns must be at least 1", returns=self.returns)
-        whole("shelves", self.shelves)
+        integer("shelves", self.shelves)
 
     @property
     def world(self) -> Shop:

@@ -16,7 +16,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
-from quietshelf.model.types import one_of, require, whole
+from quietshelf.model.types import integer, one_of, require
 from quietshelf.research.experiments.units import Cell, Entry, Unit
 from quietshelf.research.experiments.worlds import lacks_data, make_world
 
@@ -72,8 +72,8 @@ class Study:
 
     def __post_init__(self) -> None:
         for key in ("horizon", "replicates", "block", "together", "checkpoints"):
-            whole(key, getattr(self, key))
-        whole("seed", self.seed, low=0)
+            integer(key, getattr(self, key))
+        integer("seed", self.seed, low=0)
         rule = "tuning_seed must be a whole number other than seed"
         require(self.tuning_seed is None or self.tuning_seed != self.seed, rule, tuning_seed=self.tuning_seed)
         require(bool(self.worlds) and bool(self.policies), "a study needs worlds and policies", study=self.name)
@@ -86,7 +86,7 @@ class Study:
         Worlds with a horizon of their own change in proportion. In a shorter study exploration, and the time after
         which a claim looks, are shortened in proportion too: what follows exploration stays the larger part.
         """
-        length = self.horizon if horizon is None else whole("horizon", horizon)
+        length = self.horizon if horizon is None else integer("horizon", horizon)
         share = Fraction(length, self.horizon)
         return replace(
             self,

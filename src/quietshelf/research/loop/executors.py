@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from quietshelf.__about__ import __version__
-from quietshelf.model.types import whole
+from quietshelf.model.types import integer
 from quietshelf.research.loop.parallel import worker_environment
 
 Part = TypeVar("Part")
@@ -38,7 +38,7 @@ class Processes:
     """
 
     def __init__(self, workers: int) -> None:
-        self._workers = whole("workers", workers)
+        self._workers = integer("workers", workers)
         self._pool: ProcessPoolExecutor | None = None
 
     def __call__(self, job: Callable[[Part], T], parts: Sequence[Part], /) -> Iterator[T]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from quietshelf.model.choice.device import find_device, worlds_on
-from quietshelf.model.types import Environment, FloatArray, Streams, require, whole
+from quietshelf.model.types import Environment, FloatArray, Streams, integer, require
 from quietshelf.research.loop.arrow import Party, run
 from quietshelf.research.loop.batching import Entrant, Team, teams
 from quietshelf.research.loop.blocks import AheadOfTime, run_blocks
@@ -73,12 +73,12 @@ def simulate(
     """
     find_device(device)
     check_world(world)
-    whole("replicates", replicates)
-    whole("seed", seed, low=0)
+    integer("replicates", replicates)
+    integer("seed", seed, low=0)
     entrants = _checked(contestants)
-    times = checkpoint_times(whole("horizon", horizon), whole("checkpoints", checkpoints))
+    times = checkpoint_times(integer("horizon", horizon), integer("checkpoints", checkpoints))
     study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times, device=device)
-    groups = _groups(replicates, min(whole("workers", workers), replicates))
+    groups = _groups(replicates, min(integer("workers", workers), replicates))
     report = Throttled(progress, horizon * replicates)
     parts = spread(partial(play, study), groups, report)
     report.finish()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from quietshelf.model.types import positive, require, whole
+from quietshelf.model.types import integer, positive, require
 from quietshelf.serving.service.logs import LEVELS
 
 PREFIX = "QUIETSHELF_"
@@ -58,11 +58,11 @@ class Settings:
     log_level: str = _setting("info", "debug, info, warning or error")
 
     def __post_init__(self) -> None:
-        whole("port", self.port, high=65535)
+        integer("port", self.port, high=65535)
         for name in ("workers", "connections", "candidates_limit", "group_limit", "batch_limit"):
-            whole(name, getattr(self, name))
+            integer(name, getattr(self, name))
         for name in ("body_limit", "offer_limit", "upload_limit"):
-            whole(name, getattr(self, name))
+            integer(name, getattr(self, name))
         for name in ("request_seconds", "poll_seconds", "retry_hours", "admin_log_days"):
             positive(name, getattr(self, name))
         require(self.release_seconds >= 0, "release_seconds must be at least 0", release_seconds=self.release_seconds)

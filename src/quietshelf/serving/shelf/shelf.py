@@ -19,7 +19,7 @@ from quietshelf.curation.requests import check_person, visitor_context
 from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_places, declared_dim, reserved_effects
 from quietshelf.curation.stock import Stock
 from quietshelf.data.tables import Schema, as_schema, infer, read_table
-from quietshelf.model.types import NOTHING, Id, Offer, whole
+from quietshelf.model.types import NOTHING, Id, Offer, integer
 from quietshelf.privacy.accounting import rho_from
 from quietshelf.privacy.release.noise import DiscreteGaussian
 from quietshelf.serving.shelf.published import Published
@@ -130,11 +130,11 @@ class Shelf(Stocked, Published):
             unknown = known.popular if schema is None else not schema.visitors
             feature_map = "item" if unknown else "full"
         dense = known.features is None
-        whole("capacity", capacity, high=known.count, high_name="items")
+        integer("capacity", capacity, high=known.count, high_name="items")
         settings = Settings(
             rho=rho_from(rho, epsilon, delta, log=log),
             visits=visits,
-            window=1 + whole("wait_arrivals", wait_arrivals, low=0),
+            window=1 + integer("wait_arrivals", wait_arrivals, low=0),
             on_no_answer=on_no_answer,
             capacity=capacity,
             fill=fill,
@@ -265,4 +265,4 @@ class Shelf(Stocked, Published):
     def _index(self, item: Id) -> int:
         """Of an item that was chosen; one that is not there was not shown."""
         stock = self._state.stock
-        return whole("item", item, low=0) if stock.ids is None else stock.index(item)  # type: ignore[arg-type]  # or refused
+        return integer("item", item, low=0) if stock.ids is None else stock.index(item)  # type: ignore[arg-type]  # or refused

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from quietshelf.curation.stock import Stock, named_items
 from quietshelf.data.tables import Products, Schema, read_table
 from quietshelf.data.tables.cells import as_level
-from quietshelf.model.types import FloatArray, Id, IntArray, finite, require, whole
+from quietshelf.model.types import FloatArray, Id, IntArray, finite, integer, require
 
 Limits = int | Mapping[str, int] | None
 """The most items shown of every group, or of each by its name; a group that is not named has no limit."""
@@ -46,7 +46,7 @@ def items_of(items: Any, dim: int | None, catalogue: ArrayLike | None) -> Items:
     if not dense:
         told = np.zeros((len(ids or ()), 0)) if catalogue is None else catalogue
         features = np.array(finite("catalogue", told, shape=(None, None)), order="F")
-    count = whole("items", len(features) if features is not None else items if ids is None else len(ids))
+    count = integer("items", len(features) if features is not None else items if ids is None else len(ids))
     require(ids is None or len(ids) == count, f"items must have an id for each of {count}", ids=len(ids or ()))
     return Items(ids, count, features, popular)
 
@@ -73,7 +73,7 @@ def grouped(products: Products, limits: Limits) -> dict[str, Any]:
         limits = dict.fromkeys(there, limits)
     if limits is None:
         raise ValueError(f"limits must be given for the groups, as in limits={{{there[0]!r}: 2}}, got limits=None")
-    named = {str(name): whole(f"limit of {name}", most, low=0) for name, most in limits.items()}
+    named = {str(name): integer(f"limit of {name}", most, low=0) for name, most in limits.items()}
     strange = [name for name in named if name not in there]
     require(not strange, f"limits must name groups of the table ({', '.join(there)})", unknown=strange)
     return {

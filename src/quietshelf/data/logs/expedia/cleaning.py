@@ -15,7 +15,7 @@ import numpy as np
 from quietshelf.data.logs.expedia.columns import HISTORY, HOTEL, VISITOR
 from quietshelf.data.logs.expedia.reading import Raw
 from quietshelf.data.logs.files import EXTRA
-from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, one_of, require, whole
+from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, integer, one_of, require
 
 Outcome = Literal["booking", "click"]
 MOST_MISSING = 0.9
@@ -102,7 +102,7 @@ def clean(raw: Raw, *, outcome: Outcome = "booking", impressions: int = 1) -> Cl
         outcome: What counts as taking a hotel: the ``booking``, or a ``click``.
         impressions: Hotels shown less often are dropped, and with them searches that showed no other.
     """
-    rows, dropped = _frequent(raw.rows, whole("impressions", impressions))
+    rows, dropped = _frequent(raw.rows, integer("impressions", impressions))
     found = gather(rows, outcome)
     hotels, of_hotels = _hotels(rows)
     visitors, of_visitors = _visitors(rows)

@@ -8,7 +8,7 @@ import numpy as np
 
 from quietshelf.data.logs.expedia.columns import COLUMNS
 from quietshelf.data.logs.files import replacing
-from quietshelf.model.types import FloatArray, IntArray, whole
+from quietshelf.model.types import FloatArray, IntArray, integer
 
 TOP = 8192
 """The destination that most of the made-up searches look for."""
@@ -24,8 +24,8 @@ def write_sample(path: str | Path, *, searches: int = 300, hotels: int = 40, see
         seed: Equal seeds write equal files.
     """
     rng = np.random.default_rng(seed)
-    whole("searches", searches)
-    whole("hotels", hotels, low=10)
+    integer("searches", searches)
+    integer("hotels", hotels, low=10)
     catalogue = _catalogue(hotels, rng)
     with replacing(path) as handle:
         handle.write((",".join(COLUMNS) + "\n").encode())
