@@ -7,6 +7,7 @@ import re
 import subprocess
 from dataclasses import fields
 from importlib.resources import files
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_replicas_differ_in_their_own_folder_alone() -> None:
     """One key for all, an epoch file for each; read-only, without capabilities, not root, as the image says."""
     first, second = (compose()["services"][name] for name in ("api-1", "api-2"))
     differ = {name for name in first if first[name] != second[name]}
-    assert differ == {"hostname", "volumes", "depends_on"}
+    assert differ == {"hostname", "volumes", "depends_on", "networks"}
     assert not set(first["volumes"]) & set(second["volumes"])
     image = (ROOT / "Containerfile").read_text(encoding="utf-8")
     (pod,) = [each for each in documents(DEPLOY / "kubernetes" / "api.yaml") if each["kind"] == "StatefulSet"]
@@ -99,6 +100,15 @@ def test_replicas_differ_in_their_own_folder_alone() -> None:
     assert first["command"][:2] == container["args"][:2] == ["serve", "--config"]
     keys = {each.get("target") for each in first["secrets"]}
     assert "/var/lib/quietshelf/key" in keys & {each["mountPath"] for each in container["volumeMounts"]}
+
+
+def test_replicas_keep_the_address_that_the_proxy_learnt() -> None:
+    """It resolves names at its start alone: each server it names has an address that no other container is given."""
+    named = re.findall(r"server (\S+):8080", (DEPLOY / "nginx" / "quietshelf.conf").read_text(encoding="utf-8"))
+    (pool,) = compose()["networks"]["inside"]["ipam"]["config"]
+    given = [ip_address(compose()["services"][name]["networks"]["inside"]["ipv4_address"]) for name in named]
+    assert len(set(given)) == len(given) == 2
+    assert all(each in ip_network(pool["subnet"]) and each not in ip_network(pool["ip_range"]) for each in given)
 
 
 def queries() -> list[str]:

@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,8 +17,9 @@ import pytest
 import sqlalchemy as sa
 from tests.deploy.conftest import fresh, postgres_program
 from tests.deploy.site import Replica, Site, answers, running, until
+from tests.deploy.tools import compose
 from tests.pages.browser import browser, demand_browser, sign_in
-from tests.serving.service.harness import answered, offered, stocked
+from tests.serving.service.harness import answered, free_port, offered, stocked
 from tests.serving.service.test_replicas import Load, _check, _watched
 from tests.serving.service.test_upgrade import OPEN, put_down
 from tests.studies.size import FULL
@@ -53,6 +55,18 @@ def site(postgres: Any, role: str, tmp_path_factory: pytest.TempPathFactory) -> 
             stocked(client, window=0.5)
             assert offered(client, person="first").status_code == 200
         yield made
+
+
+def test_the_health_check_says_whether_a_replica_is_ready(site: Site) -> None:
+    """The command itself, asking this replica and not a proxy of the environment; it fails where nobody answers."""
+    port, environment = site.replicas[0].port, {"PATH": os.environ["PATH"], "http_proxy": "http://127.0.0.1:9"}
+    about = compose()["services"]["api-1"]["healthcheck"]["test"][2:]
+
+    def checked(port: int) -> int:
+        words = [sys.executable, *(each.replace("8080", str(port)) for each in about)]
+        return subprocess.run(words, env=environment, check=False, capture_output=True).returncode
+
+    assert (checked(port), checked(free_port())) == (0, 1)
 
 
 def test_the_proxy_serves_tls_under_the_sub_path(site: Site) -> None:
