@@ -51,12 +51,12 @@ def quietshelf_cost() -> Cost:
     from numpy.random import SeedSequence
 
     from quietshelf.model.types import Round, Streams
-    from quietshelf.research.loop import Setting
+    from quietshelf.research.loop import SimulationContext
 
     world = Synthetic(items=ITEMS, capacity=CAPACITY, dim=DIM)
     environment = world.open([SeedSequence(0)])
     made = contestant("quiet", rho=1.0)
-    setting = Setting(world=world, worlds=1, horizon=ROUNDS, tastes=lambda: environment.theta)
+    setting = SimulationContext(world=world, worlds=1, horizon=ROUNDS, tastes=lambda: environment.theta)
     curator, chance = made.curator(setting, Streams([SeedSequence(1)])), Streams([SeedSequence(2)])
 
     def decide(t: int) -> Callable[[], object]:

@@ -24,7 +24,7 @@ from quietshelf.serving.service.catalogue import items, shelves
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.visitors.offers import OfferRequest
@@ -56,7 +56,9 @@ def main(visitors: int = VISITORS) -> None:
 
 def _costs(name: str, database: str, folder: Path, visitors: int) -> None:
     clock = Clock()
-    service = Service(Settings(database=database, secrets=str(folder / "secrets"), poll_seconds=1e6), clock=clock)
+    service = Service(
+        ServiceSettings(database=database, secrets=str(folder / "secrets"), poll_seconds=1e6), clock=clock
+    )
     service.prepare()
     _stock(service, visitors)
     meter = Meter(service)

@@ -36,7 +36,7 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.http import app
 from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 VISITORS, ITEMS, DIM, CAPACITY, WINDOW = 2_000_000, 200, 8, 5, 1e9
 NAMES = ("large", "other")
@@ -75,7 +75,7 @@ def _wanted(*names: str) -> list[str]:
 
 
 def _measured(name: str, database: str, folder: Path, size: int, dim: int) -> None:
-    settings = Settings(database=database, secrets=str(folder / "secrets"), log_level="error")
+    settings = ServiceSettings(database=database, secrets=str(folder / "secrets"), log_level="error")
     asyncio.run(_filled(settings, size, dim))
     service = Service(settings)
     service.start()
@@ -102,7 +102,7 @@ def _memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def _filled(settings: Settings, size: int, dim: int) -> None:
+async def _filled(settings: ServiceSettings, size: int, dim: int) -> None:
     """Two shelves, and a full batch of that size on one of them, which is due."""
     service = Service(settings)
     service.start()

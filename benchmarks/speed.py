@@ -21,7 +21,7 @@ from quietshelf.research.environments import Synthetic
 from quietshelf.research.loop import Contestant, simulate
 from quietshelf.research.loop.named import contestant
 from quietshelf.research.loop.parallel import worker_environment
-from quietshelf.research.loop.simulation import Study, play
+from quietshelf.research.loop.simulation import Simulation, play
 
 HORIZON, REPLICATES = 10_000, 30
 RHO = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -111,7 +111,7 @@ def contestants(name: str) -> list[Contestant]:
 def growth() -> tuple[float, float]:
     """Microseconds a round without refits, in the second and the last thousand rounds of T: they should be alike."""
     once = contestant("dpmnl", rho=1.0, fits=1, explore=10, calibration="paper")
-    study = Study(world=Synthetic(), contestants=(once,), horizon=HORIZON, seed=0, times=(HORIZON,))
+    study = Simulation(world=Synthetic(), contestants=(once,), horizon=HORIZON, seed=0, times=(HORIZON,))
     clock: dict[int, float] = {}
     play(study, range(REPLICATES), lambda rounds: clock.__setitem__(rounds // REPLICATES, process_time()))
     early, late = clock[2000] - clock[1000], clock[HORIZON] - clock[HORIZON - 1000]

@@ -15,7 +15,7 @@ import numpy as np
 
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.accounting import noise_for
-from quietshelf.privacy.accounting.figures import shown_below
+from quietshelf.privacy.accounting.figures import rounded_down
 from quietshelf.research.auditing import Auditable, Claim, audit
 from quietshelf.research.auditing.verdicts import sentence, verdict
 
@@ -41,7 +41,7 @@ def main() -> None:
             run=partial(release, sensitivity),
         )
         found = audit(subject, runs=RUNS, rng=np.random.default_rng(0), tests=len(SENSITIVITIES))
-        print(f"{name}: claimed rho = {RHO:g}, measured at least {shown_below(found.measured)}: {verdict(found)}")
+        print(f"{name}: claimed rho = {RHO:g}, measured at least {rounded_down(found.measured)}: {verdict(found)}")
         print(f"    {sentence(found)}")
 
 

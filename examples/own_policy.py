@@ -19,7 +19,7 @@ from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import Context, FloatArray, IntArray, Random, Release, Round, Streams
 from quietshelf.policies import Greedy, Uniform
 from quietshelf.research.environments import LogitRound
-from quietshelf.research.loop import Contestant, Setting, simulate, summary
+from quietshelf.research.loop import Contestant, SimulationContext, simulate, summary
 
 BOOKS, PLACES, GENRES = 40, 3, 4
 TASTES = (-1.0, 1.0, 1.5)  # price, quality, favourite genre
@@ -84,7 +84,7 @@ class OpenShop:
 class Refit:
     """The curator: fits all it has seen whenever that has doubled."""
 
-    def __init__(self, setting: Setting, noise: Random) -> None:  # noqa: ARG002 - no privacy, no noise
+    def __init__(self, setting: SimulationContext, noise: Random) -> None:  # noqa: ARG002 - no privacy, no noise
         self.features: list[FloatArray] = []
         self.choice: list[IntArray] = []
         self.shown: list[IntArray] = []

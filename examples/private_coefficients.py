@@ -21,7 +21,7 @@ from quietshelf.model.choice.maps import feature_map
 from quietshelf.privacy.release.geometry import scaled_curvature
 from quietshelf.privacy.release.noise import DiscreteGaussian
 from quietshelf.privacy.release.private_newton import first_rounds, private_newton
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 
 RHO, SHOWN = 1.0, 5
 TASTES = {"price": -0.8, "rating": 0.6}  # per declared unit: 40 euros, half a star
@@ -41,7 +41,7 @@ def main() -> None:
         feature_map("item"), visitor_scale=np.ones(0), item_scale=np.ones(len(TASTES)), capacity=SHOWN
     )
     private = private_newton(
-        Shown(features, available, choice), rho=RHO, curvature=guess, source=DiscreteGaussian(), unit="person"
+        ObservedChoice(features, available, choice), rho=RHO, curvature=guess, source=DiscreteGaussian(), unit="person"
     )
     exact = fit(features, choice, available)
     print(f"{'feature':10s} {'truth':>7s} {'exact':>7s} {'private':>7s}   ± s.e.")

@@ -17,7 +17,7 @@ from quietshelf.model.choice.maps import feature_map
 from quietshelf.privacy.release.geometry import scaled_curvature, unknown_curvature
 from quietshelf.privacy.release.noise import Simulated
 from quietshelf.privacy.release.private_newton import private_newton
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 from quietshelf.research.environments.replay import world_of
 from quietshelf.research.loop import contestant, simulate, summary
 
@@ -53,7 +53,7 @@ def errors(log: Log, rho: float, *, declared: bool, seed: int) -> Any:
     ready = encoded(scaled(log, SCALES, MAP) if declared else log, MAP)
     guess = scaled_curvature(MAP, visitor_scale=np.ones(1), item_scale=np.ones(2), capacity=SHOWN)
     found = private_newton(
-        Shown(ready.rounds.features, ready.rounds.available, ready.rounds.choice),
+        ObservedChoice(ready.rounds.features, ready.rounds.available, ready.rounds.choice),
         rho=rho,
         curvature=guess if declared else unknown_curvature(4),
         source=Simulated(np.random.default_rng(seed)),

@@ -18,7 +18,7 @@ none names a noise source or a seed. What a *shelf* is told (rho, capacity, visi
 
 def settings_page() -> str:
     """Every setting with its default and meaning."""
-    from quietshelf.serving.service.settings import Settings
+    from quietshelf.serving.service.settings import ServiceSettings
 
-    rows = [(f"`{each.name}`", f"`{each.default}`", each.metadata["says"]) for each in fields(Settings)]
+    rows = [(f"`{each.name}`", f"`{each.default}`", each.metadata["says"]) for each in fields(ServiceSettings)]
     return f"{HEAD}\n{table(('setting', 'default', 'meaning'), rows)}\n"

@@ -116,11 +116,11 @@ def claims(record: records.Record) -> str:
 def _judged(name: str, folder: Path) -> Any:
     """A study that is complete, judged anew; None if it is not."""
     from quietshelf.research.experiments import reproduce, study_named
-    from quietshelf.research.experiments.store import Store
+    from quietshelf.research.experiments.store import RowStore
 
     try:
         study = study_named(name).with_data(_data(folder))
-        return None if Store(folder, study).pending else reproduce(study, folder)
+        return None if RowStore(folder, study).pending else reproduce(study, folder)
     except ValueError as error:  # its data is not here, or its rows are those of another version
         raise SystemExit(f"{name} cannot be judged from {folder}: {error}") from error
 

@@ -14,7 +14,7 @@ import pytest
 
 from quietshelf.demo import shop as demo
 from quietshelf.model.types import NOTHING
-from quietshelf.privacy.statistics import Shown, contribution, svec
+from quietshelf.privacy.statistics import ObservedChoice, contribution, svec
 from quietshelf.research.auditing import Claim, audit
 
 SHORT = ["--horizon", "400", "--replicates", "2", "--visitors", "230", "--runs", "40", "--workers", "1", "--no-open"]
@@ -85,7 +85,7 @@ def _moved_by_the_target() -> float:
     shelf = demo.new_shelf()
     shelf.offer()
     batch, rows = shelf.batches[0].frozen, np.array(demo.products()[[demo.most_telling()]])
-    visitor = Shown(np.stack([rows, rows]), np.ones((2, 1), dtype=bool), np.array([0, NOTHING]))
+    visitor = ObservedChoice(np.stack([rows, rows]), np.ones((2, 1), dtype=bool), np.array([0, NOTHING]))
     bought, left = contribution(visitor, batch.theta, batch.coordinates, batch.scales.bound).score
     return float(np.linalg.norm(bought - left))
 

@@ -25,7 +25,7 @@ from quietshelf.model.choice.maps import MAPS, FeatureMap, feature_map
 from quietshelf.model.choice.portable import utilities
 from quietshelf.model.types import Context, FloatArray, Release
 from quietshelf.policies.chance import JITTER
-from quietshelf.privacy.statistics import Grids, Shown, factors
+from quietshelf.privacy.statistics import Grids, ObservedChoice, factors
 
 KINDS = ("plain", "ties", "near ties", "equal", "indifferent", "extreme", "denormal", "far", "heavy", "overflow")
 PER_WORLD = 20
@@ -231,7 +231,7 @@ def _contribution(rng: np.random.Generator) -> dict[str, Any]:
     chosen = int(rng.integers(-1, places)) if places else -1
     theta, coordinates = rng.normal(size=dim), rng.normal(size=(dim, dim)) * rng.choice([0.1, 1.0, 5.0])
     bound, grids = float(rng.choice([0.05, 0.7, 3.0])), Grids(2.0**-20, 2.0 ** -float(rng.integers(3, 31)))
-    seen = Shown(rows[None], np.ones((1, places), dtype=bool), np.array([chosen]))
+    seen = ObservedChoice(rows[None], np.ones((1, places), dtype=bool), np.array([chosen]))
     found = factors(seen, theta, coordinates, bound, grids)
     return {
         "batch": {

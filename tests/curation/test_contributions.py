@@ -13,7 +13,7 @@ from quietshelf.privacy.release import batch_pair
 from quietshelf.privacy.release.batch_pair import Scales
 from quietshelf.privacy.release.noise import GRID
 from quietshelf.privacy.release.quiet import OpenBatch
-from quietshelf.privacy.statistics import Shown, contribution, upper
+from quietshelf.privacy.statistics import ObservedChoice, contribution, upper
 
 DIM = 5
 
@@ -101,7 +101,7 @@ def test_contributions_are_the_bounded_pair_on_the_grid() -> None:
     batch = frozen(rng)
     rows = rng.normal(size=(3, DIM))
     (found,) = contributions([rows], [1], batch, GRID)
-    pair = contribution(Shown(rows, np.ones(3, bool), np.asarray(1)), batch.theta, batch.coordinates, 0.5)
+    pair = contribution(ObservedChoice(rows, np.ones(3, bool), np.asarray(1)), batch.theta, batch.coordinates, 0.5)
     parts = total(summed([found], DIM), DIM)
     fine = float(batch_pair.grids(batch.scales, batch.size, GRID).rows)
     for part, step in ((parts.score, GRID), (parts.information, fine**2)):
@@ -117,7 +117,7 @@ def test_sums_of_a_group_are_those_of_its_slots() -> None:
     rows = rng.normal(size=(40, 3, DIM))
     chosen = rng.integers(-1, 3, size=40)
     grids = batch_pair.grids(batch.scales, batch.size, GRID)
-    seen = Shown(rows, np.ones((40, 3), bool), chosen)
+    seen = ObservedChoice(rows, np.ones((40, 3), bool), chosen)
     found = added(np.zeros(width(DIM)), seen, batch.theta, batch.coordinates, 0.5, grids)
     parts = contributions(list(rows), chosen.tolist(), batch, GRID)
     np.testing.assert_array_equal(found, summed(parts, DIM))
@@ -131,10 +131,10 @@ def test_nothing_shown_and_not_counted_contribute_zero() -> None:
     assert not nothing.any()
     assert contributions([], [], batch, GRID) == []
     assert not summed([], DIM).any()
-    seen = Shown(rng.normal(size=(2, 3, DIM)), np.ones((2, 3), bool), np.array([0, 1]))
+    seen = ObservedChoice(rng.normal(size=(2, 3, DIM)), np.ones((2, 3), bool), np.array([0, 1]))
     for grid in (0.0, GRID):
         public = batch.theta, batch.coordinates, 0.5, batch_pair.grids(batch.scales, batch.size, grid)
         found = added(np.zeros(width(DIM)), seen, *public, np.array([True, False]))
-        alone = added(np.zeros(width(DIM)), Shown(seen.rows[:1], seen.offered[:1], seen.position[:1]), *public)
+        alone = added(np.zeros(width(DIM)), ObservedChoice(seen.rows[:1], seen.offered[:1], seen.position[:1]), *public)
         assert found.any()
         np.testing.assert_array_equal(found, alone)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.requests import visitor_context
-from quietshelf.curation.settings import SERVED, Settings
+from quietshelf.curation.settings import SERVED, ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.model.types import Context, Release
 from quietshelf.policies.bounded import suits_bounds
@@ -38,11 +38,11 @@ def released(rng: np.random.Generator, dim: int, *, first: bool = False) -> Rele
 def visitors(rng: np.random.Generator, dense: bool, extreme: float, ties: bool) -> tuple[list[Context], Release]:
     """Visitors with and without wishes of their own, the first of them extreme; and what they are decided by."""
     if dense:
-        options, stock = Settings(rho=1.0, capacity=4, dim=ITEM), Stock.of(ITEMS, None, None, None)
+        options, stock = ShelfSettings(rho=1.0, capacity=4, dim=ITEM), Stock.of(ITEMS, None, None, None)
         made = [rng.normal(size=(ITEMS, ITEM)) for _ in range(MANY)]
         release = released(rng, ITEM, first=ties)
     else:
-        options = Settings(rho=1.0, capacity=4, feature_map="full", visitor_dim=VISITOR)
+        options = ShelfSettings(rho=1.0, capacity=4, feature_map="full", visitor_dim=VISITOR)
         stock = Stock.of(ITEMS, np.asfortranarray(rng.normal(size=(ITEMS, ITEM))), None, None)
         made = [rng.normal(size=VISITOR) for _ in range(MANY)]
         release = released(rng, 1 + VISITOR + ITEM + VISITOR * ITEM, first=ties)
@@ -81,7 +81,7 @@ def test_long_features_are_decided_alone_as_together(size: float) -> None:
     """Where bounds leave most norms out: beside a visitor of any size, with and without wishes."""
     rng = np.random.default_rng(1)
     items, dim = 300, 60
-    options, stock = Settings(rho=1.0, capacity=4, dim=dim), Stock.of(items, None, None, None)
+    options, stock = ShelfSettings(rho=1.0, capacity=4, dim=dim), Stock.of(items, None, None, None)
     made = [rng.normal(size=(items, dim)) for _ in range(6)]
     made[0] *= size
     wishes: list[dict[str, Any]] = [{}, {}, {"exclude": [0, 1]}, {"required": [5]}, {}, {"revenue": np.arange(items)}]
@@ -98,7 +98,7 @@ def test_long_features_are_decided_alone_as_together(size: float) -> None:
 def test_ties_are_broken_alike_beside_a_visitor_whose_utilities_overflow() -> None:
     """Utilities of 1000 that are equal to 1e-13: the coins decide, whoever else is decided in the same step."""
     rng = np.random.default_rng(0)
-    options, stock = Settings(rho=1.0, capacity=4, dim=ITEM), Stock.of(ITEMS, None, None, None)
+    options, stock = ShelfSettings(rho=1.0, capacity=4, dim=ITEM), Stock.of(ITEMS, None, None, None)
     nearly = 1e3 * (1 + 1e-13 * rng.random((MANY, ITEMS, 1))) * np.sign(rng.normal(size=(MANY, ITEMS, ITEM)))
     nearly[0] *= 1e200
     contexts = [visitor_context(options, stock, features=each) for each in nearly]
@@ -120,7 +120,7 @@ def test_a_decision_holds_the_rows_of_what_is_shown() -> None:
 
 def test_decisions_come_in_the_order_of_the_visitors() -> None:
     """Though those who ask for the same are decided in one step."""
-    stock, options = Stock.of(3, None, None, None), Settings(rho=1.0, capacity=1, dim=1)
+    stock, options = Stock.of(3, None, None, None), ShelfSettings(rho=1.0, capacity=1, dim=1)
     asked = [{"candidates": [place % 3]} if place % 2 else {"exclude": [0, 1]} for place in range(MANY)]
     contexts = [visitor_context(options, stock, features=np.ones((3, 1)), **each) for each in asked]  # type: ignore[arg-type]
     found = decide(["uniform"] * len(contexts), contexts, released(np.random.default_rng(0), 1), COINS.of(SLOTS))

@@ -13,7 +13,7 @@ from tests.serving.shelf.shops import CONVERSION, D, K, N, shop
 
 from quietshelf.curation.outlook import MadeUp, normal_outlook, outlook_of
 from quietshelf.curation.parallel import QuietCurator
-from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.settings import Public, ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import Context, Release, Round
@@ -82,7 +82,7 @@ def test_an_outlook_sees_the_same_whatever_worlds_are_beside(kind: str, policy: 
         outlook = normal_outlook(np.diag([1.0, 0.25]), 2, items=N, capacity=K, policy=POLICIES[policy])
     else:
         options = {"feature_map": kind, "visitor_dim": 0 if kind == "item" else 2}
-        settings = Settings(rho=1.0, capacity=K, policy=policy, **options)  # type: ignore[arg-type]
+        settings = ShelfSettings(rho=1.0, capacity=K, policy=policy, **options)  # type: ignore[arg-type]
         stock = replace(Stock.of(N, rng.normal(size=(N, 3)), None, None), revenue=rng.uniform(1, 2, size=N))
         outlook = outlook_of(settings, Public.of(visitor_scale=1.0, curvature=None, prior=None), stock)
     dim = outlook.moments.mean.shape[-1]

@@ -8,7 +8,7 @@ import pytest
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.decisions import decide
 from quietshelf.curation.requests import visitor_context
-from quietshelf.curation.settings import Settings
+from quietshelf.curation.settings import ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.model.choice.maps import feature_map
 from quietshelf.model.types import Release
@@ -26,7 +26,7 @@ def some_stock() -> Stock:
 
 def test_a_visitor_is_shown_the_same_alone_and_beside_others() -> None:
     """Ties by the hundred, a neighbour of any size, and neighbours who name candidates or required items."""
-    settings = Settings(rho=1.0, capacity=5, feature_map="full", visitor_dim=2)
+    settings = ShelfSettings(rho=1.0, capacity=5, feature_map="full", visitor_dim=2)
     stock, coins, rng = some_stock(), Coins(b"secret"), np.random.default_rng(1)
     dim = feature_map("full").dim(2, 3)
     release = Release(rng.normal(size=dim), np.eye(dim), np.asarray(1.0), np.asarray(False), np.asarray(0))
@@ -45,7 +45,7 @@ def test_a_visitor_is_shown_the_same_alone_and_beside_others() -> None:
 
 def test_visitors_in_the_same_place_see_different_ones_of_tied_items() -> None:
     """Their coins are their own."""
-    settings = Settings(rho=1.0, capacity=5, feature_map="item", visitor_dim=0)
+    settings = ShelfSettings(rho=1.0, capacity=5, feature_map="item", visitor_dim=0)
     stock, coins = some_stock(), Coins(b"secret")
     release = Release(np.ones(4), np.eye(4), np.asarray(1.0), np.asarray(False), np.asarray(0))
     contexts = [visitor_context(settings, stock, features=None)] * 8

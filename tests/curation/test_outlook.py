@@ -9,7 +9,7 @@ import pytest
 from tests.noiseless import Noiseless
 
 from quietshelf.curation.outlook import ITEMS, VISITORS, MadeUp, normal_outlook, outlook_of, start
-from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.settings import Public, ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.model.choice.maps import MAPS, feature_map
 from quietshelf.model.types import Release
@@ -33,13 +33,13 @@ def some_release(dim: int, lead: tuple[int, ...] = ()) -> Release:
     return Release(theta, precision, np.full(lead, 0.5), np.zeros(lead, bool), np.zeros(lead, np.int64))
 
 
-def begun(settings: Settings, public: Public, stock: Stock) -> Learner:
+def begun(settings: ShelfSettings, public: Public, stock: Stock) -> Learner:
     return start(settings, public, stock, Noiseless())
 
 
 def test_moments_are_those_of_declared_scales_and_offerable_items() -> None:
     """Each visitor column by its own scale; without a scale it is 1; an item that may not be shown counts nothing."""
-    settings = Settings(**TERMS, feature_map="concat", visitor_dim=3)
+    settings = ShelfSettings(**TERMS, feature_map="concat", visitor_dim=3)
     stock = Stock.of(5, CATALOGUE, None, None).without(0)
     usual = begun(settings, declared(1.0), stock).moments
     np.testing.assert_array_equal(begun(settings, declared(), stock).moments.second, usual.second)
@@ -54,13 +54,13 @@ def test_moments_are_those_of_declared_scales_and_offerable_items() -> None:
 
 def test_factors_stretch_what_visitors_bring_and_nothing_else() -> None:
     """A catalogue is known; the scale of visitors' features is what may be wrong."""
-    settings = Settings(**TERMS, feature_map="concat", visitor_dim=3)
+    settings = ShelfSettings(**TERMS, feature_map="concat", visitor_dim=3)
     second = begun(settings, declared(1.0), Stock.of(5, CATALOGUE, None, None)).moments.second
     own = second[FACTORS.index(1.0)]
     for place, factor in enumerate(FACTORS):
         np.testing.assert_allclose(second[place][1:4, 1:4], factor**2 * own[1:4, 1:4], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(second[place][4:, 4:], own[4:, 4:], rtol=1e-12)
-    items_alone = Settings(**TERMS, feature_map="item")
+    items_alone = ShelfSettings(**TERMS, feature_map="item")
     learner = begun(items_alone, declared(), Stock.of(5, CATALOGUE, None, None))
     np.testing.assert_array_equal(learner.moments.factors, [1.0])
 
@@ -68,7 +68,7 @@ def test_factors_stretch_what_visitors_bring_and_nothing_else() -> None:
 def test_features_brought_with_each_offer_are_declared_by_their_curvature() -> None:
     """Normal features of that second moment; of I/d where nothing is declared."""
     curvature = np.array([[4.0, 1.0], [1.0, 1.0]])
-    settings, stock = Settings(**TERMS, dim=2), Stock.of(200, None, None, None)
+    settings, stock = ShelfSettings(**TERMS, dim=2), Stock.of(200, None, None, None)
     for given, expected in ((None, np.eye(2) / 2), (curvature, curvature)):
         moments = begun(settings, declared(curvature=given), stock).moments
         np.testing.assert_allclose(moments.second[FACTORS.index(1.0)], expected, atol=0.05 * np.abs(expected).max())
@@ -79,7 +79,7 @@ def test_features_brought_with_each_offer_are_declared_by_their_curvature() -> N
 def test_large_catalogues_are_represented_by_some_items() -> None:
     """The same ones each time, each item once."""
     catalogue = np.arange(1000.0)[:, None]
-    settings, stock = Settings(**TERMS, feature_map="item"), Stock.of(1000, catalogue, None, None)
+    settings, stock = ShelfSettings(**TERMS, feature_map="item"), Stock.of(1000, catalogue, None, None)
     seen = [outlook_of(settings, declared(), stock).sample(np.asarray(1.0)) for _ in range(2)]
     assert seen[0].revenue.shape == (VISITORS, ITEMS)
     every = np.broadcast_to(np.arange(ITEMS), (VISITORS, ITEMS))
@@ -93,7 +93,7 @@ def test_large_catalogues_are_represented_by_some_items() -> None:
 def test_made_up_visitors_are_the_same_twice(policy: str, name: str | None) -> None:
     """What they see and are shown is a function of what is public."""
     options: dict[str, Any] = {"dim": 2} if name is None else {"feature_map": name, "visitor_dim": 3}
-    settings = Settings(**TERMS, policy=policy, **options)
+    settings = ShelfSettings(**TERMS, policy=policy, **options)
     stock = Stock.of(5, None if name is None else CATALOGUE, None, None)
     learner = begun(settings, declared(), stock)
     release = some_release(learner.estimate.theta.size)
@@ -124,7 +124,7 @@ def test_each_world_makes_up_what_it_would_alone(policy: str) -> None:
 @pytest.mark.parametrize("name", MAPS)
 def test_catalogues_of_any_size_open_a_shop(name: str, size: float) -> None:
     """Nothing can be learnt of items without features, or of such that overflow: the shop opens all the same."""
-    settings = Settings(**TERMS, feature_map=name, visitor_dim=2)
+    settings = ShelfSettings(**TERMS, feature_map=name, visitor_dim=2)
     stock = Stock.of(5, size * CATALOGUE, None, None)
     learner = begun(settings, declared(1.0), stock)
     batch = learner.open(0, 10, outlook_of(settings, declared(1.0), stock))
@@ -138,7 +138,7 @@ def test_a_shop_with_nothing_to_offer_yet_opens(name: str | None) -> None:
     options: dict[str, Any] = {"dim": 2} if name is None else {"feature_map": name, "visitor_dim": 2}
     stock = Stock.of(2, None if name is None else CATALOGUE[:2], None, None).without(0).without(1)
     assert not stock.offerable.any()
-    settings = Settings(**TERMS, **options)
+    settings = ShelfSettings(**TERMS, **options)
     learner = begun(settings, declared(), stock)
     batch = learner.open(0, 10, outlook_of(settings, declared(), stock))
     assert np.isfinite(batch.coordinates).all()
@@ -150,14 +150,14 @@ def test_moments_of_effects_are_those_of_all_items(name: str) -> None:
     """With an effect of each item the moments are those of every item's x, though visitors are shown a part."""
     count = ITEMS + 40
     catalogue = np.random.default_rng(3).normal(size=(count, 2))
-    settings = Settings(**TERMS, feature_map=name, visitor_dim=2, item_effects=count)
+    settings = ShelfSettings(**TERMS, feature_map=name, visitor_dim=2, item_effects=count)
     moments = begun(settings, declared(1.0), Stock.of(count, catalogue, None, None)).moments
     place = list(moments.factors).index(1.0)
     own = feature_map(name, effects=count).dense(np.zeros(2), catalogue)
     dim = own.shape[1] - count
     np.testing.assert_allclose(moments.mean[place][dim:], own.mean(axis=0)[dim:])
     np.testing.assert_allclose(moments.second[place][:, dim:], (own.T @ own / count)[:, dim:], atol=1e-12)
-    plain = Settings(**TERMS, feature_map=name, visitor_dim=2)
+    plain = ShelfSettings(**TERMS, feature_map=name, visitor_dim=2)
     known = begun(plain, declared(1.0), Stock.of(count, catalogue, None, None)).moments
     np.testing.assert_allclose(moments.mean[..., :dim], known.mean, atol=1e-12)
     assert float(moments.alike) > float(known.alike) - 1e-12
@@ -167,7 +167,7 @@ def test_moments_of_effects_are_those_of_all_items(name: str) -> None:
 @pytest.mark.parametrize("name", MAPS)
 def test_effects_of_catalogues_of_any_size_open_a_shop(name: str, size: float) -> None:
     """With places to spare."""
-    settings = Settings(**TERMS, feature_map=name, visitor_dim=2, item_effects=7)
+    settings = ShelfSettings(**TERMS, feature_map=name, visitor_dim=2, item_effects=7)
     stock = Stock.of(5, size * CATALOGUE, None, None)
     learner = begun(settings, declared(1.0), stock)
     batch = learner.open(0, 10, outlook_of(settings, declared(1.0), stock))

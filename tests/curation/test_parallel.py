@@ -17,7 +17,7 @@ from quietshelf.privacy.release import batch_pair
 from quietshelf.privacy.release.noise import DiscreteGaussian, NoiseSource, Simulated
 from quietshelf.privacy.release.quiet import Learner, OpenBatch
 from quietshelf.privacy.release.quiet_settings import Quiet
-from quietshelf.privacy.statistics import Shown, contribution, svec
+from quietshelf.privacy.statistics import ObservedChoice, contribution, svec
 
 
 def visitors(seed: int, rounds: int, lead: tuple[int, ...], capacity: int, dim: int, size: float = 1.0) -> list[Round]:
@@ -48,7 +48,7 @@ def test_noiseless_learner_follows_the_statistic_and_reads_infinite() -> None:
     rounds = visitors(1, frozen.size, (), 3, 3)
     for item in rounds:
         curator.observe(item)
-    seen = [Shown(r.context.features.rows(r.assortment), r.assortment >= 0, r.choice) for r in rounds]
+    seen = [ObservedChoice(r.context.features.rows(r.assortment), r.assortment >= 0, r.choice) for r in rounds]
     pairs = [contribution(s, frozen.theta, frozen.coordinates, frozen.scales.bound) for s in seen]
     (latest,) = curator.learner.records
     np.testing.assert_allclose(latest.score, sum(p.score for p in pairs), atol=1e-10)
@@ -108,7 +108,7 @@ def test_policies_see_the_same_when_a_visitor_is_replaced_and_the_release_is_not
     frozen = opened(started(Quiet(rho=1.0, conversion=0.62), 2, simulated()))
 
     def pair(item: Round) -> tuple[np.ndarray, np.ndarray]:
-        shown = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
+        shown = ObservedChoice(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
         found = contribution(shown, frozen.theta, frozen.coordinates, frozen.scales.bound)
         return found.score, svec(found.information)
 
@@ -192,7 +192,7 @@ def test_those_who_do_not_count_add_nothing_beside_those_who_do() -> None:
         counts = [np.asarray(False), np.asarray(True), None][place % 3]
         curator.observe(Round(item.context, item.assortment, item.choice, counts=counts))
         if place % 3:
-            seen = Shown(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
+            seen = ObservedChoice(item.context.features.rows(item.assortment), item.assortment >= 0, item.choice)
             expected += contribution(seen, frozen.theta, frozen.coordinates, frozen.scales.bound).score
     (latest,) = curator.learner.records
     np.testing.assert_allclose(latest.score, expected, atol=1e-12)

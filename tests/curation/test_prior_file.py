@@ -18,7 +18,7 @@ from quietshelf.privacy.accounting import Assumption, Ledger, gaussian
 from quietshelf.privacy.release.geometry import scaled_curvature
 from quietshelf.privacy.release.noise import Simulated
 from quietshelf.privacy.release.private_newton import private_newton
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 
 
 def test_a_prior_comes_back_to_the_bit_and_equal_priors_give_equal_files(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_errors_are_as_large_as_the_precision_says() -> None:
         noisy = np.append(rows @ tastes, np.zeros((1000, 1)), axis=1) + rng.gumbel(size=(1000, 6))
         choice = np.where(noisy.argmax(axis=1) == 5, -1, noisy.argmax(axis=1))
         guess = scaled_curvature(kind, visitor_scale=np.ones(0), item_scale=np.ones(5), capacity=5)
-        shown = Shown(rows, np.ones((1000, 5), dtype=bool), choice)
+        shown = ObservedChoice(rows, np.ones((1000, 5), dtype=bool), choice)
         fitted = private_newton(shown, rho=1.0, curvature=guess, source=Simulated(rng))
         made = PriorFile.of(fitted, kind, item_names=tuple("abcde"))
         found.append((made.theta - tastes) @ made.precision @ (made.theta - tastes) / 6)

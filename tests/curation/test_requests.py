@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from quietshelf.curation.requests import check_person, visitor_context
-from quietshelf.curation.settings import Settings
+from quietshelf.curation.settings import ShelfSettings
 from quietshelf.curation.stock import Stock
 
 CATALOGUE = np.asfortranarray(np.random.default_rng(0).normal(size=(6, 2)))
-SETTINGS = Settings(rho=1.0, capacity=3, feature_map="full", visitor_dim=2)
+SETTINGS = ShelfSettings(rho=1.0, capacity=3, feature_map="full", visitor_dim=2)
 STOCK = Stock.of(6, CATALOGUE, None, None)
 HERE = [0.1, -0.2]
 
@@ -71,7 +71,7 @@ def test_a_request_leaves_the_public_state_as_it_was() -> None:
 
 def test_persons_are_texts_and_needed_where_visits_are_counted() -> None:
     """A request without a person is refused by the setting alone, whoever else was named."""
-    several = Settings(rho=1.0, capacity=3, visits=2, dim=2)
+    several = ShelfSettings(rho=1.0, capacity=3, visits=2, dim=2)
     check_person(SETTINGS, None)
     check_person(several, "anna")
     with pytest.raises(ValueError, match="person must be given where visits of a person are counted"):

@@ -10,7 +10,7 @@ import pytest
 from tests.noiseless import Noiseless
 
 from quietshelf.curation.outlook import start
-from quietshelf.curation.settings import Public, Settings, declared_dim
+from quietshelf.curation.settings import Public, ShelfSettings, declared_dim
 from quietshelf.curation.stock import Stock
 from quietshelf.model.choice.maps import MAPS, feature_map
 
@@ -62,18 +62,18 @@ def test_lengths_that_contradict_each_other_are_refused() -> None:
 def test_senseless_settings_are_refused(options: dict[str, Any], message: str) -> None:
     """Each rule names the value that breaks it."""
     with pytest.raises(ValueError, match=re.escape(message)):
-        Settings(**{**TERMS, **options})
+        ShelfSettings(**{**TERMS, **options})
 
 
 def test_settings_come_back_from_plain_data() -> None:
     """For files and tables."""
-    given = Settings(**TERMS, visits=3, window=2.5, feature_map="full", visitor_dim=2, max_batch=7, conversion=0.1)
-    assert Settings(**given.to_dict()) == given
+    given = ShelfSettings(**TERMS, visits=3, window=2.5, feature_map="full", visitor_dim=2, max_batch=7, conversion=0.1)
+    assert ShelfSettings(**given.to_dict()) == given
 
 
 def test_what_is_declared_reaches_the_learner() -> None:
     """Conversion, capacity and a prior among it."""
-    settings = Settings(**TERMS, dim=2, conversion=0.1, forgetting=0.9)
+    settings = ShelfSettings(**TERMS, dim=2, conversion=0.1, forgetting=0.9)
     theta, precision = np.ones(2), 3 * np.eye(2)
     stock = Stock.of(5, None, None, None)
     public = Public.of(visitor_scale=None, curvature=None, prior=(theta, precision))

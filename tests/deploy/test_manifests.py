@@ -18,7 +18,7 @@ from tests.deploy.tools import DEPLOY, ROOT, compose, documents, program
 from tests.serving.service.harness import inline, offered, stocked
 
 from quietshelf.serving.service import settings
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 SCHEMAS = {
     "compose-spec": "deploy/compose.yaml",
@@ -76,7 +76,7 @@ def test_units_are_verified_by_systemd(tmp_path: Path) -> None:
 def test_settings_of_the_deployment_are_settings() -> None:
     """Names and values, wherever they are set."""
     settings.read(DEPLOY / "systemd" / "settings.toml", {})
-    known = {f"QUIETSHELF_{each.name.upper()}" for each in fields(Settings)}
+    known = {f"QUIETSHELF_{each.name.upper()}" for each in fields(ServiceSettings)}
     named: set[str] = set()
     for path in (ROOT / "Containerfile", *DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.service")):
         named |= set(re.findall(r"QUIETSHELF_[A-Z_]+", path.read_text(encoding="utf-8")))

@@ -19,7 +19,7 @@ from quietshelf.client import ticket
 from quietshelf.curation.batches import Batch
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.device import Wishes, batch_document, catalogue_document, choose, contribute, model_document
-from quietshelf.curation.settings import Settings
+from quietshelf.curation.settings import ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.model.choice.maps import MAPS, feature_map
 from quietshelf.model.types import Release
@@ -54,7 +54,7 @@ def _world(rng: np.random.Generator, found: dict[str, Any]) -> None:
     name = "item" if kind == "popular" else name
     items, item_dim = int(rng.integers(1, 30)), int(rng.integers(1, 4))
     effects = int(rng.integers(0, items + 3)) if rng.random() < 0.3 else 0
-    settings = Settings(
+    settings = ShelfSettings(
         rho=1.0,
         capacity=int(rng.integers(1, 11)),
         fill=bool(rng.random() < 0.2),
@@ -116,7 +116,7 @@ def _batch(rng: np.random.Generator, dim: int, number: int) -> Batch:
     return Batch(frozen, GRID, 60.0)
 
 
-def _visit(rng: np.random.Generator, kind: str, settings: Settings, found: dict[str, Any]) -> None:
+def _visit(rng: np.random.Generator, kind: str, settings: ShelfSettings, found: dict[str, Any]) -> None:
     model, catalogue, batch = (found[name][-1] for name in ("models", "catalogues", "batches"))
     ids, place = catalogue["ids"], len(found["models"]) - 1
     features = rng.normal(size=settings.visitor_dim)

@@ -19,7 +19,7 @@ from tests.docs.snippets import PAGES, ROOT
 from tests.pages.browser import browser, demand_browser
 
 import quietshelf
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href", "use": "href"}
 
@@ -96,7 +96,7 @@ def test_references_hold_all_that_the_code_has(site: Path) -> None:
     assert all(f'id="{name}"' in python for names in PUBLIC.values() for name in names)
     assert "<blockquote>" not in python  # examples are code
     settings = (site / "reference" / "settings.html").read_text(encoding="utf-8")
-    assert all(f"<code>{each.name}</code>" in settings for each in fields(Settings))
+    assert all(f"<code>{each.name}</code>" in settings for each in fields(ServiceSettings))
     examples = (site / "examples.html").read_text(encoding="utf-8")
     assert all(f"examples/{path.name}" in examples for path in (ROOT / "examples").glob("*.py"))
 

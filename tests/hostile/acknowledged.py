@@ -23,7 +23,7 @@ from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Ticket, Vault
 from quietshelf.serving.service.releases import restore, verify
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 FEATURES = {str(item["id"]): np.array(item["features"]) for item in ITEMS}
 BROKEN = (
@@ -45,7 +45,7 @@ Sums = tuple[int, int]
 
 def compared(database: str, folder: Path, shoppers: Sequence[Shopper], *, exact: bool = False) -> dict[str, int]:
     """Figures of what was acknowledged and what became of it; ``exact``: noise was none, so sums are compared too."""
-    store = Store(Settings(database=database).url, Vault(folder / "secrets"))
+    store = Store(ServiceSettings(database=database).url, Vault(folder / "secrets"))
     offers = {name: offer for shopper in shoppers for name, offer in shopper.offers.items()}
     chosen = {name: item for shopper in shoppers for name, item in shopper.chosen.items()}
     with store.read() as connection:

@@ -22,7 +22,7 @@ from quietshelf.serving.service.access import keys
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Vault
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 DAY, WINDOW = 86_400.0, 2.0
 ITEMS, OLD_KEYS = (100_000, 1_000_000) if FULL else (2_000, 20_000)
@@ -68,7 +68,7 @@ class Arena:
     @contextmanager
     def store(self) -> Iterator[Store]:
         """The database, for whoever may open it."""
-        store = Store(Settings(database=self.process.database).url, Vault(self.folder / "secrets"))
+        store = Store(ServiceSettings(database=self.process.database).url, Vault(self.folder / "secrets"))
         yield store
         store.close()
 

@@ -24,7 +24,7 @@ from quietshelf.serving.service.access import keys
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 LONG = "a-very-long-name-for-a-shelf-that-somebody-made-by-a-program-and-never-thought-of-reading-on-a-0123"
 PAGES = (
@@ -120,7 +120,9 @@ def opened(folder: Path, **options: Any) -> Iterator[Shop]:
     folder.mkdir(parents=True, exist_ok=True)
     clock, port = FakeClock(), free_port()
     place: dict[str, Any] = {"database": f"sqlite:///{folder}/shop.db", "secrets": str(folder / "secrets")}
-    settings = Settings(**place, **{"poll_seconds": 0.2, "log_level": "error", "release_seconds": 0.0, **options})
+    settings = ServiceSettings(
+        **place, **{"poll_seconds": 0.2, "log_level": "error", "release_seconds": 0.0, **options}
+    )
     source = Simulated(np.random.default_rng(1))
     service = Service(settings, clock=clock, source=source, coins=lambda shelf: Coins(b"%032d" % shelf))
     service.store.migrate()

@@ -13,7 +13,7 @@ from tests.pages.test_browser import CHECKS
 from tests.report.test_glance import SEEN
 
 from quietshelf.demo.page import DemoStory, demo_page
-from quietshelf.report import Section, Table, write_page
+from quietshelf.report import PageTable, Section, write_page
 from quietshelf.report.audit_page import AuditCurve, AuditRow, Limit, audit_page
 from quietshelf.report.charts import Curve
 from quietshelf.report.glance_table import glance_table
@@ -39,8 +39,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     drawings = [(multiples(Plotted("many", "Many", "visitors", 3, panels)), "Panels, 95 % bands."),
                 (multiples(Plotted("one", "One", "visitors", 1, panels[:1])), "One alone."),
                 (glance_table(SEEN), "At a glance.")]  # fmt: skip
-    claims = Table("Claims", ("claim", "verdict", "held"), [("it grows", "holds", "1 of 1")], [["grows: 1 to 2"]])
-    folded = Table("Regret of everybody", WIDE, ROWS, folded=True)
+    claims = PageTable("Claims", ("claim", "verdict", "held"), [("it grows", "holds", "1 of 1")], [["grows: 1 to 2"]])
+    folded = PageTable("Regret of everybody", WIDE, ROWS, folded=True)
     study = Section("A study", ["What it is.", "How large."], [claims, folded], drawings, "again", [("seed", "1")])
     curve = AuditCurve("quiet, whole run", LEVEL, LEVEL, 0.9 * LEVEL, LEVEL, 0.9 * LEVEL, LEVEL)
     row = AuditRow("quiet", "which of two opposite visitors", "ρ 1", "ρ 0.1", "-", "not refuted", False, "Words " * 20)

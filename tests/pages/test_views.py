@@ -21,7 +21,7 @@ from quietshelf.serving.service.pages.activity import Activity
 from quietshelf.serving.service.pages.budget_summary import DISCRETE, found_at_most, one_release
 from quietshelf.serving.service.pages.counts import WARNING
 from quietshelf.serving.service.pages.traffic import routes as routes_of
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 
 class Figures(HTMLParser):
@@ -285,4 +285,4 @@ def test_a_statement_says_whom_to_ask(tmp_path: Path) -> None:
         reader = {"Authorization": f"Bearer {shop.key('read')}"}
         assert "Set <code>" not in shop.client.get("/shelves/teas/privacy", headers={**HTML, **reader}).text
     with pytest.raises(ValueError, match="operator must be one line"):
-        Settings(operator="Tea\nSons")
+        ServiceSettings(operator="Tea\nSons")

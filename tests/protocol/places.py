@@ -16,7 +16,7 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import EPOCH, KEY, Vault
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 COINS = Coins(b"the coins of both worlds")
 SECRET = b"the key of both worlds, 32 bytes"
@@ -46,7 +46,7 @@ class Place:
         self, *, poll_seconds: float, group_limit: int, release_seconds: float = 0.0, **injected: Any
     ) -> Service:
         """A process that does nothing by itself; its tables are there already."""
-        settings = Settings(
+        settings = ServiceSettings(
             database=self.url,
             secrets=str(self._secrets),
             poll_seconds=poll_seconds,
@@ -83,7 +83,7 @@ class Place:
         engine.dispose()
 
     def _store(self, url: str) -> Store:
-        return Store(Settings(database=url).url, Vault(self._secrets))
+        return Store(ServiceSettings(database=url).url, Vault(self._secrets))
 
 
 Maker = Callable[[], Place]

@@ -37,7 +37,7 @@ from quietshelf.policies import POLICIES
 from quietshelf.privacy.release.outlook import Moments
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.release.records import Estimate
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 from quietshelf.serving.shelf.testing import state_of
 
 SHOWN_BY = ("quiet", "greedy", "ts-mnl", "uniform")
@@ -65,7 +65,7 @@ class SimulatedUser:
         """Of what made-up visitors of the shop would see."""
         return outlook_of(self._settings, self._public, self._stock).moments
 
-    def shown(self, release: Release, factor: FloatArray) -> Shown:
+    def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
         """An outlook: what they would be shown, by the items that there are when the batch opens."""
         return outlook_of(self._settings, self._public, self._stock).shown(release, factor)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quietshelf.report import Section, Series, Table, draw, plotted, write_csv, write_page
+from quietshelf.report import PageTable, Section, Series, draw, plotted, write_csv, write_page
 from quietshelf.report.multiples import multiples
 
 TIMES = np.array([10.0, 20.0])
@@ -129,7 +129,7 @@ def test_page_is_self_contained_and_escapes(study: list[Series], tmp_path: Path)
     """Figures are inlined, nothing is fetched, words from settings cannot become markup."""
     drawing = multiples(plotted(FIGURE, study))
     rows = [("a < b & c", "holds", "3 of 3"), ("d", "fails", "1 of 3"), ("d", "undecided", "2 of 3")]
-    table = Table("Claims", ("claim", "verdict", "comparisons"), rows, [["x > y"], ["z"], ["z"]])
+    table = PageTable("Claims", ("claim", "verdict", "comparisons"), rows, [["x > y"], ["z"], ["z"]])
     section = Section(
         "A <study>", ["Text."], [table], [(drawing, "caption")], "quietshelf reproduce it", [("seed", "1")]
     )

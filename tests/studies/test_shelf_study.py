@@ -15,7 +15,7 @@ from quietshelf import Shelf, simulate
 from quietshelf.model.types import NOTHING, Context, IntArray, Random, Release, Round
 from quietshelf.privacy.accounting import Ledger
 from quietshelf.research.environments import Synthetic
-from quietshelf.research.loop import Contestant, Setting
+from quietshelf.research.loop import Contestant, SimulationContext
 
 pytestmark = pytest.mark.study
 HORIZON, REPLICATES = (10_000, 100) if FULL else (400, 12)
@@ -32,7 +32,7 @@ class Asked(Release):
 class Shelves:
     """One shelf for each world, in a curator's place."""
 
-    def __init__(self, setting: Setting, noise: Random, *, rho: float) -> None:
+    def __init__(self, setting: SimulationContext, noise: Random, *, rho: float) -> None:
         del noise  # a shelf draws from the operating system
         world: Any = setting.world
         known: dict[str, Any] = {"curvature": world.second_moment, "conversion": world.conversion}

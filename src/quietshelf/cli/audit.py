@@ -10,7 +10,7 @@ from rich.table import Table
 
 from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, say, strict_json, writable
 from quietshelf.model.types import positive
-from quietshelf.privacy.accounting.figures import shown_below
+from quietshelf.privacy.accounting.figures import rounded_down
 from quietshelf.research.auditing.audit_report import deltas, figures, page, plain
 from quietshelf.research.auditing.mechanisms import MECHANISMS
 from quietshelf.research.auditing.plan import (
@@ -94,7 +94,7 @@ def table(found: Audit) -> Table:
         word = verdict(finding)
         claimed, measured, computed = figures(finding)
         last = f"[red]{word}[/red]" if finding.refuted else word
-        drawn.add_row(finding.name, finding.pair, claimed, measured, shown_below(finding.epsilon), computed, last)
+        drawn.add_row(finding.name, finding.pair, claimed, measured, rounded_down(finding.epsilon), computed, last)
     return drawn
 
 

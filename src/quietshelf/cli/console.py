@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
 from quietshelf.model.types import integer, require
-from quietshelf.privacy.accounting.figures import shown
+from quietshelf.privacy.accounting.figures import rounded_up
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Delta = Annotated[
@@ -96,7 +96,7 @@ def promised(value: float) -> str:
     >>> promised(1.0004), promised(math.inf)
     ('1.001', '∞')
     """
-    return "∞" if math.isinf(value) else shown(value)
+    return "∞" if math.isinf(value) else rounded_up(value)
 
 
 def counted(number: int, what: str) -> str:

@@ -14,14 +14,14 @@ from quietshelf.model.types import require
 
 if TYPE_CHECKING:
     from quietshelf.serving.service.database.store import Store
-    from quietshelf.serving.service.settings import Settings
+    from quietshelf.serving.service.settings import ServiceSettings
 
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 Database = Annotated[str | None, typer.Option(help="SQLite file or PostgreSQL, as a URL.")]
 Secrets = Annotated[str | None, typer.Option(help="Folder of the person key and the epoch file.")]
 
 
-def settings_of(config: Path | None, flags: dict[str, str | int | None], other: Sequence[str] = ()) -> Settings:
+def settings_of(config: Path | None, flags: dict[str, str | int | None], other: Sequence[str] = ()) -> ServiceSettings:
     """The settings; the extra that the service needs is asked for by name if it is missing."""
     check_extra()
     from quietshelf.serving.service import settings
@@ -49,7 +49,7 @@ def existing(config: Path | None, database: str | None, secrets: str | None) -> 
             store.close()
 
 
-def check_made(settings: Settings) -> None:
+def check_made(settings: ServiceSettings) -> None:
     """Refuse a database that no service has made: a mistyped name must not become a new and empty ledger."""
     from quietshelf.serving.service.database.store import made
 
@@ -60,7 +60,7 @@ def check_made(settings: Settings) -> None:
 
 
 @contextmanager
-def reaching(settings: Settings) -> Iterator[None]:
+def reaching(settings: ServiceSettings) -> Iterator[None]:
     """A database that cannot be opened is told in a line."""
     from sqlalchemy.exc import DBAPIError
 

@@ -43,12 +43,12 @@ def prepare(
     Example: quietshelf expedia prepare train.csv --public --destination 8192 -o hotels.npz
     """
     from quietshelf.data.logs.expedia import clean, encode, encode_publicly, read
-    from quietshelf.data.logs.expedia.cleaning import Outcome
+    from quietshelf.data.logs.expedia.cleaning import OutcomeKind
     from quietshelf.data.logs.expedia.encoding import beside_the_paper
 
     if output.suffix != ".npz" or not output.parent.is_dir():
         raise ValueError(f"the output must be an .npz file in a folder that exists, got output={str(output)!r}")
-    one_of("outcome", outcome, get_args(Outcome))  # before a long file is read
+    one_of("outcome", outcome, get_args(OutcomeKind))  # before a long file is read
     declared = not public or (destination is not None and impressions == 1)
     rule = "--public needs a --destination, declared rather than counted, and drops no hotels by --impressions"
     require(declared, rule, destination=destination, impressions=impressions)

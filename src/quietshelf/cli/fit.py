@@ -157,13 +157,13 @@ def _contributors(log: Any, chosen_map: Any) -> tuple[Any, list[str], bool]:
     from quietshelf.data.logs.partitioned import PartitionedLog
     from quietshelf.privacy.release.partitioned_pairs import PartitionedPairs
     from quietshelf.privacy.release.private_newton import first_rounds
-    from quietshelf.privacy.statistics import Shown
+    from quietshelf.privacy.statistics import ObservedChoice
 
     if isinstance(log, PartitionedLog):
         return PartitionedPairs(log), log.names, log.persons
     rounds, names, person = (ready := encoded(log, chosen_map)).rounds, ready.names, ready.person
     features, choice, available = rounds if person is None else rounds.only(first_rounds(person))
-    return Shown(features, available, choice), names, person is not None
+    return ObservedChoice(features, available, choice), names, person is not None
 
 
 def _answer(given: logs.Declared, chosen_map: Any, found: PrivateTastes, delta: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 from quietshelf.cli.console import Delta, Json, counted, strict_json
 from quietshelf.cli.database_options import Config, Database, Secrets, existing
 from quietshelf.privacy.accounting import DELTA, LOG, Event
-from quietshelf.privacy.accounting.figures import shown, shown_below
+from quietshelf.privacy.accounting.figures import rounded_down, rounded_up
 
 
 def ledger(
@@ -56,20 +56,20 @@ def _print(found: dict[str, Any]) -> None:
             typer.echo(f"  {_line(event)}" + (f"; {event.detail}" if event.detail else ""))
         costliest = "costliest batch counts" if shelf["visits"] == 1 else f"{shelf['visits']} costliest batches count"
         log = ", and the log" if any(event["batch"] == LOG for event in shelf["events"]) else ""
-        typer.echo(f"  to one {shelf['unit']} the {costliest}{log}: rho {shown(float(shelf['rho']))}")
+        typer.echo(f"  to one {shelf['unit']} the {costliest}{log}: rho {rounded_up(float(shelf['rho']))}")
         well = "what is stored agrees with itself, see below" if found["wrong"] else "verified"
         typer.echo("  ledger and releases differ: " + "; ".join(shelf["wrong"]) if shelf["wrong"] else f"  {well}")
-    typer.echo(f"to somebody on all shelves: rho = {shown(float(found['rho']))}")
+    typer.echo(f"to somebody on all shelves: rho = {rounded_up(float(found['rho']))}")
     for line in found["wrong"]:
         typer.echo(f"not verified: {line}")
 
 
 def _line(event: Event) -> str:
     """An event whose cost can be computed again by hand, or one of which only the cost is known."""
-    cost = f"rho {shown(event.rho)}"
+    cost = f"rho {rounded_up(event.rho)}"
     if event.batch == LOG:
         return f"{event.name}, {cost}"
     if event.cost_alone:
         return f"{event.name}: {cost} at most to each visit, their sensitivity and noise are not known here"
-    figures = f"sensitivity {shown(event.sensitivity)}, noise {shown_below(event.noise)}"
+    figures = f"sensitivity {rounded_up(event.sensitivity)}, noise {rounded_down(event.noise)}"
     return f"batch {event.batch}: {event.name}, {figures}, {cost}"

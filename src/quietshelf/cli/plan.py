@@ -12,7 +12,7 @@ from quietshelf.cli.console import Delta, Json, Workers, out, processes, progres
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.model.types import require
 from quietshelf.privacy.accounting import DELTA, rho_from
-from quietshelf.privacy.accounting.figures import shown
+from quietshelf.privacy.accounting.figures import rounded_up
 from quietshelf.report.plan_page import plan_page, plan_plot
 from quietshelf.report.style import can_draw
 from quietshelf.research.experiments.plan_report import PlanTable, advice, headline, plain, price_curves, tables
@@ -113,7 +113,7 @@ def _write(found: Planned, plot: Path | None, report: Path | None) -> None:
     if plot is not None:
         say(f"drawn: {plan_plot(price_curves(found), plot, title=shop)}")
     if report is not None:
-        lead = f"{shop}, ρ = {shown(wish.rho_with_log)}. Simulated visitors; none of yours were needed."
+        lead = f"{shop}, ρ = {rounded_up(wish.rho_with_log)}. Simulated visitors; none of yours were needed."
         number, conclusion = headline(found)
         page = plan_page(
             report,

@@ -77,11 +77,11 @@ def _in_memory(
 ) -> tuple[Any, str, Iterator[Any]]:
     """The world of a log, what it offers, and what the log answers for each contestant."""
     from quietshelf.research.environments.replay import world_of
-    from quietshelf.research.loop import Setting
+    from quietshelf.research.loop import SimulationContext
     from quietshelf.research.loop.replaying import replayable, replays
 
     world = world_of(log, chosen_map, ridge=ridge, capacity=capacity)
-    setting = Setting(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
+    setting = SimulationContext(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
     ready = partial(replayable, log, log.offerable(chosen_map))
     return world, _items(log.candidates), (replays(ready, one, setting, seed=seed) for one in contestants)
 

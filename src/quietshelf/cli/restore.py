@@ -14,7 +14,7 @@ import typer
 from quietshelf.cli.console import Json, counted, say, strict_json
 from quietshelf.cli.database_options import Config, Database, Secrets, check_made, reaching, settings_of
 from quietshelf.model.types import require
-from quietshelf.privacy.accounting.figures import shown
+from quietshelf.privacy.accounting.figures import rounded_up
 
 if TYPE_CHECKING:
     from quietshelf.serving.service.releases.restore_command import Plan, Promised, ShelfCost
@@ -77,7 +77,7 @@ def _lines(found: Plan) -> Iterator[str]:
     yield f"{found.reason} To restore it will cost:"
     for shelf in found.shelves:
         yield from _shelf_lines(shelf)
-    both = f"rho = {shown(found.rho_before)} now, {shown(found.rho)} afterwards"
+    both = f"rho = {rounded_up(found.rho_before)} now, {rounded_up(found.rho)} afterwards"
     yield f"in all: {_total(found)}; to somebody on all shelves {both}"
 
 
@@ -86,7 +86,7 @@ def _total(found: Plan) -> str:
 
 
 def _shelf_lines(cost: ShelfCost) -> Iterator[str]:
-    each = f" at rho {shown(cost.rho_per_lost_release)} each" if cost.lost_releases else ""
+    each = f" at rho {rounded_up(cost.rho_per_lost_release)} each" if cost.lost_releases else ""
     left = f"{counted(cost.visitors, 'visitor')} of open batches left out"
     entered = f"{counted(cost.lost_releases, 'lost release')} entered{each}"
     yield f"shelf {cost.shelf} (number {cost.number}): {left}, {entered}"
@@ -98,4 +98,4 @@ def _shelf_lines(cost: ShelfCost) -> Iterator[str]:
 
 def _words(promised: Promised) -> str:
     whom = "each person" if promised.unit == "person" else "each visit, not each person"
-    return f"rho = {shown(promised.rho)} to {whom}"
+    return f"rho = {rounded_up(promised.rho)} to {whom}"

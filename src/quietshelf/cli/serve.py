@@ -14,7 +14,7 @@ from quietshelf.cli.database_options import Config, Database, Secrets, check_ext
 from quietshelf.model.types import require
 
 if TYPE_CHECKING:
-    from quietshelf.serving.service.settings import Settings
+    from quietshelf.serving.service.settings import ServiceSettings
 
 
 def serve(
@@ -48,7 +48,7 @@ def serve(
     _run(settings)
 
 
-def _run(settings: Settings) -> None:
+def _run(settings: ServiceSettings) -> None:
     import uvicorn  # before a key is shown that could not be used
 
     from quietshelf.serving.service import logs
@@ -73,7 +73,7 @@ def _run(settings: Settings) -> None:
         )
 
 
-def _prepare(settings: Settings) -> None:
+def _prepare(settings: ServiceSettings) -> None:
     """Make what is missing, and say where the first key is: never what it is, for output is kept in logs."""
     from quietshelf.serving.service.access import keys
     from quietshelf.serving.service.service import Service

@@ -13,26 +13,26 @@ import numpy as np
 
 from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.decisions import Decision
-from quietshelf.curation.settings import Settings
+from quietshelf.curation.settings import ShelfSettings
 from quietshelf.model.types import Context
 from quietshelf.privacy.release.comparison import Comparison, compare
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.statistics import if_chosen
 
 
-def comparison(settings: Settings, learner: Learner | None) -> Comparison:
+def comparison(settings: ShelfSettings, learner: Learner | None) -> Comparison:
     """What the releases say of the two arms."""
     released = () if learner is None else learner.arms
     found = compare(released, most=settings.most_revenue or 1.0, conversion=settings.conversion)
     return replace(found, fallen_back=learner is not None and fallen_back(settings, learner))
 
 
-def fallen_back(settings: Settings, learner: Learner) -> bool:
+def fallen_back(settings: ShelfSettings, learner: Learner) -> bool:
     """Whether the guard has taken the learned policy off: its releases say that it earns less, beyond doubt."""
     return settings.guard and settings.comparison > 0 and learner.outsold
 
 
-def share_of(settings: Settings, learner: Learner) -> float:
+def share_of(settings: ShelfSettings, learner: Learner) -> float:
     """The share of visitors that the learned policy serves now."""
     return 0.0 if fallen_back(settings, learner) else settings.learned_share
 
@@ -45,12 +45,12 @@ def present(share: float, coins: SlotCoins) -> list[bool]:
     return [False] * len(coins) if share >= 1.0 else [each >= share for each in coins.arms()]
 
 
-def policies(settings: Settings, arms: Sequence[bool]) -> list[str]:
+def policies(settings: ShelfSettings, arms: Sequence[bool]) -> list[str]:
     """The policy that serves each of some visitors."""
     return [settings.present if present else settings.policy for present in arms]
 
 
-def kept(settings: Settings, decision: Decision, context: Context, *, present: bool) -> Decision:
+def kept(settings: ShelfSettings, decision: Decision, context: Context, *, present: bool) -> Decision:
     """The decision with what its contribution to a comparison needs, beside the features of each item shown."""
     if settings.most_revenue is None or not settings.comparison:
         return decision

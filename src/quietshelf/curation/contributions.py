@@ -18,7 +18,7 @@ from quietshelf.privacy.statistics import (
     OUTCOME_NUMBERS,
     Factors,
     Grids,
-    Shown,
+    ObservedChoice,
     Total,
     contribution,
     factors,
@@ -58,7 +58,7 @@ def total(sums: FloatArray, dim: int) -> Total:
 @np.errstate(all="ignore")  # what overflows contributes zero, and nobody is told of it
 def added(
     sums: FloatArray,
-    seen: Shown,
+    seen: ObservedChoice,
     theta: FloatArray,
     coordinates: FloatArray,
     bound: FloatArray | float,
@@ -131,7 +131,7 @@ def _together(
     offered = np.arange(places) < shown[:, None]
     padded = np.zeros((*offered.shape, row_width(frozen)))
     padded[offered] = np.concatenate(rows)
-    seen = Shown(np.ascontiguousarray(padded[..., :dim]), offered, answers)
+    seen = ObservedChoice(np.ascontiguousarray(padded[..., :dim]), offered, answers)
     found = factors(seen, *_public(batches, grid))
     sold: FloatArray = np.zeros((len(rows), OUTCOME_NUMBERS * frozen.compares))
     if frozen.compares and places:

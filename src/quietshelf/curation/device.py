@@ -20,7 +20,7 @@ from quietshelf.curation.coins import SlotCoins
 from quietshelf.curation.contributions import contributions
 from quietshelf.curation.decisions import Decision
 from quietshelf.curation.requests import visitor_context
-from quietshelf.curation.settings import Settings
+from quietshelf.curation.settings import ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.model.assortment import items_for
 from quietshelf.model.assortment.exponential import exp
@@ -46,7 +46,7 @@ DEVICE = "device"
 POLICY = "quiet"
 
 
-def model_document(shelf: str, settings: Settings, stock: Stock, release: Release) -> dict[str, Any]:
+def model_document(shelf: str, settings: ShelfSettings, stock: Stock, release: Release) -> dict[str, Any]:
     """All that a device needs to know of a release to choose what to show."""
     if settings.map is None or stock.catalogue is None:
         raise ValueError("a device needs a catalogue to choose from, got none")
@@ -141,7 +141,7 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
         ids=tuple(ids),
     )
     most = min(slot["capacity"], len(ids))
-    settings = Settings(
+    settings = ShelfSettings(
         rho=1.0,  # says nothing here: what is released was noisy before it came
         capacity=most,
         fill=slot["fill"],
@@ -195,7 +195,7 @@ def contributed(score: Sequence[float], rows: Sequence[Sequence[float]], batch: 
     return np.concatenate([given.score, given.rows.ravel()]) + 0.0  # no negative zeros
 
 
-def check_device(settings: Settings, *, groups: bool, attributes: bool) -> None:
+def check_device(settings: ShelfSettings, *, groups: bool, attributes: bool) -> None:
     """Refuse settings that a device cannot serve, or that would need its visitor's data."""
     require(settings.feature_map is not None, "contributions on the device need a catalogue")
     rule = "with contributions='device'"

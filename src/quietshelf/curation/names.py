@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.settings import Public, ShelfSettings
 from quietshelf.model.types import Id
 
 
-def feature_names(settings: Settings, public: Public, items: Iterable[Id], dim: int) -> tuple[str, ...]:
+def feature_names(settings: ShelfSettings, public: Public, items: Iterable[Id], dim: int) -> tuple[str, ...]:
     """What each coordinate of theta multiplies; by their numbers where the shop gave no names.
 
     Args:

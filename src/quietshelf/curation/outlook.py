@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from quietshelf.curation.prior_checks import check_items, check_log
-from quietshelf.curation.settings import Public, Settings, check_size
+from quietshelf.curation.settings import Public, ShelfSettings, check_size
 from quietshelf.curation.stock import Stock
 from quietshelf.model.choice.features import Catalogued, Dense
 from quietshelf.model.choice.maps import FeatureMap
@@ -25,7 +25,7 @@ from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.privacy.release.outlook import FACTORS, Moments
 from quietshelf.privacy.release.prior import LARGEST, SMALLEST
 from quietshelf.privacy.release.quiet import Learner
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 
 VISITORS, MOST_VISITORS = 32, 128
 """Made-up visitors of a batch; more, up to the second number, where there are many item effects to show."""
@@ -60,7 +60,7 @@ class MadeUp:
         alike = np.ones(self.lead) if self.blind else self._alike(self.sample(np.ones(self.lead)))
         return Moments(mean, second, alike)
 
-    def shown(self, release: Release, factor: FloatArray) -> Shown:
+    def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
         """What they would be shown."""
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
@@ -69,7 +69,7 @@ class MadeUp:
         if release.draws.any():
             everybody.__dict__["root"] = _per_visitor(release.root, "precision")
         items = self.policy.offer(context, everybody, _SameCoins(release.explore.ndim))
-        return Shown(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
+        return ObservedChoice(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
     def _alike(self, context: Context) -> FloatArray:
         """The share of the variance of features that is between items, not between visitors who see one item, (...)."""
@@ -102,9 +102,9 @@ class ProportionalMadeUp(MadeUp):
         served: The last release, and what was shown for it where features are as declared.
     """
 
-    served: list[tuple[Release, Shown]] = field(default_factory=list)
+    served: list[tuple[Release, ObservedChoice]] = field(default_factory=list)
 
-    def shown(self, release: Release, factor: FloatArray) -> Shown:
+    def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
         """What they would be shown."""
         if not self.served or self.served[0][0] is not release:
             self.served[:] = [(release, super().shown(release, np.ones(self.lead)))]
@@ -173,7 +173,7 @@ def made_up_visitors(effects: int, capacity: int) -> int:
     return min(MOST_VISITORS, VISITORS + 8 * max(0, effects // capacity - 8))
 
 
-def outlook_of(settings: Settings, public: Public, stock: Stock) -> MadeUp:
+def outlook_of(settings: ShelfSettings, public: Public, stock: Stock) -> MadeUp:
     """The outlook of a shelf; everything it rests on is public."""
     rng = np.random.default_rng(PUBLIC_SEED)
     offerable = np.flatnonzero(stock.offerable)
@@ -239,7 +239,7 @@ def _per_visitor(of_release: FloatArray, name: str) -> FloatArray:
     return np.expand_dims(of_release, of_release.ndim - own)
 
 
-def start(settings: Settings, public: Public, stock: Stock, source: NoiseSource) -> Learner:
+def start(settings: ShelfSettings, public: Public, stock: Stock, source: NoiseSource) -> Learner:
     """The learner before the first visitor. Everything that fixes its prior is public."""
     dim = check_size(settings, stock)
     if public.curvature is not None:

@@ -20,7 +20,7 @@ from quietshelf.privacy.release import batch_pair
 from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.privacy.release.outlook import Outlook
 from quietshelf.privacy.release.quiet import Learner
-from quietshelf.privacy.statistics import Shown, shown
+from quietshelf.privacy.statistics import ObservedChoice, observed_choice
 
 Number = TypeVar("Number", bound=np.generic)
 WAITING = 16
@@ -36,7 +36,7 @@ class QuietCurator:
     def __init__(self, learner: Learner, source: NoiseSource, outlook: Outlook) -> None:
         self._learner, self._source, self._outlook = learner, source, outlook
         self._schedule, self._batch = open_batch(Schedule(), learner, source, outlook, window=1)
-        self._waiting: list[tuple[Shown, BoolArray | None]] = []
+        self._waiting: list[tuple[ObservedChoice, BoolArray | None]] = []
         *lead, dim = self._batch.frozen.theta.shape
         self._total = np.zeros((*lead, contributions.width(dim)))
 
@@ -62,9 +62,9 @@ class QuietCurator:
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
         """One visitor in each world."""
-        rows, offered, position = shown(round)
+        rows, offered, position = observed_choice(round)
         counts = None if round.counts is None else round.counts[None]
-        return self._take(Shown(rows[None], offered[None], position[None]), counts)
+        return self._take(ObservedChoice(rows[None], offered[None], position[None]), counts)
 
     @property
     def steady(self) -> int:
@@ -75,9 +75,9 @@ class QuietCurator:
         """Several visitors in each world, along the first axis; at most as many as there are slots."""
         many = len(rounds.choice)
         require(many <= self.steady, f"at most {self.steady} rounds may be taken in at once", rounds=many)
-        return self._take(shown(rounds), rounds.counts)
+        return self._take(observed_choice(rounds), rounds.counts)
 
-    def _take(self, seen: Shown, counts: BoolArray | None) -> Release:
+    def _take(self, seen: ObservedChoice, counts: BoolArray | None) -> Release:
         if not self._waiting or seen.rows.shape[1:] != self._waiting[0][0].rows.shape[1:]:
             self._check(seen)
             self._sum()  # another number of places
@@ -90,7 +90,7 @@ class QuietCurator:
             self._close()
         return self.release
 
-    def _check(self, seen: Shown) -> None:
+    def _check(self, seen: ObservedChoice) -> None:
         *lead, dim = self._batch.frozen.theta.shape
         fits = (*seen.rows.shape[1:-2], seen.rows.shape[-1]) == (*lead, dim)
         require(fits, f"a round must have leading axes {tuple(lead)} and dim={dim}", shape=seen.rows.shape[1:])
@@ -99,7 +99,7 @@ class QuietCurator:
         """Add those who wait to the sums, one after the other: when they are summed makes no difference."""
         if not self._waiting:
             return
-        together = Shown(*(_after(parts) for parts in zip(*(seen for seen, _ in self._waiting), strict=True)))
+        together = ObservedChoice(*(_after(parts) for parts in zip(*(seen for seen, _ in self._waiting), strict=True)))
         counts = None
         if any(counts is not None for _, counts in self._waiting):
             each = [(seen.position.shape, counts) for seen, counts in self._waiting]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from quietshelf.curation.prior_file import PriorFile
-from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.settings import Public, ShelfSettings
 from quietshelf.data.tables import Column, Schema
 from quietshelf.model.choice.maps import feature_map
 from quietshelf.model.types import FloatArray, require
@@ -16,7 +16,7 @@ FAR = 10.0
 """Root mean square of a catalogue's column, in declared units, from which on it is surely in others."""
 
 
-def check_log(settings: Settings, public: Public, log: PriorFile) -> None:
+def check_log(settings: ShelfSettings, public: Public, log: PriorFile) -> None:
     """Refuse a log where the shelf means other features by its declarations; its items are checked when known."""
     check_content(log)
     if settings.feature_map is None:  # each offer brings x: its length is all there is to compare
@@ -65,7 +65,7 @@ def _written(scale: FloatArray) -> str:
     return "1" if bool((scale == 1.0).all()) else str(scale.tolist())
 
 
-def _check_map(settings: Settings, log: PriorFile) -> None:
+def _check_map(settings: ShelfSettings, log: PriorFile) -> None:
     name, kept = str(settings.feature_map), log.map.intercept
     require(name == log.feature_map, f"feature_map must be that of the prior, {log.feature_map}", feature_map=name)
     same = feature_map(name, intercept=settings.intercept).intercept == kept

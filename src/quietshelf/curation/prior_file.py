@@ -22,7 +22,7 @@ from quietshelf.data.tables import Schema
 from quietshelf.model.choice.maps import FeatureMap, feature_map
 from quietshelf.model.types import FloatArray, finite, one_of, positive, require
 from quietshelf.privacy.accounting.events import LOG, Assumption, Event
-from quietshelf.privacy.accounting.figures import shown
+from quietshelf.privacy.accounting.figures import rounded_up
 from quietshelf.privacy.release.private_newton import PrivateTastes
 
 KIND, VERSION = "quietshelf prior", 1
@@ -139,7 +139,7 @@ class PriorFile:
             noise=0.0,
             rho=self.rho,
             assumption=Assumption.EXACT_GRID,
-            detail=f"The shelf starts from a log, whose fit cost rho = {shown(self.rho)} to each {whom}; that is "
+            detail=f"The shelf starts from a log, whose fit cost rho = {rounded_up(self.rho)} to each {whom}; that is "
             "counted here on top, since visitors may be in the log as well."
             if self.private
             else "The shelf starts from a log whose fit promises nothing to those in it.",

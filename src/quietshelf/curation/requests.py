@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quietshelf.curation.settings import Settings
+from quietshelf.curation.settings import ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.data.tables import Schema
 from quietshelf.model.assortment import checks
@@ -21,7 +21,7 @@ from quietshelf.model.types import BoolArray, Context, Features, FloatArray, Id,
 
 
 def visitor_context(
-    settings: Settings,
+    settings: ShelfSettings,
     stock: Stock,
     *,
     features: ArrayLike | Mapping[str, Any] | None,
@@ -62,7 +62,7 @@ def visitor_context(
     )
 
 
-def _ranks(settings: Settings, stock: Stock, ranking: Sequence[Id] | None) -> FloatArray | None:
+def _ranks(settings: ShelfSettings, stock: Stock, ranking: Sequence[Id] | None) -> FloatArray | None:
     """The place of each item in the present ranking: that of this offer, else the shelf's own."""
     if ranking is None:
         if settings.needs_ranking and stock.ranks is None:
@@ -73,7 +73,7 @@ def _ranks(settings: Settings, stock: Stock, ranking: Sequence[Id] | None) -> Fl
     return places if settings.needs_ranking else None  # a share of 1 may become another again
 
 
-def check_person(settings: Settings, person: str | None) -> None:
+def check_person(settings: ShelfSettings, person: str | None) -> None:
     """R1: a person is a text; without one, visits cannot be counted. Whether there is one is public, which is not."""
     if person is None:
         require(settings.visits == 1, "person must be given where visits of a person are counted", person=person)
@@ -126,7 +126,7 @@ def _allowed(stock: Stock, candidates: Any, exclude: Any) -> BoolArray:
     return allowed if barred is None else allowed & ~barred
 
 
-def _features(settings: Settings, stock: Stock, features: ArrayLike | None) -> Features:
+def _features(settings: ShelfSettings, stock: Stock, features: ArrayLike | None) -> Features:
     if settings.map is None or stock.catalogue is None:
         if features is None:
             raise ValueError("features of every item must be given with each offer, got features=None")

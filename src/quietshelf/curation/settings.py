@@ -24,7 +24,7 @@ OnNoAnswer = Literal["no-choice", "zero"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ShelfSettings:
     """Settings of a shelf.
 
     Attributes:
@@ -210,19 +210,19 @@ def reserved_effects(item_effects: int | bool, items: int) -> int:
     return integer("item_effects", item_effects, low=0)
 
 
-def learns_popularity(settings: Settings, stock: Stock) -> bool:
+def learns_popularity(settings: ShelfSettings, stock: Stock) -> bool:
     """Whether nothing is known of the items but which is which: each has an effect, and no features."""
     return settings.item_effects > 0 and stock.catalogue is not None and stock.catalogue.shape[1] == 0
 
 
-def check_places(settings: Settings, items: int, features: int) -> None:
+def check_places(settings: ShelfSettings, items: int, features: int) -> None:
     """Refuse items that have neither features nor an effect: nothing would hold them at the level of the others."""
     room = settings.item_effects
     rule = f"items without features must fit the {room} places that item_effects reserves"
     require(features > 0 or items <= room, rule, items=items)
 
 
-def check_size(settings: Settings, stock: Stock) -> int:
+def check_size(settings: ShelfSettings, stock: Stock) -> int:
     """d, if rounding is proven for it."""
     dim = settings.dim or 0
     if settings.map is not None and stock.catalogue is not None:

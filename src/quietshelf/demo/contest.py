@@ -20,8 +20,8 @@ from numpy.random import SeedSequence
 from quietshelf.demo.tea_shop import TEAS, Shop
 from quietshelf.model.types import NOTHING, Context, IntArray, Random, Release, Round
 from quietshelf.research.loop import run
-from quietshelf.research.loop.arrow import Party
-from quietshelf.research.loop.contest import Setting
+from quietshelf.research.loop.arrow import Runner
+from quietshelf.research.loop.contest import SimulationContext
 from quietshelf.research.loop.named import contestant
 
 SERVICE, FLOOR, PAPER = "This service", "No privacy at all", "The paper’s policy"
@@ -125,11 +125,11 @@ class Contest:
         """Until the end."""
         visitors = self._shop.open([SeedSequence(self._seed)])
         begun = time.monotonic()
-        parties = self._parties()
-        for step in run(visitors, parties, horizon=self._horizon):
+        runners = self._runners()
+        for step in run(visitors, runners, horizon=self._horizon):
             with self._lock:
                 self._note(step.label, float(step.regret[0]), visitors.best)
-            if step.label == parties[-1].label:
+            if step.label == runners[-1].label:
                 wait = begun + (step.t + 1) / self._pace - time.monotonic()
                 if stop.wait(max(0.0, wait)):
                     return
@@ -152,14 +152,14 @@ class Contest:
                 },
             }
 
-    def _parties(self) -> list[Party]:
-        setting = Setting(world=self._shop, worlds=1, horizon=self._horizon, tastes=lambda: np.zeros((1, 1)))
+    def _runners(self) -> list[Runner]:
+        setting = SimulationContext(world=self._shop, worlds=1, horizon=self._horizon, tastes=lambda: np.zeros((1, 1)))
         paper = contestant("dpmnl", rho=self._rho, clip=self._shop.radius)
-        parties = [Party(SERVICE, self._served, self._served, np.random.default_rng(self._seed))]
+        runners = [Runner(SERVICE, self._served, self._served, np.random.default_rng(self._seed))]
         for label, one in ((PAPER, paper), (FLOOR, contestant("greedy"))):
             noise, chance = (np.random.default_rng([self._seed, role]) for role in (1, 2))  # for made-up visitors only
-            parties.append(Party(label, one.policy, one.curator(setting, noise), chance))
-        return parties
+            runners.append(Runner(label, one.policy, one.curator(setting, noise), chance))
+        return runners
 
     def _note(self, label: str, lost: float, best: float) -> None:
         score = self.scores[label]

@@ -18,7 +18,7 @@ from quietshelf.serving.service import logs
 from quietshelf.serving.service.access import keys
 from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 SHELF, RHO, WINDOW = "teas", 1.0, 2.0
 HORIZON, PACE, SEED = 20_000, 40.0, 7
@@ -90,7 +90,7 @@ def stock(api: Api) -> None:
 
 def open_demo(folder: Path, *, host: str, port: int) -> tuple[FastAPI, Demo, Api, str]:
     """The app, the demo, its way to the API, and an admin key."""
-    settings = Settings(
+    settings = ServiceSettings(
         database=f"sqlite:///{folder}/shop.db",
         secrets=str(folder / "secrets"),
         host=host,

@@ -23,7 +23,7 @@ from quietshelf.privacy.release.quiet_settings import Quiet
 from quietshelf.privacy.statistics import svec
 from quietshelf.research.auditing import Auditable, Claim, Finding, audit
 from quietshelf.research.environments import Shop, Synthetic
-from quietshelf.research.loop import Contestant, Setting, contestant
+from quietshelf.research.loop import Contestant, SimulationContext, contestant
 from quietshelf.research.loop.parallel import Progress, Throttled, spread
 from quietshelf.serving.shelf import Shelf
 from quietshelf.serving.shelf.testing import copied, state_of
@@ -184,7 +184,7 @@ def exact_runs(secret: bool, runs: int, rng: Random) -> FloatArray:
     entrant = contestant("greedy")
     size = Quiet(rho=RHO, conversion=WORLD.conversion).batch_size(WORLD.dim, None)
     tastes = partial(np.zeros, (1, WORLD.dim))
-    curator = entrant.curator(Setting(world=WORLD, worlds=1, horizon=size, tastes=tastes), rng)
+    curator = entrant.curator(SimulationContext(world=WORLD, worlds=1, horizon=size, tastes=tastes), rng)
     fixed = np.random.default_rng(SEED)
     for place, (context, choose) in zip(range(size), _visitors(), strict=False):
         shown = entrant.policy.offer(context, curator.release, fixed)

@@ -16,13 +16,13 @@ from quietshelf.demo.page import DemoStory
 from quietshelf.demo.shop import LABELS, RHO, SEED, WORLD, Served
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.accounting import DELTA, epsilon_of
-from quietshelf.privacy.accounting.figures import shown
+from quietshelf.privacy.accounting.figures import rounded_up
 from quietshelf.report.charts import Curve
 from quietshelf.report.numbers import plus_minus
 from quietshelf.report.series import band, from_the_start
 from quietshelf.research.auditing import Finding
 from quietshelf.research.auditing.verdicts import near, sentence, verdict, verdict_on_rates
-from quietshelf.research.experiments.revenue import Estimate, kept_share, lost_share
+from quietshelf.research.experiments.revenue import MeanInterval, kept_share, lost_share
 from quietshelf.research.loop import Result
 
 NEXT = (
@@ -43,8 +43,8 @@ class Line:
     """One policy: revenue lost, the same as a share of the best, and what is proven and claimed of its privacy."""
 
     label: str
-    regret: Estimate
-    lost: Estimate
+    regret: MeanInterval
+    lost: MeanInterval
     rho: float
     claimed: float
 
@@ -72,12 +72,12 @@ class Demonstration:
         return [self._line(label) for label in self.result.labels]
 
     @property
-    def kept(self) -> Estimate:
+    def kept(self) -> MeanInterval:
         """What `quiet` earned, as a share of what was earned without privacy."""
         return _kept(self.result, self.worth)
 
     @property
-    def kind_kept(self) -> Estimate:
+    def kind_kept(self) -> MeanInterval:
         """The same in the paper's world."""
         return _kept(self.kind, self.kind_worth)
 
@@ -85,14 +85,14 @@ class Demonstration:
         final = self.result.regret[label][:, -1]
         return Line(
             label=label,
-            regret=Estimate.of(final),
+            regret=MeanInterval.of(final),
             lost=lost_share(final, self.worth, self.result.horizon),
             rho=self.result.proven_rho(label),
             claimed=max((ledger.nominal_rho for ledger in self.result.ledgers[label]), default=math.inf),
         )
 
 
-def _kept(result: Result, worth: FloatArray) -> Estimate:
+def _kept(result: Result, worth: FloatArray) -> MeanInterval:
     quiet, open_ = (result.regret[LABELS[name]][:, -1] for name in ("quiet", "greedy"))
     return kept_share(quiet, open_, worth, result.horizon)
 
@@ -207,14 +207,14 @@ def _curves(result: Result) -> Iterator[Curve]:
 
 def _row(line: Line) -> list[str]:
     spent = (line.rho, line.claimed, line.epsilon)
-    figures = [shown(value) if math.isfinite(value) else "none" for value in spent]
+    figures = [rounded_up(value) if math.isfinite(value) else "none" for value in spent]
     return [line.label, _pm(line.regret), _percent(line.lost.mean), *figures]
 
 
 def _printed(lines: list[Line]) -> str:
     printed = next(line for line in lines if line.label == LABELS["printed"])
     return (
-        f"The paper's policy as printed claims to have spent ρ = {shown(printed.claimed)} in this run. Nothing is "
+        f"The paper's policy as printed claims to have spent ρ = {rounded_up(printed.claimed)} in this run. Nothing is "
         f"proven of it here: its noise is for features in the unit ball, and those of this shop are not. Its sound "
         f"calibration shortens them and spends what it says, less than ρ = {RHO:g} if it makes fewer fits than it may."
     )
@@ -248,7 +248,7 @@ def _facts(found: Demonstration) -> list[tuple[str, str]]:
     ]
 
 
-def _pm(found: Estimate) -> str:
+def _pm(found: MeanInterval) -> str:
     return plus_minus(found.mean, found.half)
 
 

@@ -2,7 +2,7 @@
 
 from quietshelf.report.curves import regret_curves
 from quietshelf.report.glance import Glance, GlanceCell, GlanceRow, draw_glance, write_glance_csv
-from quietshelf.report.page import Section, Table, write_page
+from quietshelf.report.page import PageTable, Section, write_page
 from quietshelf.report.panels import draw
 from quietshelf.report.plotted import Plotted, plotted, write_csv
 from quietshelf.report.series import Series
@@ -11,10 +11,10 @@ __all__ = [
     "Glance",
     "GlanceCell",
     "GlanceRow",
+    "PageTable",
     "Plotted",
     "Section",
     "Series",
-    "Table",
     "draw",
     "draw_glance",
     "plotted",

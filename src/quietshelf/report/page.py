@@ -16,7 +16,7 @@ VERDICTS = {"holds": "✔ holds", "fails": "✘ fails", "undecided": "? undecide
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table; a cell that is a verdict is marked.
 
     Attributes:
@@ -49,7 +49,7 @@ class Section:
 
     title: str
     text: Sequence[str]
-    tables: Sequence[Table]
+    tables: Sequence[PageTable]
     figures: Sequence[tuple[Markup, str]]
     rerun: str
     facts: Sequence[tuple[str, str]]
@@ -83,13 +83,13 @@ def _section(number: int, section: Section, *, alone: bool) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: PageTable) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.head)
     rows = "".join(f"<tr>{''.join(_cells(table, place))}</tr>" for place in range(len(table.rows)))
     return scrolling(table.caption, Markup(f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"))
 
 
-def _cells(table: Table, place: int) -> Iterator[str]:
+def _cells(table: PageTable, place: int) -> Iterator[str]:
     """One row: leading cells that repeat the row above are said once, for all of them."""
     row, last = table.rows[place], len(table.rows[place]) - 1
     for column, cell in enumerate(row):
@@ -108,7 +108,7 @@ def _alike(rows: Sequence[Sequence[str]], place: int, columns: int) -> int:
     return sum(1 for _ in alike)
 
 
-def _folded(table: Table) -> str:
+def _folded(table: PageTable) -> str:
     return f"<details><summary>{escape(table.caption)}</summary>{_table(table)}</details>"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quietshelf.data.logs.collinear import move_together
-from quietshelf.data.logs.searches import Rounds
+from quietshelf.data.logs.searches import EncodedRounds
 
 RNG = np.random.default_rng(0)
 PRICE, SIZE = RNG.normal(120, 40, (2, 50, 3))
@@ -20,7 +20,7 @@ def said(**columns: Any) -> list[str]:
     available = np.ones((50, 3), dtype=bool)
     available[::2, 2] = False
     return move_together(
-        Rounds(np.where(available[..., None], features, 7.0), np.zeros(50, int), available), list(columns)
+        EncodedRounds(np.where(available[..., None], features, 7.0), np.zeros(50, int), available), list(columns)
     )
 
 

@@ -28,7 +28,7 @@ from quietshelf.model.choice.maps import feature_map
 from quietshelf.privacy.release.geometry import unknown_curvature
 from quietshelf.privacy.release.partitioned_pairs import PartitionedPairs
 from quietshelf.privacy.release.private_newton import InMemory, PrivateTastes, first_rounds, private_newton
-from quietshelf.privacy.statistics import Grids, Shown
+from quietshelf.privacy.statistics import Grids, ObservedChoice
 
 SCALES = {name: Scale(*pair) for name, pair in VARIED.items()}
 CONCAT = feature_map("concat")
@@ -54,10 +54,10 @@ def private(contributors: Any, dim: int, grid: float) -> PrivateTastes:
     return private_newton(contributors, rho=1.0, curvature=unknown_curvature(dim), source=Counted(grid), unit="person")
 
 
-def counted_in_memory(table: Any) -> Shown:
+def counted_in_memory(table: Any) -> ObservedChoice:
     ready = in_memory(table)
     features, choice, available = (part[first_rounds(ready.person)] for part in ready.rounds)
-    return Shown(features, available, choice)
+    return ObservedChoice(features, available, choice)
 
 
 @pytest.mark.parametrize("cuts", CUTS)

@@ -19,7 +19,7 @@ from quietshelf.data.logs.searches import Searches, load
 from quietshelf.model.choice.maps import feature_map
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release.private_newton import BOUND, _total
-from quietshelf.privacy.statistics import SENSITIVITY, Grids, Shown, svec_weights
+from quietshelf.privacy.statistics import SENSITIVITY, Grids, ObservedChoice, svec_weights
 
 TOP, VICTIM = 8192, "123"
 Row = dict[str, str]
@@ -145,7 +145,7 @@ def moved(before: Searches, after: Searches) -> float:
         rounds = searches.rounds(feature_map("concat"))
         dim = rounds.features.shape[-1]
         theta: FloatArray = np.linspace(-0.3, 0.3, dim)
-        shown = Shown(rounds.features, rounds.available, rounds.choice)
+        shown = ObservedChoice(rounds.features, rounds.available, rounds.choice)
         sums.append(_total(shown, theta, np.eye(dim) / np.sqrt(dim), Grids(2.0**-40, 2.0**-20))[0])
     one, other = sums
     score = np.linalg.norm(one.score - other.score)

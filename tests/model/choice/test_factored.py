@@ -13,14 +13,14 @@ from quietshelf.model.choice.factored import Factored
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.choice.fitting import fit_sums
 from quietshelf.model.choice.maps import MAPS, feature_map
-from quietshelf.model.choice.tables import Table
+from quietshelf.model.choice.tables import VisitorTable
 from quietshelf.model.types import FloatArray, IntArray
 
 
-def table(name: str, seed: int = 1) -> Table:
+def table(name: str, seed: int = 1) -> VisitorTable:
     """Seven visitors of three features beside nine items of two."""
     rng = np.random.default_rng(seed)
-    return Table(rng.normal(size=(7, 3)), rng.normal(size=(9, 2)), feature_map(name), scale=1.7)
+    return VisitorTable(rng.normal(size=(7, 3)), rng.normal(size=(9, 2)), feature_map(name), scale=1.7)
 
 
 def rounds(count: int, seed: int = 2) -> tuple[IntArray, IntArray, IntArray]:
@@ -33,7 +33,7 @@ def rounds(count: int, seed: int = 2) -> tuple[IntArray, IntArray, IntArray]:
     return rng.integers(0, 7, count), items, np.where(held, position, -1)
 
 
-def formed(given_table: Table, visitor: IntArray, items: IntArray, factor: FloatArray | None) -> FloatArray:
+def formed(given_table: VisitorTable, visitor: IntArray, items: IntArray, factor: FloatArray | None) -> FloatArray:
     """The features of the same rounds, in full, with the leading axis that factored sums have."""
     rows = given_table.drawn(visitor).rows(items)
     return (rows if factor is None else rows * factor[visitor[:, None], items][..., None])[None]
@@ -116,6 +116,6 @@ def test_ragged_rounds_are_refused_by_name() -> None:
 def test_tables_refuse_what_is_not_finite() -> None:
     """By name."""
     with pytest.raises(ValueError, match="catalogue must be finite"):
-        Table(np.ones((2, 1)), np.array([[np.nan]]), feature_map("outer"))
+        VisitorTable(np.ones((2, 1)), np.array([[np.nan]]), feature_map("outer"))
     with pytest.raises(ValueError, match="scale must be positive"):
-        Table(np.ones((2, 1)), np.ones((2, 1)), feature_map("outer"), scale=0.0)
+        VisitorTable(np.ones((2, 1)), np.ones((2, 1)), feature_map("outer"), scale=0.0)

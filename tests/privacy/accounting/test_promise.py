@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quietshelf.privacy.accounting import HISTORY, Assumption, Event, Ledger, epsilon_of, gaussian
-from quietshelf.privacy.accounting.figures import TOLERANCE, shown, shown_below
+from quietshelf.privacy.accounting.figures import TOLERANCE, rounded_down, rounded_up
 
 SCORE = gaussian("score", sensitivity=2.0, noise=2.0, batch=0, assumption=Assumption.EXACT_GRID)
 TREE = gaussian(
@@ -47,7 +47,7 @@ def test_words_name_the_person_the_cap_and_the_figures() -> None:
         "joint differential privacy",
         "everyone else sees",
         "rho = 0.5",
-        f"epsilon = {shown(epsilon_of(0.5, 1e-6))} at",
+        f"epsilon = {rounded_up(epsilon_of(0.5, 1e-6))} at",
         "delta = 1e-06",
         "the operator, who sees raw data, has to be trusted",
         "No more than rho = 1 will ever be spent",
@@ -62,9 +62,9 @@ def test_words_name_the_person_the_cap_and_the_figures() -> None:
 def test_printed_figures_err_on_the_safe_side(value: float) -> None:
     """What is promised is never printed too small, noise and what an attack has shown never too large."""
     room = 2 * TOLERANCE * value
-    assert float(shown_below(value)) - room <= value <= float(shown(value)) + room
-    assert float(shown(value)) <= 1.0011 * value
-    assert float(shown_below(value)) >= 0.9989 * value
+    assert float(rounded_down(value)) - room <= value <= float(rounded_up(value)) + room
+    assert float(rounded_up(value)) <= 1.0011 * value
+    assert float(rounded_down(value)) >= 0.9989 * value
 
 
 def test_words_without_person_ids_say_so() -> None:
@@ -83,7 +83,7 @@ def test_words_show_the_nominal_figure_only_beside_the_proven_one() -> None:
     assert (promise.rho, promise.nominal_rho) == (1.0, 0.5625)
     assert words.index("rho = 1 ") < words.index("rho = 0.5625")
     assert "the proven rho is 1," in words
-    assert f"epsilon = {shown(epsilon_of(0.5625, 1e-6))};" in words
+    assert f"epsilon = {rounded_up(epsilon_of(0.5625, 1e-6))};" in words
     assert "score: exact discrete Gaussian on a public grid" in words
     assert "gram tree: continuous Gaussian; real arithmetic assumed" in words
 

@@ -24,7 +24,7 @@ from quietshelf.privacy.release.private_newton import private_newton
 from quietshelf.privacy.release.quiet_settings import Quiet
 from quietshelf.privacy.release.toeplitz import Toeplitz
 from quietshelf.privacy.release.tree import Law
-from quietshelf.privacy.statistics import Shown, nothing, row_grid
+from quietshelf.privacy.statistics import ObservedChoice, nothing, row_grid
 
 
 @dataclass
@@ -46,10 +46,12 @@ class Asked:
         raise AssertionError(worlds)
 
 
-def crowd(count: int = 30) -> Shown:
+def crowd(count: int = 30) -> ObservedChoice:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(count, 4, 2))
-    return Shown(rows / np.linalg.norm(rows, axis=-1, keepdims=True), np.ones((count, 4), bool), np.arange(count) % 4)
+    return ObservedChoice(
+        rows / np.linalg.norm(rows, axis=-1, keepdims=True), np.ones((count, 4), bool), np.arange(count) % 4
+    )
 
 
 def asked(scales: Scales, size: int, grid: float) -> list[float]:

@@ -12,20 +12,24 @@ from quietshelf.model.choice import fit
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import Context, Round
 from quietshelf.privacy.release.exact import exact_ledger
-from quietshelf.privacy.release.history import FIRST, History, Rounds, contributing
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.release.history import FIRST, History, StoredRounds, contributing
+from quietshelf.privacy.statistics import ObservedChoice
 
 
-def some(rng: np.random.Generator, worlds: tuple[int, ...], places: int, dim: int, *, empty: float = 0.0) -> Shown:
+def some(
+    rng: np.random.Generator, worlds: tuple[int, ...], places: int, dim: int, *, empty: float = 0.0
+) -> ObservedChoice:
     """A random round: features, which places are filled, and a choice among them or none."""
     offered = rng.random((*worlds, places)) >= empty
     rows = np.where(offered[..., None], rng.normal(size=(*worlds, places, dim)), 0.0)
     position = rng.integers(-1, places, size=worlds)
     held = np.take_along_axis(offered, np.maximum(position, 0)[..., None], axis=-1)[..., 0]
-    return Shown(rows, offered, np.where(held, position, -1))
+    return ObservedChoice(rows, offered, np.where(held, position, -1))
 
 
-def filled(worlds: tuple[int, ...], length: int, *, empty: float = 0.0, seed: int = 1) -> tuple[History, list[Shown]]:
+def filled(
+    worlds: tuple[int, ...], length: int, *, empty: float = 0.0, seed: int = 1
+) -> tuple[History, list[ObservedChoice]]:
     """A history of three places and two features, and the rounds put into it."""
     rng = np.random.default_rng(seed)
     rounds = [some(rng, worlds, 3, 2, empty=empty) for _ in range(length)]
@@ -35,11 +39,11 @@ def filled(worlds: tuple[int, ...], length: int, *, empty: float = 0.0, seed: in
     return history, rounds
 
 
-def everything(history: History, worlds: tuple[int, ...]) -> Rounds:
+def everything(history: History, worlds: tuple[int, ...]) -> StoredRounds:
     """All rounds of all worlds, leading axes as given."""
     ((_, rounds),) = history.parts(np.arange(math.prod(worlds)))
     features, choice, available = rounds
-    return Rounds(
+    return StoredRounds(
         features.reshape(worlds + features.shape[1:]),
         choice.reshape(worlds + choice.shape[1:]),
         None if available is None else available.reshape(worlds + available.shape[1:]),
@@ -89,7 +93,7 @@ def test_history_with_a_horizon_holds_the_same_and_may_exceed_it() -> None:
 def test_history_leaves_places_beyond_a_short_assortment_empty() -> None:
     """An assortment with fewer places than capacity is one with empty places."""
     history = History((), 3, 2)
-    history.append(Shown(np.ones((1, 2)), np.array([True]), np.array(0)))
+    history.append(ObservedChoice(np.ones((1, 2)), np.array([True]), np.array(0)))
     features, _, available = everything(history, ())
     assert available is not None
     assert available.tolist() == [[True, False, False]]

@@ -15,7 +15,7 @@ from tests.studies.size import FULL
 from quietshelf.model.choice import fit
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.choice.maps import feature_map
-from quietshelf.model.choice.tables import Table
+from quietshelf.model.choice.tables import VisitorTable
 from quietshelf.model.types import Context, Features, FloatArray, IntArray, Round, Streams
 from quietshelf.privacy.release.certificate import DenseVisits
 from quietshelf.privacy.release.history import contributing
@@ -28,12 +28,12 @@ from quietshelf.research.loop import Contestant, simulate
 from quietshelf.research.loop.named import contestant
 
 
-def table() -> Table:
+def table() -> VisitorTable:
     rng = np.random.default_rng(1)
-    return Table(rng.normal(size=(9, 2)), rng.normal(size=(6, 3)), feature_map("full"), scale=1.3)
+    return VisitorTable(rng.normal(size=(9, 2)), rng.normal(size=(6, 3)), feature_map("full"), scale=1.3)
 
 
-def some_rounds(made: Table, worlds: tuple[int, ...], count: int, *, dense: bool) -> list[Round]:
+def some_rounds(made: VisitorTable, worlds: tuple[int, ...], count: int, *, dense: bool) -> list[Round]:
     """Random visitors and assortments, some with an empty place; as numbers of the table or with features in full."""
     rng = np.random.default_rng(2)
     found = []

@@ -18,7 +18,7 @@ from quietshelf.model.choice import chosen_features, information, moments, utili
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import Context, FloatArray, Release, Round
 from quietshelf.privacy.release.mirror_descent import MirrorDescent, OnlineWidth, moved, project
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 
 rounds = partial(crowds.rounds, empty=False)
 
@@ -30,9 +30,9 @@ def spd(rng: np.random.Generator, *shape: int, spread: float = 1.0) -> FloatArra
     return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
-def some(rng: np.random.Generator, worlds: tuple[int, ...], places: int, dim: int) -> Shown:
+def some(rng: np.random.Generator, worlds: tuple[int, ...], places: int, dim: int) -> ObservedChoice:
     rows = 2 * rng.normal(size=(*worlds, places, dim))
-    return Shown(rows, np.ones((*worlds, places), dtype=bool), rng.integers(-1, places, size=worlds))
+    return ObservedChoice(rows, np.ones((*worlds, places), dtype=bool), rng.integers(-1, places, size=worlds))
 
 
 def constrained(start: FloatArray, gradient: FloatArray, metric: FloatArray, step: float, bound: float) -> FloatArray:

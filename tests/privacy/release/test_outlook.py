@@ -9,7 +9,7 @@ from tests.privacy.release.learners import outlook_in
 from quietshelf.model.choice.likelihood import shares, utilities
 from quietshelf.model.types import FloatArray, Release
 from quietshelf.privacy.release.outlook import BOUNDS, FACTORS, LEAST_SPREAD, LENGTH, ROOM, Moments, View, view
-from quietshelf.privacy.statistics import Shown, contribution
+from quietshelf.privacy.statistics import ObservedChoice, contribution
 
 ONE = np.asarray(1.0)
 
@@ -24,11 +24,11 @@ class Fixed:
     def moments(self) -> Moments:
         raise AssertionError("a view needs no moments")
 
-    def shown(self, release: Release, factor: FloatArray) -> Shown:
+    def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
         del release
         with np.errstate(over="ignore"):
             rows = factor[..., None, None, None] * self._rows
-        return Shown(rows, np.ones(rows.shape[:-1], bool), np.full(rows.shape[:-2], -1))
+        return ObservedChoice(rows, np.ones(rows.shape[:-1], bool), np.full(rows.shape[:-2], -1))
 
 
 def some_release(dim: int, lead: tuple[int, ...] = (), *, size: float = 1.0, seed: int = 0) -> Release:
@@ -43,7 +43,7 @@ def tried(lead: tuple[int, ...] = ()) -> FloatArray:
     return np.broadcast_to(np.reshape(FACTORS, (-1, *(1,) * len(lead))), (len(FACTORS), *lead))
 
 
-def plain(seen: Shown, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+def plain(seen: ObservedChoice, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Plain information of one visitor, on average, by its definition; and how items lie around their means."""
     total, away = np.zeros((theta.size, theta.size)), []
     for rows in seen.rows:
@@ -149,13 +149,13 @@ def test_places_that_are_empty_count_for_nothing() -> None:
     padded = np.concatenate([rows, np.full((16, 1, 2), 7.0)], axis=1)
 
     class Padded(Fixed):
-        def shown(self, release: Release, factor: FloatArray) -> Shown:
+        def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
             seen = super().shown(release, factor)
             offered = np.broadcast_to(np.arange(4) < 3, seen.offered.shape)
             return seen._replace(offered=offered, rows=np.where(offered[..., None], seen.rows, 0.0))
 
     class Empty(Fixed):
-        def shown(self, release: Release, factor: FloatArray) -> Shown:
+        def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
             seen = super().shown(release, factor)
             return seen._replace(offered=np.zeros_like(seen.offered), rows=np.zeros_like(seen.rows))
 

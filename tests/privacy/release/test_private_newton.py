@@ -27,18 +27,18 @@ from quietshelf.privacy.release.private_newton import (
     first_rounds,
     private_newton,
 )
-from quietshelf.privacy.statistics import Grids, Shown, Total
+from quietshelf.privacy.statistics import Grids, ObservedChoice, Total
 
 THETA = np.array([-2.0, 1.5, -1.0, 0.5])
 CURVATURE = scaled_curvature(feature_map("item"), visitor_scale=np.zeros(0), item_scale=np.ones(3), capacity=8)
 
 
-def log(count: int, rng: np.random.Generator) -> Shown:
+def log(count: int, rng: np.random.Generator) -> ObservedChoice:
     """Visitors who see eight items and choose by THETA."""
     x = np.concatenate([np.ones((count, 8, 1)), rng.normal(size=(count, 8, 3))], axis=-1)
     noisy = np.concatenate([x @ THETA, np.zeros((count, 1))], axis=1) + rng.gumbel(size=(count, 9))
     picked = noisy.argmax(axis=1)
-    return Shown(x, np.ones((count, 8), dtype=bool), np.where(picked == 8, -1, picked))
+    return ObservedChoice(x, np.ones((count, 8), dtype=bool), np.where(picked == 8, -1, picked))
 
 
 def test_without_noise_it_is_the_maximum_likelihood_of_weighted_rounds() -> None:
@@ -121,7 +121,7 @@ def test_one_round_a_person_counts_in_an_order_that_no_round_can_move() -> None:
     np.testing.assert_array_equal(once, [1, 2, 0])
 
 
-def scripted(shown: Shown, patch: pytest.MonkeyPatch) -> PrivateTastes:
+def scripted(shown: ObservedChoice, patch: pytest.MonkeyPatch) -> PrivateTastes:
     """A fit whose noise makes every release what the script says, whatever the log is."""
     rng, exact, total = np.random.default_rng(6), [0.0], module._total
 
@@ -211,7 +211,7 @@ def test_the_longest_round_changes_no_bit_of_others() -> None:
     for places in (7, 200):
         wide, offered = np.zeros((100, places, dim)), np.zeros((100, places), dtype=bool)
         wide[:, :7], offered[:, :7], offered[0] = rows, True, True
-        shown = Shown(wide, offered, np.full(100, -1))
+        shown = ObservedChoice(wide, offered, np.full(100, -1))
         sums.append(module._total(shown, theta, frame, Grids(2.0**-20, 2.0**-20)))
     np.testing.assert_array_equal(sums[0][0].score, sums[1][0].score)
     np.testing.assert_array_equal(sums[0][0].information, sums[1][0].information)

@@ -20,7 +20,7 @@ from quietshelf.privacy.release.outlook import FACTORS
 from quietshelf.privacy.release.prior import UNDECLARED
 from quietshelf.privacy.release.quiet import TRIALS, Learner, OpenBatch
 from quietshelf.privacy.release.quiet_settings import Quiet
-from quietshelf.privacy.statistics import Shown, Total, contribution, nothing, summed, svec
+from quietshelf.privacy.statistics import ObservedChoice, Total, contribution, nothing, summed, svec
 
 
 class Untouched(DiscreteGaussian):
@@ -156,7 +156,7 @@ def test_forgetting_weighs_old_records_less() -> None:
     """With forgetting the precision from old records fades; without, it only grows."""
     source = simulated(11)
     rng = np.random.default_rng(0)
-    seen = Shown(rng.normal(size=(500, 3, 2)), np.ones((500, 3), bool), rng.integers(-1, 3, size=500))
+    seen = ObservedChoice(rng.normal(size=(500, 3, 2)), np.ones((500, 3), bool), rng.integers(-1, 3, size=500))
 
     def closed(learner: Learner) -> Learner:
         batch = learner.open(len(learner.records), 500, outlook_for(learner))
@@ -174,7 +174,7 @@ def sums_of(batch: OpenBatch, factor: float, visitors: int, seed: int) -> Total:
     """Sums of visitors whose features are so many times as large as declared, choices at random."""
     rng = np.random.default_rng(seed)
     rows = factor * rng.normal(size=(visitors, CAPACITY, 3)) / np.sqrt(3)
-    seen = Shown(rows, np.ones((visitors, CAPACITY), bool), rng.integers(-1, CAPACITY, size=visitors))
+    seen = ObservedChoice(rows, np.ones((visitors, CAPACITY), bool), rng.integers(-1, CAPACITY, size=visitors))
     return summed(contribution(seen, batch.theta, batch.coordinates, batch.scales.bound))
 
 

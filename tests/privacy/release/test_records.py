@@ -33,7 +33,7 @@ from quietshelf.privacy.release.records import (
     signal_noise,
 )
 from quietshelf.privacy.release.strength import STRENGTHS
-from quietshelf.privacy.statistics import Shown, contribution, from_svec, summed, svec
+from quietshelf.privacy.statistics import ObservedChoice, contribution, from_svec, summed, svec
 
 EXACT = Scales(score=1e-9, information=1e-9, bound=1.0)
 HERE = np.asarray(FACTORS.index(1.0))
@@ -237,7 +237,7 @@ def simulated(theta: FloatArray, at: FloatArray, size: int, rng: np.random.Gener
     rows = rng.normal(size=(size, 3, dim)) / np.sqrt(dim)
     noisy = np.concatenate([rows @ theta, np.zeros((size, 1))], axis=1) + rng.gumbel(size=(size, 4))
     choice = noisy.argmax(1)
-    seen = Shown(rows, np.ones((size, 3), bool), np.where(choice == 3, -1, choice))
+    seen = ObservedChoice(rows, np.ones((size, 3), bool), np.where(choice == 3, -1, choice))
     frame = 0.3 * np.eye(dim)
     total = summed(contribution(seen, at, frame, 10.0))
     information = from_svec(total.information, dim)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from quietshelf.model.choice import probabilities
-from quietshelf.privacy.statistics import Pair, Shown, pair, svec
+from quietshelf.privacy.statistics import ObservedChoice, Pair, pair, svec
 
 Contribution = Callable[..., Pair]
 BOUNDS = (1e-6, 0.05, 0.5, 1.0, 7.0, 1e6)
@@ -35,12 +35,12 @@ def faulty(old: str, new: str) -> Contribution:
 class Visitor(NamedTuple):
     """One visitor, and what is public."""
 
-    shown: Shown
+    shown: ObservedChoice
     theta: np.ndarray
     coordinates: np.ndarray
 
 
-def visitor(rng: np.random.Generator, places: int, dim: int, size: float) -> Shown:
+def visitor(rng: np.random.Generator, places: int, dim: int, size: float) -> ObservedChoice:
     """A visitor of any kind: features of any size and direction, some places empty, any answer."""
     rows = size * rng.normal(size=(places, dim)) * 10 ** rng.uniform(-3, 3, size=(places, 1))
     if rng.random() < 0.3:
@@ -50,7 +50,7 @@ def visitor(rng: np.random.Generator, places: int, dim: int, size: float) -> Sho
     offered = rng.random(places) < 0.8
     rows[~offered] = 0.0
     position = rng.choice(np.append(np.flatnonzero(offered), -1))
-    return Shown(rows, offered, np.asarray(position))
+    return ObservedChoice(rows, offered, np.asarray(position))
 
 
 def public(rng: np.random.Generator, dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -58,8 +58,8 @@ def public(rng: np.random.Generator, dim: int) -> tuple[np.ndarray, np.ndarray]:
     return 3 * rng.normal(size=dim), rng.normal(size=(dim, dim)) * 10 ** rng.uniform(-2, 2)
 
 
-def all_shown(rows: np.ndarray, position: int = -1) -> Shown:
-    return Shown(np.asarray(rows, dtype=float), np.ones(len(rows), bool), np.asarray(position))
+def all_shown(rows: np.ndarray, position: int = -1) -> ObservedChoice:
+    return ObservedChoice(np.asarray(rows, dtype=float), np.ones(len(rows), bool), np.asarray(position))
 
 
 def in_units(one: Pair, bound: float) -> np.ndarray:
@@ -67,25 +67,25 @@ def in_units(one: Pair, bound: float) -> np.ndarray:
     return np.concatenate([one.score / math.sqrt(2.0), svec(one.information) / bound], axis=-1)
 
 
-def distance(contribution: Contribution, one: Visitor, other: Shown, bound: float) -> float:
+def distance(contribution: Contribution, one: Visitor, other: ObservedChoice, bound: float) -> float:
     """How far apart two visitors are in u, at the first one's theta and coordinates."""
     pairs = [contribution(shown, one.theta, one.coordinates, bound) for shown in (one.shown, other)]
     return float(np.linalg.norm(in_units(pairs[0], bound) - in_units(pairs[1], bound)))
 
 
-def far_scores(long: float = 1e6) -> tuple[Visitor, Shown]:
+def far_scores(long: float = 1e6) -> tuple[Visitor, ObservedChoice]:
     """Nothing bought though all but certain to buy: scores -C and C, and hardly any information."""
     one, other = (all_shown(np.array([[sign * long, 1.0]])) for sign in (1.0, -1.0))
     return Visitor(one, np.array([0.0, 60.0]), np.eye(2)), other
 
 
-def far_information(long: float = 1e9) -> tuple[Visitor, Shown]:
+def far_information(long: float = 1e9) -> tuple[Visitor, ObservedChoice]:
     """One very long item along one axis or another: informations B e e', and hardly any score."""
     one, other = (all_shown(np.array([long * np.eye(2)[axis]])) for axis in (0, 1))
     return Visitor(one, np.zeros(2), np.eye(2)), other
 
 
-def far_in_both(places: int = 4000) -> tuple[Visitor, Shown]:
+def far_in_both(places: int = 4000) -> tuple[Visitor, ObservedChoice]:
     """Opposite scores of length C beside informations along two axes: at B = 1 each is half of it."""
     along, side = 1 + 1 / places, math.sqrt(1 - 1 / places**2) * np.where(np.arange(places) % 2, 1.0, -1.0)[:, None]
     axes = np.eye(3)
@@ -93,13 +93,13 @@ def far_in_both(places: int = 4000) -> tuple[Visitor, Shown]:
     return Visitor(all_shown(one), np.zeros(3), np.eye(3)), all_shown(other)
 
 
-def far_crowds(places: int) -> tuple[Visitor, Shown]:
+def far_crowds(places: int) -> tuple[Visitor, ObservedChoice]:
     """Copies of an item or of its opposite, nothing bought: none, the farthest alternative, is the one chosen."""
     rows = np.tile([1.5, 0.0], (places, 1))
     return Visitor(all_shown(rows), np.zeros(2), np.eye(2)), all_shown(-rows)
 
 
-def adversaries() -> Iterator[tuple[Visitor, Shown]]:
+def adversaries() -> Iterator[tuple[Visitor, ObservedChoice]]:
     """Neighbours that hurt most, some nearly as much as any can."""
     yield from (far_scores(), far_information(), far_in_both(50), far_crowds(1), far_crowds(30))
     yield from (far_information(long) for long in (1.0, 2.0, 4.0, 1e150))
@@ -139,7 +139,7 @@ def chances(rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
 def possible(contribution: Contribution, rows: np.ndarray, theta: np.ndarray, frame: np.ndarray, bound: float) -> Pair:
     """The pairs of all possible choices, none first."""
     every = np.arange(-1, len(rows))
-    same = Shown(np.tile(rows, (len(every), 1, 1)), np.ones((len(every), len(rows)), bool), every)
+    same = ObservedChoice(np.tile(rows, (len(every), 1, 1)), np.ones((len(every), len(rows)), bool), every)
     return contribution(same, theta, frame, bound)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietshelf.privacy.statistics import Factors, Pair, Shown, clip, contribution
+from quietshelf.privacy.statistics import Factors, ObservedChoice, Pair, clip, contribution
 
 SIZES = np.array([1.0, 1.0, 1.0, 0.0, 1e-320, 1e-8, 1e5, 1e150, 1e200, 1e307])
 
@@ -19,24 +19,24 @@ def same_bits(one: Pair, other: Pair) -> None:
         assert mine.tobytes() == yours.tobytes()
 
 
-def part_of(values: Shown | Pair | Factors, who: Any) -> Any:
+def part_of(values: ObservedChoice | Pair | Factors, who: Any) -> Any:
     return type(values)(*(np.array(each[who]) for each in values))
 
 
-def some_crowd(rng: np.random.Generator, visitors: int, places: int, dim: int) -> Shown:
+def some_crowd(rng: np.random.Generator, visitors: int, places: int, dim: int) -> ObservedChoice:
     """Visitors of any size, shown any number of items."""
     size = rng.choice(SIZES, size=(visitors, 1, 1))
     offered = rng.random((visitors, places)) < rng.choice([0.6, 1.0], size=(visitors, 1))
     rows = np.where(offered[..., None], size * rng.normal(size=(visitors, places, dim)), 0.0)
     position = np.array([rng.choice([-1, *np.flatnonzero(held)]) for held in offered])
-    return Shown(rows, offered, position)
+    return ObservedChoice(rows, offered, position)
 
 
-def without_gaps(shown: Shown) -> Shown:
+def without_gaps(shown: ObservedChoice) -> ObservedChoice:
     """One visitor's offer without its empty places."""
     place = int(shown.position)
     position = np.count_nonzero(shown.offered[:place]) if place >= 0 else -1
-    return Shown(shown.rows[shown.offered], shown.offered[shown.offered], np.asarray(position))
+    return ObservedChoice(shown.rows[shown.offered], shown.offered[shown.offered], np.asarray(position))
 
 
 @settings(max_examples=150)
@@ -64,7 +64,9 @@ def test_a_visitor_contributes_the_same_alone_and_in_any_group(
         same_bits(contribution(one, *own), expected)
         wider = [(0, 0)] * (one.offered.ndim - 1) + [(0, 3)]
         same_bits(
-            contribution(Shown(np.pad(one.rows, [*wider, (0, 0)]), np.pad(one.offered, wider), one.position), *own),
+            contribution(
+                ObservedChoice(np.pad(one.rows, [*wider, (0, 0)]), np.pad(one.offered, wider), one.position), *own
+            ),
             expected,
         )
         if np.ndim(who) == 0 and one.offered.any():
@@ -81,7 +83,9 @@ def test_a_crowd_contributes_the_same_in_pieces_of_any_length() -> None:
         for begin in (0, 2040, 4999):
             piece = slice(begin, begin + length)
             same_bits(contribution(part_of(crowd, piece), theta, frame, 0.7), part_of(together, piece))
-    grid = Shown(crowd.rows.reshape(50, 100, 6, 3), crowd.offered.reshape(50, 100, 6), crowd.position.reshape(50, 100))
+    grid = ObservedChoice(
+        crowd.rows.reshape(50, 100, 6, 3), crowd.offered.reshape(50, 100, 6), crowd.position.reshape(50, 100)
+    )
     pair = contribution(grid, np.tile(theta, (100, 1)), np.tile(frame, (100, 1, 1)), np.full(100, 0.7))
     same_bits(Pair(pair.score.reshape(5000, 3), pair.information.reshape(5000, 3, 3)), together)
 
@@ -109,7 +113,9 @@ def test_clipping_is_the_same_alone_and_beside_anybody(seed: int, visitors: int,
 def test_an_empty_group_contributes_nothing() -> None:
     """No visitors, no pairs, no error; with empty places and without."""
     for places in (0, 4):
-        nobody = Shown(np.zeros((0, places, 3)), np.zeros((0, places), dtype=bool), np.zeros(0, dtype=np.int64))
+        nobody = ObservedChoice(
+            np.zeros((0, places, 3)), np.zeros((0, places), dtype=bool), np.zeros(0, dtype=np.int64)
+        )
         pair = contribution(nobody, np.zeros(3), np.eye(3), 1.0)
         assert pair.score.shape == (0, 3)
         assert pair.information.shape == (0, 3, 3)

@@ -21,7 +21,7 @@ from quietshelf.privacy.statistics import (
     SENSITIVITY,
     Factors,
     Grids,
-    Shown,
+    ObservedChoice,
     contribution,
     factors,
     from_upper,
@@ -165,7 +165,7 @@ def test_a_visitor_contributes_the_same_alone_and_in_any_group(seed: int, visito
         assert found.score.tobytes() == expected.score.tobytes()
         assert found.rows.tobytes() == expected.rows.tobytes()
         wider = [(0, 0)] * (one.offered.ndim - 1) + [(0, 3)]
-        padded = Shown(np.pad(one.rows, [*wider, (0, 0)]), np.pad(one.offered, wider), one.position)
+        padded = ObservedChoice(np.pad(one.rows, [*wider, (0, 0)]), np.pad(one.offered, wider), one.position)
         found = factors(padded, theta, frame, bound, fine)
         assert found.score.tobytes() == expected.score.tobytes()
         kept = np.r_[:places, places + 3]
@@ -223,7 +223,7 @@ def test_contributions_are_the_bounded_pair_but_for_rounding() -> None:
 
 def test_visitors_who_do_not_count_contribute_zero() -> None:
     """Over-cap visits take their slot and add nothing; nor does somebody who was shown nothing."""
-    shown = Shown(np.ones((3, 1, 2)), np.array([[True], [True], [False]]), np.array([0, 0, -1]))
+    shown = ObservedChoice(np.ones((3, 1, 2)), np.array([[True], [True], [False]]), np.array([0, 0, -1]))
     found = factors(shown, np.zeros(2), np.eye(2), 1.0, grids(1.0), np.array([True, False, True]))
     assert found.score[0].any()
     assert not found.score[1:].any()
@@ -233,13 +233,15 @@ def test_visitors_who_do_not_count_contribute_zero() -> None:
 def test_each_world_has_its_own_bound_and_grid() -> None:
     """Over rounds that come first: the same as one world at a time, and sums as well."""
     rng = np.random.default_rng(8)
-    shown = Shown(3 * rng.normal(size=(5, 3, 4, 2)), np.ones((5, 3, 4), bool), rng.integers(-1, 4, size=(5, 3)))
+    shown = ObservedChoice(
+        3 * rng.normal(size=(5, 3, 4, 2)), np.ones((5, 3, 4), bool), rng.integers(-1, 4, size=(5, 3))
+    )
     bounds = np.array([0.1, 1.0, 10.0])
     fine = Grids(SCORE_GRID, row_grid(bounds, bounds, 100))
     together = factors(shown, np.zeros(2), np.eye(2), bounds, fine)
     sums = totalled(together)
     for world, bound in enumerate(bounds):
-        mine = Shown(shown.rows[:, world], shown.offered[:, world], shown.position[:, world])
+        mine = ObservedChoice(shown.rows[:, world], shown.offered[:, world], shown.position[:, world])
         alone = factors(mine, np.zeros(2), np.eye(2), bound, grids(bound, 100))
         np.testing.assert_array_equal(together.rows[:, world], alone.rows)
         np.testing.assert_array_equal(sums.information[world], totalled(alone).information)

@@ -17,7 +17,7 @@ from quietshelf.model.choice.likelihood import gradient, information, shares, ut
 from quietshelf.model.types import NOTHING
 from quietshelf.privacy.statistics import (
     SENSITIVITY,
-    Shown,
+    ObservedChoice,
     contribution,
     expected_pair,
     expected_squares,
@@ -134,7 +134,7 @@ def test_adversarial_search_comes_close_and_never_passes(bound: float, theta: li
         choices = rng.integers(-1, 2, size=2)
 
         def closeness(flat: np.ndarray, choices: np.ndarray = choices) -> float:
-            shown = Shown(flat.reshape(2, 2, 2), np.ones((2, 2), bool), choices)
+            shown = ObservedChoice(flat.reshape(2, 2, 2), np.ones((2, 2), bool), choices)
             values = in_units(contribution(shown, np.array(theta), coordinates, bound), bound)
             return -float(np.linalg.norm(values[0] - values[1]))
 
@@ -170,7 +170,7 @@ def test_rounding_stays_within_what_the_margin_is_for() -> None:
     rng, margin = np.random.default_rng(9), np.longdouble(MARGIN) ** 2
     for places, dim, size, bound in product((1, 10, 200), (1, 5, 40), (1e-3, 1.0, 1e8, 1e152), (1e-6, 1.0, 1e6)):
         rows = size * rng.normal(size=(20, places, dim)) + (rng.random((20, 1, 1)) < 0.3) * size * 1e6
-        shown = Shown(rows, np.ones((20, places), bool), rng.integers(-1, places, size=20))
+        shown = ObservedChoice(rows, np.ones((20, places), bool), rng.integers(-1, places, size=20))
         found = contribution(shown, rng.normal(size=dim) / size, np.eye(dim), bound)
         score, informed = (part.astype(np.longdouble) for part in (found.score, svec(found.information)))
         joint = (score**2).sum(-1) + (informed**2).sum(-1) / np.longdouble(bound) ** 2
@@ -182,8 +182,8 @@ def test_many_dimensions_are_worked_on_some_at_a_time(visitors: int) -> None:
     """The number at a time depends on K and d alone, and changes no bit."""
     rng = np.random.default_rng(10)
     rows, theta = rng.normal(size=(300, 10, 20)), 0.1 * rng.normal(size=20)
-    everybody = Shown(rows, np.ones((300, 10), bool), rng.integers(-1, 10, size=300))
-    some = Shown(rows[:visitors], everybody.offered[:visitors], everybody.position[:visitors])
+    everybody = ObservedChoice(rows, np.ones((300, 10), bool), rng.integers(-1, 10, size=300))
+    some = ObservedChoice(rows[:visitors], everybody.offered[:visitors], everybody.position[:visitors])
     whole, part = (contribution(seen, theta, np.eye(20), 0.5) for seen in (everybody, some))
     assert whole.score[:visitors].tobytes() == part.score.tobytes()
     assert whole.information[:visitors].tobytes() == part.information.tobytes()
@@ -200,7 +200,7 @@ def test_coordinates_change_units_and_nothing_else() -> None:
     """While no bound binds, the pair in coordinates L is (L g, L H L')."""
     rng = np.random.default_rng(4)
     rows, theta, L = 0.05 * rng.normal(size=(3, 2)), rng.normal(size=2), np.array([[1.0, 0.5], [0.0, 2.0]])
-    shown = Shown(rows, np.ones(3, bool), np.asarray(1))
+    shown = ObservedChoice(rows, np.ones(3, bool), np.asarray(1))
     raw, primed = contribution(shown, theta, np.eye(2), 1.0), contribution(shown, theta, L, 1.0)
     np.testing.assert_allclose(primed.score, L @ raw.score, atol=1e-15)
     np.testing.assert_allclose(primed.information, L @ raw.information @ L.T, atol=1e-15)
@@ -209,7 +209,7 @@ def test_coordinates_change_units_and_nothing_else() -> None:
 def test_overflowing_features_contribute_exactly_zero() -> None:
     """Features whose squares overflow give nothing rather than NaN."""
     rows = np.array([[1e200, 0.0], [1.0, 1.0]])
-    pair = contribution(Shown(rows, np.ones(2, bool), np.asarray(0)), np.ones(2), np.eye(2), 1.0)
+    pair = contribution(ObservedChoice(rows, np.ones(2, bool), np.asarray(0)), np.ones(2), np.eye(2), 1.0)
     assert not pair.score.any()
     assert not pair.information.any()
 
@@ -217,7 +217,7 @@ def test_overflowing_features_contribute_exactly_zero() -> None:
 @pytest.mark.parametrize("bound", [0.0, -1.0, 1e-7, 1e7, math.nan, math.inf])
 def test_a_bound_beyond_the_proof_is_refused(bound: float) -> None:
     """Also one of several."""
-    shown = Shown(np.ones((2, 1, 2)), np.ones((2, 1), bool), np.array([0, 0]))
+    shown = ObservedChoice(np.ones((2, 1, 2)), np.ones((2, 1), bool), np.array([0, 0]))
     for given_bound in (bound, np.array([1.0, bound])):
         with pytest.raises(ValueError, match="bound must be between 1e-06 and 1e"):
             contribution(shown, np.zeros(2), np.eye(2), given_bound)
@@ -226,11 +226,13 @@ def test_a_bound_beyond_the_proof_is_refused(bound: float) -> None:
 def test_each_world_has_its_own_bound() -> None:
     """A bound of each world, over rounds that come first: the same as one world at a time."""
     rng = np.random.default_rng(8)
-    shown = Shown(3 * rng.normal(size=(5, 3, 4, 2)), np.ones((5, 3, 4), bool), rng.integers(-1, 4, size=(5, 3)))
+    shown = ObservedChoice(
+        3 * rng.normal(size=(5, 3, 4, 2)), np.ones((5, 3, 4), bool), rng.integers(-1, 4, size=(5, 3))
+    )
     bounds = np.array([0.1, 1.0, 10.0])
     together = contribution(shown, np.zeros(2), np.eye(2), bounds)
     for world, bound in enumerate(bounds):
-        mine = Shown(shown.rows[:, world], shown.offered[:, world], shown.position[:, world])
+        mine = ObservedChoice(shown.rows[:, world], shown.offered[:, world], shown.position[:, world])
         alone = contribution(mine, np.zeros(2), np.eye(2), bound)
         np.testing.assert_array_equal(together.score[:, world], alone.score)
         np.testing.assert_array_equal(together.information[:, world], alone.information)
@@ -239,7 +241,7 @@ def test_each_world_has_its_own_bound() -> None:
 def test_visitors_who_do_not_count_contribute_zero() -> None:
     """Over-cap visits take their slot and add nothing."""
     rows = np.ones((2, 1, 2))
-    shown = Shown(rows, np.ones((2, 1), bool), np.array([0, 0]))
+    shown = ObservedChoice(rows, np.ones((2, 1), bool), np.array([0, 0]))
     pair = contribution(shown, np.zeros(2), np.eye(2), 1.0, np.array([True, False]))
     assert pair.score[0].any()
     assert not pair.score[1].any()
@@ -255,7 +257,7 @@ def test_whatever_is_no_place_is_no_choice() -> None:
 
 def test_empty_offer_contributes_zero() -> None:
     """Nothing shown, nothing learned."""
-    pair = contribution(Shown(np.zeros((3, 2)), np.zeros(3, bool), np.asarray(-1)), np.ones(2), np.eye(2), 1.0)
+    pair = contribution(ObservedChoice(np.zeros((3, 2)), np.zeros(3, bool), np.asarray(-1)), np.ones(2), np.eye(2), 1.0)
     assert not pair.score.any()
     assert not pair.information.any()
 
@@ -275,18 +277,18 @@ def test_a_visitor_contributes_the_same_whoever_is_summed_beside() -> None:
     """One of 600 visitors, who are worked on in two parts, has to the last bit the pair it has alone."""
     rng = np.random.default_rng(6)
     rows, offered = rng.normal(size=(600, 9, 3)), rng.random((600, 9)) < 0.8
-    crowd = Shown(np.where(offered[..., None], rows, 0.0), offered, np.full(600, -1))
+    crowd = ObservedChoice(np.where(offered[..., None], rows, 0.0), offered, np.full(600, -1))
     theta, frame = rng.normal(size=3), rng.normal(size=(3, 3))
     together = contribution(crowd, theta, frame, 0.3)
     for place in (0, 511, 512, 599):
-        alone = contribution(Shown(*(part[place] for part in crowd)), theta, frame, 0.3)
+        alone = contribution(ObservedChoice(*(part[place] for part in crowd)), theta, frame, 0.3)
         np.testing.assert_array_equal(together.score[place], alone.score)
         np.testing.assert_array_equal(together.information[place], alone.information)
 
 
 def test_a_utility_that_is_not_finite_contributes_exactly_zero() -> None:
     """Also minus infinity, at which the probabilities are still numbers."""
-    shown = Shown(np.array([[1e150, 0.0], [0.5, 0.5]]), np.ones(2, bool), np.asarray(1))
+    shown = ObservedChoice(np.array([[1e150, 0.0], [0.5, 0.5]]), np.ones(2, bool), np.asarray(1))
     for theta in (np.array([-1e200, 0.0]), np.array([1e200, 0.0])):
         pair = contribution(shown, theta, 1e-150 * np.eye(2), 1.0)
         assert not pair.score.any()
@@ -301,11 +303,11 @@ def test_expected_squares_are_those_of_every_choice_in_turn() -> None:
     theta, coordinates, bound = rng.normal(size=(3, 1, 2)), np.diag([0.5, 2.0]), np.array([[0.1], [1.0], [2.0]])
     nobody = np.full((3, 7), NOTHING)
     with np.errstate(all="ignore"):
-        square, trace = expected_squares(Shown(rows, offered, nobody), theta, coordinates, bound)
+        square, trace = expected_squares(ObservedChoice(rows, offered, nobody), theta, coordinates, bound)
         share = shares(utilities(rows, theta), offered)
         found = np.zeros((3, 7))
         for place, chance in enumerate([share.none, *np.moveaxis(share.items, -1, 0)], start=-1):
-            pair = contribution(Shown(rows, offered, np.full((3, 7), place)), theta, coordinates, bound)
+            pair = contribution(ObservedChoice(rows, offered, np.full((3, 7), place)), theta, coordinates, bound)
             found += np.nan_to_num(chance) * (pair.score**2).sum(-1)
     np.testing.assert_allclose(square, found, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(trace, np.trace(pair.information, axis1=-2, axis2=-1), rtol=1e-9, atol=1e-12)
@@ -319,7 +321,7 @@ def test_an_expected_pair_is_that_of_the_visitors_one_by_one() -> None:
     rows, offered = rng.normal(size=(3, 7, 4, 9)) * 2.0, rng.random((3, 7, 4)) < 0.7
     rows[2, 6, 0], offered[2, 6, 0] = 1e308, True
     theta, coordinates = rng.normal(size=(3, 1, 9)), rng.normal(size=(3, 1, 9, 9))
-    shown = Shown(rows, offered, np.full((3, 7), NOTHING))
+    shown = ObservedChoice(rows, offered, np.full((3, 7), NOTHING))
     for bound in (np.array([[0.1], [1.0], [2.0]]), np.full((3, 1), 1e6)):
         with np.errstate(all="ignore"):
             found = expected_pair(shown, theta, coordinates, bound)

@@ -21,7 +21,7 @@ from quietshelf.privacy.release import batch_pair, tree
 from quietshelf.privacy.release.dpmnl import Dpmnl
 from quietshelf.privacy.release.dpmnl_curator import DpmnlCurator
 from quietshelf.privacy.release.noise import NoiseSource, Simulated
-from quietshelf.privacy.statistics import Factors, Grids, Shown, factors, gram, outcome, outcomes
+from quietshelf.privacy.statistics import Factors, Grids, ObservedChoice, factors, gram, outcome, outcomes
 from quietshelf.research.auditing import Auditable, Claim, releases
 from quietshelf.research.auditing.linear import Mechanism, sampled
 from quietshelf.research.auditing.mechanisms import MANY, linear
@@ -120,7 +120,9 @@ def short_of_noise(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
 def bound_ignored(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """Contributions bounded by B = 1 with the noise of B = 1/4."""
 
-    def ignorant(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float, grids: Grids) -> Factors:
+    def ignorant(
+        shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: float, grids: Grids
+    ) -> Factors:
         return factors(shown, theta, coordinates, max(1.0, bound), grids)
 
     with patch.object(releases, "factors", ignorant):
@@ -130,9 +132,11 @@ def bound_ignored(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
 def unweighted(secret: bool, source: NoiseSource, runs: int) -> FloatArray:
     """Score and information each within its own bound, as if a visitor could not have both."""
 
-    def apart(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float, grids: Grids) -> Factors:
+    def apart(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: float, grids: Grids) -> Factors:
         score = factors(shown, theta, coordinates, 1e6, grids).score
-        return Factors(score, factors(Shown(1e6 * shown.rows, *shown[1:]), theta, coordinates, bound, grids).rows)
+        return Factors(
+            score, factors(ObservedChoice(1e6 * shown.rows, *shown[1:]), theta, coordinates, bound, grids).rows
+        )
 
     with patch.object(releases, "factors", apart):
         return releases.batch(far_pairs(MANY, 3), RHO, secret, source, runs)

@@ -13,7 +13,7 @@ from quietshelf.model.choice import chosen_features, moments, utilities
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release import private_newton
 from quietshelf.privacy.release.noise import Simulated
-from quietshelf.privacy.statistics import Factors, Grids, Shown
+from quietshelf.privacy.statistics import Factors, Grids, ObservedChoice
 from quietshelf.research.auditing import Auditable
 from quietshelf.research.auditing.neighbours import Neighbours, far_crowds, visitor
 from quietshelf.research.auditing.newton import newton_run
@@ -36,7 +36,13 @@ def newton_unbounded(secret: bool, runs: int, rng: np.random.Generator) -> Float
         return newton_run(pair, RHO, None, secret, runs, rng)
 
 
-def unweighted(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: float, grids: Grids) -> Factors:  # noqa: ARG001
+def unweighted(
+    shown: ObservedChoice,
+    theta: FloatArray,
+    coordinates: FloatArray,
+    bound: float,  # noqa: ARG001 - named as those of `factors`
+    grids: Grids,  # noqa: ARG001 - the same
+) -> Factors:
     """Score and information as they are, however long."""
     rows = shown.rows @ np.swapaxes(coordinates, -1, -2)
     mean, spread = moments(rows, utilities(shown.rows, theta), shown.offered)

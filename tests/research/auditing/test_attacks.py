@@ -54,8 +54,8 @@ def test_a_quarter_of_the_budget_claimed_is_refuted_end_to_end() -> None:
 
 def test_worlds_differ_in_the_target_alone() -> None:
     """Before anything is released both worlds look the same to the last bit: same others, same coins."""
-    party = contestant("quiet", rho=0.1)  # its first batch has 60 visitors
-    first, second = (views(party, "collusion", 10, secret, 3, np.random.default_rng(1)) for secret in (True, False))
+    runner = contestant("quiet", rho=0.1)  # its first batch has 60 visitors
+    first, second = (views(runner, "collusion", 10, secret, 3, np.random.default_rng(1)) for secret in (True, False))
     np.testing.assert_array_equal(first, second)
 
 

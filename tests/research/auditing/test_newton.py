@@ -16,7 +16,7 @@ from quietshelf.privacy.accounting import noise_for
 from quietshelf.privacy.release import batch_pair
 from quietshelf.privacy.release.noise import GRID, DiscreteGaussian, Simulated
 from quietshelf.privacy.release.private_newton import BOUND, SQUARES, PrivateTastes, _total, private_newton
-from quietshelf.privacy.statistics import SENSITIVITY, Grids, Shown, svec_weights, upper
+from quietshelf.privacy.statistics import SENSITIVITY, Grids, ObservedChoice, svec_weights, upper
 from quietshelf.research.auditing import Claim, audit
 from quietshelf.research.auditing.neighbours import (
     Neighbours,
@@ -33,15 +33,15 @@ from quietshelf.research.auditing.newton import evidence, newton_run, newton_sub
 RUNS, DIM = 400, 2
 
 
-def few(crowd: Shown) -> Shown:
+def few(crowd: ObservedChoice) -> ObservedChoice:
     """The first five of them."""
-    return Shown(crowd.rows[:5], crowd.offered[:5], crowd.position[:5])
+    return ObservedChoice(crowd.rows[:5], crowd.offered[:5], crowd.position[:5])
 
 
 SMALL = few(others(far_scores(DIM).first))
 
 
-def visitors(rng: np.random.Generator, count: int, dim: int) -> Shown:
+def visitors(rng: np.random.Generator, count: int, dim: int) -> ObservedChoice:
     """As bad as they come: features of any length, equal ones, opposite ones, none; some places empty."""
     rows = rng.standard_normal((count, 3, dim)) * 10.0 ** rng.uniform(-3, 3, (count, 1, 1))
     kind = rng.integers(5, size=count)
@@ -50,13 +50,13 @@ def visitors(rng: np.random.Generator, count: int, dim: int) -> Shown:
     rows[kind == 3] = 0.0
     offered = rng.random((count, 3)) < 0.8
     position = np.where(np.take_along_axis(offered, (p := rng.integers(3, size=count))[:, None], 1)[:, 0], p, -1)
-    return Shown(np.where(offered[..., None], rows, 0.0), offered, position)
+    return ObservedChoice(np.where(offered[..., None], rows, 0.0), offered, position)
 
 
 def moved(pair: Neighbours, theta: FloatArray, frame: FloatArray, grid: float) -> tuple[float, float]:
     """By how much the pair, in its units, and the squares of a log move when the one is replaced by the other."""
     logs = [
-        Shown(*(np.concatenate([one[None], rest]) for one, rest in zip(target, others(target), strict=True)))
+        ObservedChoice(*(np.concatenate([one[None], rest]) for one, rest in zip(target, others(target), strict=True)))
         for target in pair[:2]
     ]
     scales, size = batch_pair.scales(rho=1.0, bound=BOUND), len(logs[0].position)
@@ -73,7 +73,7 @@ def test_no_neighbour_moves_the_sums_more_than_proven(seed: int, dim: int, grid:
     """Random, long, equal and empty visitors, any theta, any coordinates, any grid: sqrt 2, and 1."""
     rng = np.random.default_rng(seed)
     two = visitors(rng, 2, dim)
-    one, other = (Shown(two.rows[i], two.offered[i], two.position[i]) for i in (0, 1))
+    one, other = (ObservedChoice(two.rows[i], two.offered[i], two.position[i]) for i in (0, 1))
     pair = Neighbours(one, other, "")
     theta, frame = far * rng.standard_normal(dim), rng.standard_normal((dim, dim)) * 10.0 ** rng.uniform(-2, 2)
     both, squares = moved(pair, theta, frame, grid)

@@ -21,7 +21,7 @@ from quietshelf.model.choice.maps import feature_map
 from quietshelf.policies import POLICIES
 from quietshelf.research.environments import Hotels
 from quietshelf.research.environments.expedia import fitted
-from quietshelf.research.loop import Setting, simulate, summary
+from quietshelf.research.loop import SimulationContext, simulate, summary
 from quietshelf.research.loop.declared import declared_outlook
 from quietshelf.research.loop.named import contestant
 
@@ -103,7 +103,7 @@ def test_ridge_is_chosen_by_held_out_likelihood_where_none_is_given() -> None:
 def test_made_up_visitors_see_the_catalogue_divided_likewise() -> None:
     """Features of declared scale beside those of the hotels, over what x is divided by; hotels are the real ones."""
     world = small(visitor_scale=2.0)
-    setting = Setting(world=world, worlds=2, horizon=10, tastes=partial(np.zeros, (2, 12)))
+    setting = SimulationContext(world=world, worlds=2, horizon=10, tastes=partial(np.zeros, (2, 12)))
     outlook = declared_outlook(setting, POLICIES["quiet"])
     for factor in (1.0, 10.0):
         x = outlook.sample(np.full(2, factor)).features.rows(np.broadcast_to(np.arange(6), (2, VISITORS, 6)))

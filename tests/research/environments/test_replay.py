@@ -17,10 +17,10 @@ from quietshelf.model.choice.maps import feature_map
 from quietshelf.model.types import Streams
 from quietshelf.research.environments import Hotels
 from quietshelf.research.environments.replay import Logged, world_of
-from quietshelf.research.loop import Setting
+from quietshelf.research.loop import SimulationContext
 from quietshelf.research.loop.declared import WithCatalogue
 from quietshelf.research.loop.named import contestant
-from quietshelf.research.loop.replaying import Estimate, Unsupported, inverse_propensity, rejection, replayable
+from quietshelf.research.loop.replaying import ReplayEstimate, Unsupported, inverse_propensity, rejection, replayable
 
 ITEM = feature_map("item")
 
@@ -99,10 +99,10 @@ def test_unavailable_places_are_never_offered() -> None:
         assert context.available.sum(axis=1).min() >= 3
 
 
-def asked(log: Log, name: str, method: str) -> Estimate:
+def asked(log: Log, name: str, method: str) -> ReplayEstimate:
     world = world_of(log, ITEM)
     chosen = contestant(name)
-    setting = Setting(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
+    setting = SimulationContext(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
     noise, chance, thinning = (Streams([seed]) for seed in SeedSequence(6).spawn(3))
     ready = replayable(log, log.offerable(ITEM))
     curator = chosen.curator(setting, noise)

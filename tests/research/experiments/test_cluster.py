@@ -12,7 +12,7 @@ import pytest
 
 from quietshelf.research.experiments import Study
 from quietshelf.research.experiments.engine import Cluster, Local, run_study
-from quietshelf.research.experiments.store import Store
+from quietshelf.research.experiments.store import RowStore
 from quietshelf.research.experiments.units import Done, Unit
 
 distributed = pytest.importorskip("distributed")
@@ -50,7 +50,7 @@ def test_cluster_that_loses_a_worker_gives_the_same_rows(study: Study, tmp_path:
     with distributed.Client(cluster, set_as_default=False) as client:
         processes = list(client.run(os.getpid).values())
     runner = Killing(cluster.scheduler_address, processes)  # type: ignore[attr-defined]
-    ours, theirs = Store(tmp_path / "cluster", longer), Store(tmp_path / "local", longer)
+    ours, theirs = RowStore(tmp_path / "cluster", longer), RowStore(tmp_path / "local", longer)
     run_study(ours, runner)
     assert runner.killed
     with distributed.Client(cluster, set_as_default=False) as client:

@@ -15,7 +15,7 @@ import pytest
 from quietshelf.research.experiments import Study
 from quietshelf.research.experiments.engine import Local, run_study
 from quietshelf.research.experiments.reproduce import series_of
-from quietshelf.research.experiments.store import Store
+from quietshelf.research.experiments.store import RowStore
 from quietshelf.research.experiments.units import Done, Unit, run_unit
 
 
@@ -34,7 +34,7 @@ class InProcess:
 
 
 def rows(study: Study, folder: Path, runner: object) -> pa.Table:
-    store = Store(folder, study)
+    store = RowStore(folder, study)
     run_study(store, runner)  # type: ignore[arg-type]
     return store.read()
 
@@ -56,12 +56,12 @@ def test_rows_do_not_depend_on_cells_and_blocks(study: Study, tmp_path: Path) ->
 
 def test_interrupted_study_resumes_and_gives_the_same_rows(study: Study, tmp_path: Path) -> None:
     """What was written is kept and not run again; the rest is added."""
-    store, first = Store(tmp_path / "a", study), InProcess(most=3)
+    store, first = RowStore(tmp_path / "a", study), InProcess(most=3)
     with pytest.raises(KeyboardInterrupt):
         run_study(store, first)
     assert len(store.pending) == len(study.units) - 3
     rest = InProcess()
-    run_study(Store(tmp_path / "a", study), rest)
+    run_study(RowStore(tmp_path / "a", study), rest)
     assert not set(first.names) & set(rest.names)
     assert len(first.names) + len(rest.names) == len(study.units)
     assert store.read().equals(rows(study, tmp_path / "b", InProcess()))
@@ -69,7 +69,7 @@ def test_interrupted_study_resumes_and_gives_the_same_rows(study: Study, tmp_pat
 
 def test_unfinished_file_counts_as_nothing(study: Study, tmp_path: Path) -> None:
     """A unit that was being written when the machine stopped is run again."""
-    store = Store(tmp_path, study)
+    store = RowStore(tmp_path, study)
     torn = store.path(study.units[0]).with_name(f".{study.units[0].name}.parquet.torn")
     torn.write_bytes(b"PAR1 and then nothing")
     assert len(store.pending) == len(study.units)
@@ -79,9 +79,9 @@ def test_unfinished_file_counts_as_nothing(study: Study, tmp_path: Path) -> None
 
 def test_folder_refuses_another_study(study: Study, tmp_path: Path) -> None:
     """Rows of two sizes never mix; the error says what differs."""
-    Store(tmp_path, study)
+    RowStore(tmp_path, study)
     with pytest.raises(ValueError, match=r"a folder holds one study.*replicates=5 \(now 4\)"):
-        Store(tmp_path, study.reduced(replicates=4))
+        RowStore(tmp_path, study.reduced(replicates=4))
 
 
 def test_rows_of_another_study_are_refused(study: Study, tmp_path: Path) -> None:
@@ -90,14 +90,14 @@ def test_rows_of_another_study_are_refused(study: Study, tmp_path: Path) -> None
     rows(study, tmp_path / "a", InProcess())
     rows(other, tmp_path / "b", InProcess())
     unit = study.units[0]
-    Store(tmp_path / "a", study).path(unit).write_bytes(Store(tmp_path / "b", other).path(unit).read_bytes())
+    RowStore(tmp_path / "a", study).path(unit).write_bytes(RowStore(tmp_path / "b", other).path(unit).read_bytes())
     with pytest.raises(ValueError, match="rows must be of this study"):
-        Store(tmp_path / "a", study).read()
+        RowStore(tmp_path / "a", study).read()
 
 
 def test_manifest_says_what_made_the_rows(study: Study, tmp_path: Path) -> None:
     """Resolved config, versions, seed and revision, as plain JSON."""
-    Store(tmp_path, study)
+    RowStore(tmp_path, study)
     manifest = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["seed"] == manifest["config"]["seed"] == 7
     assert len(manifest["config"]["policies"]) == 6
@@ -119,7 +119,7 @@ def test_parquet_stands_alone(study: Study, tmp_path: Path) -> None:
 def test_progress_ends_at_the_whole(study: Study, tmp_path: Path) -> None:
     """It starts at nothing, never falls, and ends with everything done."""
     told: list[tuple[int, int]] = []
-    run_study(Store(tmp_path, study), Local(2), lambda done, total: told.append((done, total)))
+    run_study(RowStore(tmp_path, study), Local(2), lambda done, total: told.append((done, total)))
     total = 2 * 6 * 5 * 30
     assert (told[0], told[-1]) == ((0, total), (total, total))
     assert [done for done, _ in told] == sorted(done for done, _ in told)
@@ -129,4 +129,4 @@ def test_failing_unit_stops_the_study_with_its_error(study: Study, tmp_path: Pat
     """What a worker cannot do is not swallowed."""
     wrong = replace(study, policies=({"policy": "dpmnl", "rho": 1.0, "schedule": "sometimes"},))
     with pytest.raises(ValueError, match="schedule must be one of own, equal"):
-        run_study(Store(tmp_path, wrong), Local(2))
+        run_study(RowStore(tmp_path, wrong), Local(2))

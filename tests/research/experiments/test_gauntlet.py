@@ -20,7 +20,7 @@ from quietshelf.research.experiments import Study, reproduce, study_named
 from quietshelf.research.experiments.checking import check
 from quietshelf.research.experiments.gauntlet import as_data, glance, in_words, overall, release_time, world_merits
 from quietshelf.research.experiments.worlds import make_world
-from quietshelf.research.loop import Setting, contestant
+from quietshelf.research.loop import SimulationContext, contestant
 
 
 @pytest.fixture
@@ -99,7 +99,9 @@ def test_release_times_are_those_of_a_run() -> None:
     """The third release comes when they say; policies without batches have none."""
     world = Shop(items=10, capacity=2, conversion_rate=0.3, item_dim=2)
     environment = world.open([SeedSequence(1)])
-    setting = Setting(world=world, worlds=1, horizon=300, tastes=lambda: environment.theta, made_up=environment.made_up)
+    setting = SimulationContext(
+        world=world, worlds=1, horizon=300, tastes=lambda: environment.theta, made_up=environment.made_up
+    )
     settings = {"policy": "quiet", "rho": 1.0, "first": 1.0}
     curator = contestant("quiet", rho=1.0, first=1.0).curator(setting, Streams([SeedSequence(2)]))
     came = 0

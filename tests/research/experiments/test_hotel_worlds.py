@@ -19,7 +19,7 @@ from quietshelf.research.environments import Synthetic
 from quietshelf.research.experiments import reproduce
 from quietshelf.research.experiments.reproduce import study_named
 from quietshelf.research.experiments.worlds import make_world
-from quietshelf.research.loop import Setting
+from quietshelf.research.loop import SimulationContext
 from quietshelf.research.loop.declared import declared_outlook
 
 
@@ -36,7 +36,7 @@ def test_hotels_are_read_where_they_are_first_needed(tmp_path: Path) -> None:
     options = {"kind": "hotels", "feature_map_name": "concat", "fit_ridge": 1.0, "impressions": 1, "capacity": 3}
     world = pickle.loads(pickle.dumps(make_world({**options, "data": str(path)})))  # noqa: S301 - our own bytes
     assert (world.items, world.dim, world.capacity) == (12, 6, 3)
-    setting = Setting(world=world, worlds=2, horizon=10, tastes=partial(np.zeros, (2, 6)))
+    setting = SimulationContext(world=world, worlds=2, horizon=10, tastes=partial(np.zeros, (2, 6)))
     seen = declared_outlook(setting, POLICIES["quiet"]).moments.second
     assert seen.shape[1:] == (2, 6, 6)
     assert np.trace(seen[2, 0]) != pytest.approx(1.0, abs=0.2)  # nothing declared would be I / d

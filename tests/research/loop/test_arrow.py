@@ -1,4 +1,4 @@
-"""The loop passes each thing to the party it is for, and nothing else to anybody."""
+"""The loop passes each thing to the runner it is for, and nothing else to anybody."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.random import SeedSequence
 
 from quietshelf.model.types import Context, Environment, FloatArray, IntArray, Random, Release, Round
 from quietshelf.policies import Uniform
-from quietshelf.research.loop import Contestant, Party, Setting, run, simulate
-from quietshelf.research.loop.clock import Clock
+from quietshelf.research.loop import Contestant, Runner, SimulationContext, run, simulate
+from quietshelf.research.loop.clock import Stopwatch
 
 
 @dataclass
@@ -66,8 +66,8 @@ def test_run_is_the_arrow() -> None:
     """Context, offer from the last release, choice, observation; all contestants in turn with the same visitor."""
     script = Script()
     actors = [Actor("ann", script), Actor("bob", script)]
-    parties = [Party(actor.name, actor, actor, f"{actor.name}'s dice") for actor in actors]  # type: ignore[arg-type]  # the same
-    steps = list(run(Stage(script), parties, horizon=2))
+    runners = [Runner(actor.name, actor, actor, f"{actor.name}'s dice") for actor in actors]  # type: ignore[arg-type]  # the same
+    steps = list(run(Stage(script), runners, horizon=2))
     expected: list[tuple[Any, ...]] = []
     for t in range(2):
         visitor = f"visitor {t}"
@@ -99,9 +99,9 @@ class Blind:
 
 def test_a_setting_says_what_is_public() -> None:
     """Curators hear the world's declaration, the number of replicates and the horizon; theta only where it is told."""
-    heard: list[Setting] = []
+    heard: list[SimulationContext] = []
 
-    def factory(setting: Setting, noise: Random) -> Actor:
+    def factory(setting: SimulationContext, noise: Random) -> Actor:
         assert noise.random((4, 2)).shape == (4, 2)
         heard.append(setting)
         return Actor("ann", Script())
@@ -119,7 +119,7 @@ def test_a_clock_adds_up_what_calls_take(monkeypatch: pytest.MonkeyPatch) -> Non
     """Seconds between start and end of each call, and nothing in between."""
     ticks = iter([1.0, 3.0, 10.0, 10.5])
     monkeypatch.setattr("quietshelf.research.loop.clock.perf_counter", lambda: next(ticks))
-    clock = Clock()
+    clock = Stopwatch()
     assert clock.call(divmod, 7, 2) == (3, 1)
     assert clock.call(str, "x") == "x"
     assert clock.seconds == 2.5

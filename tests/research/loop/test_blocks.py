@@ -14,7 +14,7 @@ from numpy.random import SeedSequence
 from quietshelf.model.types import NOTHING, Context, Environment, FloatArray, IntArray, Random, Release, Round, Streams
 from quietshelf.policies import Greedy, OptimisticDraw, Thompson, Uniform
 from quietshelf.research.environments import Shop, Synthetic
-from quietshelf.research.loop import Contestant, Result, Setting, World, simulate
+from quietshelf.research.loop import Contestant, Result, SimulationContext, World, simulate
 from quietshelf.research.loop.named import contestant
 
 HORIZON, REPLICATES = 100, 3
@@ -115,7 +115,7 @@ class Narrow:
 class Counting:
     """A curator of one's own, released after every round."""
 
-    def __init__(self, setting: Setting, noise: Random) -> None:  # noqa: ARG002 - what a factory is given
+    def __init__(self, setting: SimulationContext, noise: Random) -> None:  # noqa: ARG002 - what a factory is given
         self._setting, self._sum = setting, np.zeros((setting.worlds, setting.dim))
 
     @property
@@ -184,7 +184,7 @@ class Recorded:
     make: Any
     heard: list[tuple[int, int]]
 
-    def __call__(self, setting: Setting, noise: Random) -> Any:
+    def __call__(self, setting: SimulationContext, noise: Random) -> Any:
         inner, heard = self.make(setting, noise), self.heard
 
         class Recording(type(inner)):  # type: ignore[misc]  # whatever the curator is
@@ -213,7 +213,7 @@ def test_no_block_reaches_beyond_a_release(name: str) -> None:
 def test_foreseen_releases_are_those_that_come(name: str) -> None:
     """One curator is told of single rounds, the other of all that it foresaw: the releases are equal to the bit."""
     options: dict[str, Any] = {"rho": 5.0, "explore": 20} if name == "dpmnl" else {}
-    setting = Setting(world=WORLDS["plain"], worlds=2, horizon=HORIZON, tastes=lambda: np.zeros((2, 3)))
+    setting = SimulationContext(world=WORLDS["plain"], worlds=2, horizon=HORIZON, tastes=lambda: np.zeros((2, 3)))
     one, other = (contestant(name, **options).curator(setting, Streams(SeedSequence(3).spawn(2))) for _ in range(2))
     blocks: Any = other
     visits = Synthetic(items=20, capacity=3, dim=3).open(SeedSequence(1).spawn(2)).visits(0, 90)
@@ -235,7 +235,7 @@ def test_foreseen_releases_are_those_that_come(name: str) -> None:
 
 def test_rounds_beyond_a_release_are_refused() -> None:
     """By curators that were told of more rounds than their release serves."""
-    setting = Setting(world=WORLDS["plain"], worlds=2, horizon=9, tastes=lambda: np.zeros((2, 3)))
+    setting = SimulationContext(world=WORLDS["plain"], worlds=2, horizon=9, tastes=lambda: np.zeros((2, 3)))
     visits = Synthetic(items=20, capacity=3, dim=3).open(SeedSequence(1).spawn(2)).visits(0, 90)
     shown = np.tile(np.arange(3), (len(visits), 2, 1))
     rounds = Round(visits.context, shown, visits.choose(shown))

@@ -21,7 +21,7 @@ from quietshelf.policies import POLICIES
 from quietshelf.privacy.release.outlook import FACTORS
 from quietshelf.privacy.release.quiet import TRIALS
 from quietshelf.research.environments import Shop, Synthetic
-from quietshelf.research.loop import Party, Setting, World, run
+from quietshelf.research.loop import Runner, SimulationContext, World, run
 from quietshelf.research.loop.declared import blind_outlook, declared_outlook
 from quietshelf.research.loop.named import SPECS, contestant
 
@@ -72,12 +72,12 @@ def test_oracle_follows_drifting_tastes() -> None:
     assert np.abs(result.regret["oracle"]).max() < 1e-9
 
 
-def setting_of(world: World, replicates: int = 4) -> tuple[Environment, Setting]:
+def setting_of(world: World, replicates: int = 4) -> tuple[Environment, SimulationContext]:
     """A world that is open, and what may be known of it."""
     environment = world.open(SeedSequence(1).spawn(replicates))
     made_up = getattr(environment, "made_up", None)
     tastes = partial(np.zeros, (replicates, world.dim))
-    return environment, Setting(world=world, worlds=replicates, horizon=400, tastes=tastes, made_up=made_up)
+    return environment, SimulationContext(world=world, worlds=replicates, horizon=400, tastes=tastes, made_up=made_up)
 
 
 def served(world: World, visitors: int = 0, **options: Any) -> QuietCurator:
@@ -87,8 +87,8 @@ def served(world: World, visitors: int = 0, **options: Any) -> QuietCurator:
     curator = quiet.curator(setting, Streams(SeedSequence(2).spawn(4)))
     assert isinstance(curator, QuietCurator)
     if visitors:
-        party = Party("quiet", quiet.policy, curator, Streams(SeedSequence(3).spawn(4)))
-        deque(run(environment, [party], horizon=visitors), maxlen=0)
+        runner = Runner("quiet", quiet.policy, curator, Streams(SeedSequence(3).spawn(4)))
+        deque(run(environment, [runner], horizon=visitors), maxlen=0)
     return curator
 
 

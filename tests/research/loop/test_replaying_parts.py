@@ -20,7 +20,7 @@ from quietshelf.data.logs.survey import survey
 from quietshelf.model.choice.maps import feature_map
 from quietshelf.research.environments import Hotels
 from quietshelf.research.environments.replay import Logged, world_of
-from quietshelf.research.loop import Setting, replaying_parts
+from quietshelf.research.loop import SimulationContext, replaying_parts
 from quietshelf.research.loop.named import contestant
 from quietshelf.research.loop.replaying import replayable, replays
 from quietshelf.research.loop.replaying_parts import PartitionedReplay, answers_of, replay_facts, world_of_parts
@@ -56,7 +56,7 @@ def test_replay_of_partitions_equals_replay_in_memory(
     assert isinstance(ours, Logged)
     for name in ("x", "available", "revenue", "theta", "capacity"):
         np.testing.assert_allclose(getattr(ours, name), getattr(world, name), rtol=1e-10, atol=1e-12)
-    setting = Setting(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
+    setting = SimulationContext(world=world, worlds=1, horizon=len(log), tastes=lambda: world.theta[None])
     replay = PartitionedReplay(parts.partitions, parts.form, facts)
     for policy in ("quiet", "uniform", "greedy"):
         one = contestant(policy, rho=1.0 if policy == "quiet" else None)

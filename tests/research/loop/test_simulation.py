@@ -13,7 +13,7 @@ from quietshelf.model.types import Curator, FloatArray, Random, Release, Round
 from quietshelf.policies import Greedy, Optimistic, Thompson, Uniform
 from quietshelf.privacy.accounting import Assumption, Ledger, gaussian
 from quietshelf.research.environments import Synthetic
-from quietshelf.research.loop import Contestant, Result, Row, Setting, World, simulate, summary
+from quietshelf.research.loop import Contestant, Result, Row, SimulationContext, World, simulate, summary
 
 SMALL = Synthetic(items=12, capacity=3, dim=3, contexts="clipped", revenue="uniform")
 
@@ -28,7 +28,7 @@ def knowing(theta: FloatArray, radius: float = 0.0) -> Release:
 class Oracle:
     """Knows the tastes of the visitor who comes next."""
 
-    def __init__(self, setting: Setting, noise: Random) -> None:  # noqa: ARG002 - what a factory is given
+    def __init__(self, setting: SimulationContext, noise: Random) -> None:  # noqa: ARG002 - what a factory is given
         self._setting = setting
 
     @property
@@ -42,7 +42,7 @@ class Oracle:
 class Learner:
     """Adds up what was chosen, with noise: no good estimate, but one that depends on all that went before."""
 
-    def __init__(self, setting: Setting, noise: Random) -> None:
+    def __init__(self, setting: SimulationContext, noise: Random) -> None:
         self._sum, self._noise = np.zeros((setting.worlds, setting.dim)), noise
         self.ledger = Ledger()
         self._publish()
@@ -66,7 +66,7 @@ class Spending:
 
     rho: float
 
-    def __call__(self, setting: Setting, noise: Random) -> Curator:
+    def __call__(self, setting: SimulationContext, noise: Random) -> Curator:
         learner = Learner(setting, noise)
         event = gaussian("sum", sensitivity=1.0, noise=2.0, batch=0, assumption=Assumption.REAL_ARITHMETIC)
         learner.ledger = Ledger(budget=self.rho).spend(event)

@@ -26,7 +26,7 @@ from quietshelf.serving.service.releases import releaser
 from quietshelf.serving.service.releases.releaser import Charged, Outcome
 from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.visitors.offers import OfferRequest
 
@@ -64,7 +64,7 @@ def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Clien
     """
     wait = injected.pop("wait", True)
     options = {name: injected.pop(name) for name in list(injected) if name not in ("source", "coins", "clock")}
-    settings = Settings(database=database, secrets=str(folder / "secrets"), **{**INLINE, **options})
+    settings = ServiceSettings(database=database, secrets=str(folder / "secrets"), **{**INLINE, **options})
     service = Service(settings, **injected)
     service.store.migrate()
     with service.store.write() as connection:

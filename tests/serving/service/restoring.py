@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from quietshelf.cli import app
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Vault
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -27,7 +27,7 @@ def asked(database: str, secrets: Path, *more: str) -> Result:
 
 
 def opened(database: str, secrets: Path) -> Store:
-    return Store(Settings(database=database).url, Vault(secrets))
+    return Store(ServiceSettings(database=database).url, Vault(secrets))
 
 
 def all_of_it(database: str, secrets: Path) -> tuple[Rows, int | None, bytes]:

@@ -12,7 +12,7 @@ from quietshelf.serving.service.catalogue import shelves
 from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.models import ShelfBody
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors import contributed
 
 TEXT = (Path(__file__).parents[3] / "docs" / "service.md").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "service.md").read_text(encoding="u
 
 def test_the_settings_table_is_that_of_the_code() -> None:
     """Every setting with its default and its words, and no other."""
-    rows = [f"| `{each.name}` | `{each.default}` | {each.metadata['says']} |" for each in fields(Settings)]
+    rows = [f"| `{each.name}` | `{each.default}` | {each.metadata['says']} |" for each in fields(ServiceSettings)]
     table = TEXT.partition("| setting | default | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0]
     assert table.splitlines() == rows
 
@@ -56,14 +56,14 @@ def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="must be"):
             settings.assigned([wrong])
     with pytest.raises(ValueError, match="database must be a URL") as refused:
-        Settings(database="mysql://me:hidden@host/db")
+        ServiceSettings(database="mysql://me:hidden@host/db")
     assert "hidden" not in str(refused.value)
-    assert not {"seed", "noise", "source", "noiseless"} & {each.name for each in fields(Settings)}
+    assert not {"seed", "noise", "source", "noiseless"} & {each.name for each in fields(ServiceSettings)}
 
 
 def test_every_example_of_the_api_is_a_valid_request(tmp_path: Path) -> None:
     """As the page shows it: what is copied from there is accepted by its model."""
-    service = Service(Settings(database=f"sqlite:///{tmp_path}/shop.db", secrets=str(tmp_path / "secrets")))
+    service = Service(ServiceSettings(database=f"sqlite:///{tmp_path}/shop.db", secrets=str(tmp_path / "secrets")))
     schemas = make_app(service).openapi()["components"]["schemas"]
     service.store.close()
     shown = [(name, example) for name, schema in schemas.items() for example in schema.get("examples", [])]

@@ -15,13 +15,13 @@ from quietshelf.serving.service.access import keys
 from quietshelf.serving.service.access.keyring import Keyring
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 TEXT = "qs_mine01_" + "s" * 43
 
 
 def service(database: str, folder: Path) -> Service:
-    return Service(Settings(database=database, secrets=str(folder / "secrets")))
+    return Service(ServiceSettings(database=database, secrets=str(folder / "secrets")))
 
 
 def test_of_several_first_starts_one_makes_the_key(database: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.serving.service.test_machines import machine, with_the_key_of
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases import in_use
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 
 def test_a_database_in_use_is_refused_until_its_process_is_gone(database: str, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_every_process_of_a_service_counts(database: str, tmp_path: Path) -> Non
 
 def test_a_service_does_not_start_under_a_restore(tmp_path: Path) -> None:
     """Somebody may be looking at the cost."""
-    settings = Settings(database=f"sqlite:///{tmp_path}/shop.db", secrets=str(tmp_path / "secrets"))
+    settings = ServiceSettings(database=f"sqlite:///{tmp_path}/shop.db", secrets=str(tmp_path / "secrets"))
     service = machine(settings.database, tmp_path / "secrets", FakeClock())
     with in_use.alone(settings), pytest.raises(ValueError, match="must not be under restore"):
         service.prepare()

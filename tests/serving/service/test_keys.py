@@ -21,7 +21,7 @@ from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.http.middleware import Gate
 from quietshelf.serving.service.metrics import Metrics
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors.inbox import Receipt
 
 
@@ -104,7 +104,7 @@ def test_a_request_that_takes_too_long_is_ended() -> None:
 
     async def run() -> list[Any]:
         sent: list[Any] = []
-        limits = {"settings": Settings(request_seconds=0.01)}
+        limits = {"settings": ServiceSettings(request_seconds=0.01)}
         receipts = {"stamp": lambda: Receipt(0.0), "let_go": lambda _: None}
         guard = Gate(never, authenticate=never, metrics=Metrics(), **receipts, **limits)  # type: ignore[arg-type]
         await guard({"type": "http", "method": "GET", "path": "/readyz", "headers": []}, never, partial(told, sent))

@@ -37,14 +37,14 @@ from quietshelf.serving.service.http import app
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 
 def machine(
     database: str, folder: Path, clock: FakeClock, source: NoiseSource | None = None, **options: Any
 ) -> Service:
     """A service that does nothing by itself."""
-    settings = Settings(database=database, secrets=str(folder), **{"release_seconds": 0.0, **options})
+    settings = ServiceSettings(database=database, secrets=str(folder), **{"release_seconds": 0.0, **options})
     return Service(settings, clock=clock, source=source)
 
 
@@ -199,7 +199,7 @@ def test_two_worker_processes_serve_one_shelf_and_count_as_one(postgres: Any, tm
                 time.sleep(0.1)
     finally:
         process.stop()
-    store = Store(Settings(database=database).url, Vault(tmp_path / "secrets"))
+    store = Store(ServiceSettings(database=database).url, Vault(tmp_path / "secrets"))
     with store.read() as connection:
         (row,) = queries.shelf_rows(connection)
         assert row["releases"] >= 1

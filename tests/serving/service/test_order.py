@@ -25,7 +25,7 @@ from quietshelf.serving.service.problems import Frozen, OfferExpired, Unavailabl
 from quietshelf.serving.service.releases import releaser
 from quietshelf.serving.service.releases.releaser import Outcome
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors import answers, slot_rows
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
@@ -39,7 +39,7 @@ RHO = 1e3
 @pytest.fixture
 def service(postgres: Any, tmp_path: Path, clock: FakeClock) -> Iterator[Service]:
     """Two shelves on PostgreSQL, whose numbers and names are in opposite order; nothing runs by itself."""
-    found = Service(Settings(database=fresh_postgres(postgres), secrets=str(tmp_path / "secrets")), clock=clock)
+    found = Service(ServiceSettings(database=fresh_postgres(postgres), secrets=str(tmp_path / "secrets")), clock=clock)
     found.prepare()
     with found.store.write() as connection:
         for name in ("zinc", "acid"):
@@ -178,7 +178,7 @@ def test_releases_of_one_transaction_lock_shelves_in_the_order_of_their_numbers(
 def test_two_processes_and_two_shelves_do_not_deadlock(postgres: Any, tmp_path: Path) -> None:
     """Offers and answers of both, by both, at once: every one is taken."""
     options = {"database": fresh_postgres(postgres), "secrets": str(tmp_path / "secrets"), "log_level": "error"}
-    both = [Service(Settings(**options)), Service(Settings(**options))]  # type: ignore[arg-type]
+    both = [Service(ServiceSettings(**options)), Service(ServiceSettings(**options))]  # type: ignore[arg-type]
 
     async def visits(service: Service, name: str) -> None:
         for _ in range(12):

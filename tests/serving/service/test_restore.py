@@ -15,7 +15,7 @@ from quietshelf.cli import app
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.queries import shelf_rows
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 
 def where(folder: Path) -> list[str]:
@@ -25,7 +25,7 @@ def where(folder: Path) -> list[str]:
 
 def does_not_start(database: str, folder: Path, *, because: str) -> None:
     """A service on this database refuses, in these words."""
-    service = Service(Settings(database=database, secrets=str(folder / "secrets")))
+    service = Service(ServiceSettings(database=database, secrets=str(folder / "secrets")))
     with pytest.raises(ValueError, match=because):
         service.start()
     service.store.close()

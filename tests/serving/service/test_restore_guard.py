@@ -22,7 +22,7 @@ from tests.serving.service.test_machines import machine
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases import restore_command
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 CONTROLLED = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); "
 """The first terminal that the leader of a session opens is the one whose Ctrl-C it hears."""
@@ -236,7 +236,7 @@ def test_what_has_changed_since_is_not_restored(tmp_path: Path) -> None:
     """Only the cost that was shown was agreed to."""
     database, secrets = f"sqlite:///{tmp_path}/shop.db", tmp_path / "secrets"
     lagging(database, tmp_path, *shop(database, tmp_path))
-    settings = Settings(database=database, secrets=str(secrets))
+    settings = ServiceSettings(database=database, secrets=str(secrets))
     source = machine(database, secrets, FakeClock()).source
     agreed = restore_command.plan(settings, source)
     store = opened(database, secrets)

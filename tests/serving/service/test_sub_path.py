@@ -12,7 +12,7 @@ from tests.serving.service.harness import answered, inline, like, offered, stock
 
 from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 ROOT = "/shop/shelf"
 
@@ -68,13 +68,13 @@ def test_links_redirects_and_the_cookie_carry_the_path(tmp_path: Path) -> None:
 def test_a_path_that_would_mislead_is_refused(root: str) -> None:
     """It goes into links and redirects as it stands."""
     with pytest.raises(ValueError, match="root_path must begin with /"):
-        Settings(root_path=root)
+        ServiceSettings(root_path=root)
 
 
 def test_a_path_like_our_own_is_refused(tmp_path: Path) -> None:
     """A proxy that takes it away would make /shelves/teas of two addresses."""
     place: dict[str, Any] = {"database": f"sqlite:///{tmp_path}/shop.db", "secrets": str(tmp_path / "secrets")}
-    service = Service(Settings(**place, root_path="/shelves"))
+    service = Service(ServiceSettings(**place, root_path="/shelves"))
     with pytest.raises(ValueError, match="part of the service's own addresses"):
         make_app(service).build_middleware_stack()
     service.store.close()

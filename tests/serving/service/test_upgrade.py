@@ -26,7 +26,7 @@ from quietshelf.serving.service.database.learning import packed
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.releases.restore import BURNT
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 RAW = ("offers", "batches")
 FOLDER = Path(__file__).parent.parent / "migrations"
@@ -40,7 +40,7 @@ def put_down(version: int, database: str, folder: Path) -> dict[str, Any]:
     written = FOLDER / f"version_{version}"
     shutil.copytree(written / "secrets", folder / "secrets")
     kept: dict[str, Any] = json.loads((written / "database.json").read_text())
-    store, config = Store(Settings(database=database).url, Vault(folder / "secrets")), Config()
+    store, config = Store(ServiceSettings(database=database).url, Vault(folder / "secrets")), Config()
     config.set_main_option("script_location", str(Path(quietshelf.serving.service.__file__).parent / "migrations"))
     with store.write() as connection:
         config.attributes["connection"] = connection
@@ -139,7 +139,7 @@ def test_a_shelf_of_an_earlier_version_keeps_its_prior(version: int, database: s
     kept = put_down(version, database, tmp_path)
     before = {row["name"]: _plain(row) for row in kept["tables"]["shelves"]}
     assert before["teas"]["prior_theta"] is not None
-    store = Store(Settings(database=database).url, Vault(tmp_path / "secrets"))
+    store = Store(ServiceSettings(database=database).url, Vault(tmp_path / "secrets"))
     store.migrate()
     with store.read() as connection:
         rows = {row["name"]: dict(row) for row in connection.execute(sa.select(schema.shelves)).mappings()}

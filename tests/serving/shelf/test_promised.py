@@ -14,7 +14,7 @@ from quietshelf import Shelf
 from quietshelf.privacy.release import batch_pair
 from quietshelf.privacy.release.noise import GRID, DiscreteGaussian, Simulated
 from quietshelf.privacy.release.quiet import OpenBatch
-from quietshelf.privacy.statistics import Shown, contribution, svec
+from quietshelf.privacy.statistics import ObservedChoice, contribution, svec
 from quietshelf.serving.shelf.state import AT_ONCE
 from quietshelf.serving.shelf.testing import state_of
 
@@ -120,7 +120,7 @@ def test_others_see_the_same_but_for_the_release(answer: int | str | None, delay
     base, rows, frozen = others_see(0, 0, [])
 
     def pair(position: int) -> tuple[np.ndarray, np.ndarray]:
-        seen = Shown(rows, np.ones(K, bool), np.asarray(position))
+        seen = ObservedChoice(rows, np.ones(K, bool), np.asarray(position))
         found = contribution(seen, frozen.theta, frozen.coordinates, frozen.scales.bound)
         return found.score, svec(found.information)
 

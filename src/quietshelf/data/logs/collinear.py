@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from quietshelf.data.logs.searches import Rounds
+from quietshelf.data.logs.searches import EncodedRounds
 from quietshelf.model.types import FloatArray
 
 SAME = 1e-6
@@ -15,18 +15,18 @@ NAMED = 1e-3
 """Share of a feature from which on another counts as part of the mix."""
 
 
-def move_together(rounds: Rounds, names: Sequence[str]) -> list[str]:
+def move_together(rounds: EncodedRounds, names: Sequence[str]) -> list[str]:
     """A sentence for each feature that is a mix of those before it, over all items shown; none if all is well.
 
     >>> price = np.array([[[1.0, 3.0, 2.0], [1.0, 5.0, 4.0]]])
-    >>> shown = Rounds(price, np.array([0]), np.ones((1, 2), dtype=bool))
+    >>> shown = EncodedRounds(price, np.array([0]), np.ones((1, 2), dtype=bool))
     >>> move_together(shown, ["intercept", "price", "price_eur"])
     ['intercept, price and price_eur move together: drop one']
     """
     return mixes(root_of(rounds), names)
 
 
-def root_of(rounds: Rounds, *, after: FloatArray | None = None) -> FloatArray:
+def root_of(rounds: EncodedRounds, *, after: FloatArray | None = None) -> FloatArray:
     """R of the QR decomposition of all rows shown, at most (d, d): what there is to know of how features move together.
 
     With ``after``, the R of earlier rows, that of all together.

@@ -16,7 +16,7 @@ from quietshelf.data.logs.log import Log
 from quietshelf.data.logs.preparation import PUBLIC
 from quietshelf.data.logs.reading import read_log
 from quietshelf.data.logs.rules import VISITOR
-from quietshelf.data.logs.searches import Rounds, Searches
+from quietshelf.data.logs.searches import EncodedRounds, Searches
 from quietshelf.data.tables import Schema
 from quietshelf.model.choice.maps import FeatureMap
 from quietshelf.model.types import FloatArray, IntArray, positive, require
@@ -51,7 +51,7 @@ class Encoded:
         person: Who came, (n,), or None.
     """
 
-    rounds: Rounds
+    rounds: EncodedRounds
     names: list[str]
     person: IntArray | None
 

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quietshelf.data.logs.searches import Rounds
+from quietshelf.data.logs.searches import EncodedRounds
 from quietshelf.model.choice import fit, log_likelihood, utilities
 from quietshelf.model.types import FloatArray, integer, require
 
 RIDGES = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0)
 
 
-def best_ridge(rounds: Rounds, *, ridges: Sequence[float] = RIDGES, folds: int = 5) -> float:
+def best_ridge(rounds: EncodedRounds, *, ridges: Sequence[float] = RIDGES, folds: int = 5) -> float:
     """The ridge under which held-out rounds are most likely; fold k holds every ``folds``-th round from the k-th on."""
     return float(ridges[int(np.argmax(held_out(rounds, ridges=ridges, folds=folds)))])
 
 
-def held_out(rounds: Rounds, *, ridges: Sequence[float] = RIDGES, folds: int = 5) -> FloatArray:
+def held_out(rounds: EncodedRounds, *, ridges: Sequence[float] = RIDGES, folds: int = 5) -> FloatArray:
     """Held-out log-likelihood of every ridge, (len(ridges),); each fit starts from that of the ridge before."""
     count = len(rounds.choice)
     require(len(ridges) > 0, "one ridge at least is needed")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quietshelf.data.logs.searches import Rounds
+from quietshelf.data.logs.searches import EncodedRounds
 from quietshelf.model.choice.maps import FeatureMap
 from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray
 
@@ -70,7 +70,7 @@ class Log:
         """The most items shown in one round."""
         return int(np.bincount(self.round[self.shown], minlength=1).max())
 
-    def offered(self, feature_map: FeatureMap) -> Rounds:
+    def offered(self, feature_map: FeatureMap) -> EncodedRounds:
         """The items shown in each round, as `fit` takes them."""
         return self._padded(feature_map, self.shown).rounds
 
@@ -103,7 +103,7 @@ class Log:
         taken = self.chosen[table] & there
         choice = np.where(taken.any(axis=1), taken.argmax(axis=1), NOTHING)
         return Candidates(
-            rounds=Rounds(features, choice, there),
+            rounds=EncodedRounds(features, choice, there),
             shown=self.shown[table] & there,
             revenue=np.where(there, self.revenue[table], 0.0),
         )
@@ -119,6 +119,6 @@ class Candidates:
         revenue: What each would earn, (n, J).
     """
 
-    rounds: Rounds
+    rounds: EncodedRounds
     shown: BoolArray
     revenue: FloatArray

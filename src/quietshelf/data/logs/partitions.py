@@ -20,7 +20,7 @@ from quietshelf.data.logs.layout import Layout
 from quietshelf.data.logs.log import Log
 from quietshelf.data.logs.reading import as_numbers, built, named
 from quietshelf.data.logs.rules import KNOWN, VISITOR
-from quietshelf.data.logs.searches import Rounds
+from quietshelf.data.logs.searches import EncodedRounds
 from quietshelf.data.tables import Schema
 from quietshelf.data.tables.reading import PARQUET
 from quietshelf.model.choice.maps import FeatureMap
@@ -160,7 +160,7 @@ def batches(partition: Partition, layout: Layout, columns: list[str] | None = No
         yield Batch(rest, _starts(rest[key]), before)
 
 
-def rounds(partition: Partition, form: Form) -> Iterator[Rounds]:
+def rounds(partition: Partition, form: Form) -> Iterator[EncodedRounds]:
     """The rounds of a file that has been surveyed, some at a time; without those that do not count."""
     columns, done, counted = form.fitted(columns_of(partition)), 0, counted_rounds(partition)
     for batch in batches(partition, form.layout, columns):

@@ -21,16 +21,16 @@ NUMBERS = ("visitor", "catalogue", "shown_features", "shown", "choice", "ids", "
 TEXTS = ("visitor_names", "item_names", "notes")
 
 
-class Rounds(NamedTuple):
+class EncodedRounds(NamedTuple):
     """Rounds as `fit` takes them: features (n, J, d), the place chosen (n,), which places hold an item (n, J)."""
 
     features: FloatArray
     choice: IntArray
     available: BoolArray
 
-    def only(self, which: BoolArray | IntArray) -> Rounds:
+    def only(self, which: BoolArray | IntArray) -> EncodedRounds:
         """Some of the rounds."""
-        return Rounds(self.features[which], self.choice[which], self.available[which])
+        return EncodedRounds(self.features[which], self.choice[which], self.available[which])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Searches:
             preparation=self.preparation.after(f"items shown fewer than {impressions} times dropped"),
         )
 
-    def rounds(self, feature_map: FeatureMap) -> Rounds:
+    def rounds(self, feature_map: FeatureMap) -> EncodedRounds:
         """The items shown, in the order of the catalogue, padded to the longest search."""
         width = int(self.shown.sum(axis=1).max(initial=1))
         items = np.argsort(~self.shown, axis=1, kind="stable")[:, :width]
@@ -126,7 +126,7 @@ class Searches:
         features = feature_map.dense(self.visitor, self._described(items))
         features[~available] = 0.0
         taken = items == self.choice[:, None]
-        return Rounds(features, np.where(taken.any(axis=1), taken.argmax(axis=1), NOTHING), available)
+        return EncodedRounds(features, np.where(taken.any(axis=1), taken.argmax(axis=1), NOTHING), available)
 
     def _described(self, items: IntArray) -> FloatArray:
         """Features of the items in these places, (n, J) -> (n, J, d2); anything in places that were not shown."""

@@ -14,7 +14,7 @@ from quietshelf.data.logs.layout import renamed
 from quietshelf.data.logs.partitioned import Executor, PartitionedLog, Report, serial, watched
 from quietshelf.data.logs.partitions import Batch, Form, Partition, batches
 from quietshelf.data.logs.reading import BadLog, as_numbers, checked
-from quietshelf.data.logs.searches import Rounds
+from quietshelf.data.logs.searches import EncodedRounds
 from quietshelf.data.logs.spill import Spill
 from quietshelf.model.types import FloatArray, IntArray, require
 
@@ -135,7 +135,7 @@ def _each_once(persons: Any) -> tuple[Any, IntArray]:
     return persons.take(pa.array(places)), places
 
 
-def _with_values(found: Found, rounds: Rounds) -> Found:
+def _with_values(found: Found, rounds: EncodedRounds) -> Found:
     """What an exact fit needs to know of x; a private one would be looking at the log."""
     largest = max(found.largest, float(np.abs(rounds.features).max(initial=0.0)))
     return found._replace(largest=largest, root=root_of(rounds, after=found.root))

@@ -23,7 +23,7 @@ import numpy as np
 
 from quietshelf.model.choice.likelihood import shares
 from quietshelf.model.choice.sums import Sums
-from quietshelf.model.choice.tables import Table
+from quietshelf.model.choice.tables import VisitorTable
 from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray
 
 ROUNDS = 1 << 14
@@ -42,7 +42,7 @@ class Factored:
         factor: What x is multiplied by beside the table's own division, (S, N); None for nothing.
     """
 
-    table: Table
+    table: VisitorTable
     visitor: IntArray
     items: IntArray
     position: IntArray
@@ -155,7 +155,7 @@ class Sides(NamedTuple):
     selected: IntArray
 
 
-def sides_of(table: Table) -> Sides:
+def sides_of(table: VisitorTable) -> Sides:
     """The sides of a table's product."""
     width = 1 + table.catalogue.shape[1]
     left, right = np.divmod(table.feature_map.in_product(table.visitors.shape[1], table.catalogue.shape[1]), width)

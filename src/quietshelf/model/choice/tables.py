@@ -17,7 +17,7 @@ from quietshelf.model.types import FloatArray, IntArray, finite, positive, requi
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class VisitorTable:
     """A finite crowd of visitors and one catalogue; not to be changed afterwards.
 
     Attributes:
@@ -70,12 +70,12 @@ class Drawn:
         numbers: Which, (...).
 
     >>> from quietshelf.model.choice.maps import feature_map
-    >>> table = Table(np.array([[1.0], [10.0]]), np.array([[2.0, 3.0]]), feature_map("outer"), scale=2.0)
+    >>> table = VisitorTable(np.array([[1.0], [10.0]]), np.array([[2.0, 3.0]]), feature_map("outer"), scale=2.0)
     >>> table.drawn(np.array([1, 0])).rows(np.array([[0], [0]])).tolist()
     [[[10.0, 15.0]], [[1.0, 1.5]]]
     """
 
-    table: Table
+    table: VisitorTable
     numbers: IntArray
 
     @property

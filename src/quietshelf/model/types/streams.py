@@ -44,7 +44,7 @@ class SelectiveRandom(Random, Protocol):
         """Uniform on [0, 1), (..., N), where ``needed``, (...): there what ``random`` draws; zero elsewhere."""
 
 
-class Rounds(Random, Protocol):
+class RoundDraws(Random, Protocol):
     """Draws of many rounds at once, the rounds along the first axis: the same for whoever asks again."""
 
     def keep(self, count: int) -> None:
@@ -80,7 +80,7 @@ class Streams:
             self._alone.extend(Streams([child(seed, ALONE)]) for seed in self._seeds)
         return _Some([self._alone[int(world)] for world in worlds])
 
-    def rounds(self, count: int) -> Rounds:
+    def rounds(self, count: int) -> RoundDraws:
         """Draws with a first axis of so many rounds: the numbers that as many draws, one after the other, would give.
 
         For those who draw numbers of one kind and shape at most once a round.
@@ -170,7 +170,7 @@ class Common:
         return Common(self._rng.rounds(count), self._axis + 1) if isinstance(self._rng, Streams) else self
 
     def keep(self, count: int) -> None:
-        """Only the first so many rounds took place, as `Rounds` have it."""
+        """Only the first so many rounds took place, as `RoundDraws` have it."""
         if isinstance(self._rng, _Rounds):
             self._rng.keep(count)
 

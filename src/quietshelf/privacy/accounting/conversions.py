@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from quietshelf.model.types import as_float, check_shape, positive, require
-from quietshelf.privacy.accounting.figures import added_up, at_least_zero, shown
+from quietshelf.privacy.accounting.figures import added_up, at_least_zero, rounded_up
 
 DELTA = 1e-6
 """At which epsilon is stated, everywhere, unless somebody asks for another; the promise itself is rho."""
@@ -90,7 +90,8 @@ def rho_from(rho: float | None, epsilon: float | None, delta: float | None, *, l
     if rho is None and epsilon is not None and delta is not None:
         total = rho_of(epsilon, delta)
         rest = _step_down(max(total - log, 0.0), lambda smaller: added_up([smaller, log]) <= total)
-        rule = f"epsilon must be above {shown(epsilon_of(log, delta))}, what the log behind the prior costs at {delta=}"
+        least = rounded_up(epsilon_of(log, delta))
+        rule = f"epsilon must be above {least}, what the log behind the prior costs at {delta=}"
         require(log == 0 or rest > 0, rule, epsilon=epsilon)
         return rest
     raise ValueError(f"give rho, or epsilon and delta together, got {rho=}, {epsilon=}, {delta=}")

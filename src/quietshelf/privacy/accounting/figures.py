@@ -55,23 +55,23 @@ def added_up(prices: Iterable[float]) -> float:
     return math.inf if math.inf in known else round_up(sum(map(Fraction, known), Fraction(0)))
 
 
-def shown(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Four significant digits, rounded upwards, so that no sentence promises more than is proven.
 
-    >>> shown(8.97912), shown(1.0), shown(1.0 + 1e-15), shown(1e-12), shown(math.inf)
+    >>> rounded_up(8.97912), rounded_up(1.0), rounded_up(1.0 + 1e-15), rounded_up(1e-12), rounded_up(math.inf)
     ('8.98', '1', '1', '1e-12', 'infinite')
     """
-    return _shown(value * (1 - TOLERANCE), ROUND_CEILING)
+    return _rounded(value * (1 - TOLERANCE), ROUND_CEILING)
 
 
-def shown_below(value: float) -> str:
+def rounded_down(value: float) -> str:
     """The same downwards, for what helps a promise if it is large: noise, and what an attack has shown at least.
 
-    >>> shown_below(2.23608), shown_below(0.8 - 1e-16), shown_below(0.0), shown_below(math.inf)
+    >>> rounded_down(2.23608), rounded_down(0.8 - 1e-16), rounded_down(0.0), rounded_down(math.inf)
     ('2.236', '0.8', '0', 'infinite')
     """
-    return _shown(value * (1 + TOLERANCE), ROUND_FLOOR)
+    return _rounded(value * (1 + TOLERANCE), ROUND_FLOOR)
 
 
-def _shown(value: float, rounding: str) -> str:
+def _rounded(value: float, rounding: str) -> str:
     return "infinite" if math.isinf(value) else f"{float(Context(prec=4, rounding=rounding).plus(Decimal(value))):.4g}"

@@ -10,7 +10,7 @@ from typing import Any
 from quietshelf.model.types import html_table
 from quietshelf.privacy.accounting.conversions import epsilon_of
 from quietshelf.privacy.accounting.events import Assumption, Event
-from quietshelf.privacy.accounting.figures import TOLERANCE, shown
+from quietshelf.privacy.accounting.figures import TOLERANCE, rounded_up
 
 COSTS_AGAIN = (
     "Every further fit or release of the same people's data costs again, and costs add up: no limit is kept here."
@@ -50,15 +50,15 @@ class Promise:
         return self.words
 
     def __repr__(self) -> str:
-        cost = f"rho = {shown(self.rho)}, epsilon = {shown(self.epsilon)} at delta = {self.delta!r}"
+        cost = f"rho = {rounded_up(self.rho)}, epsilon = {rounded_up(self.epsilon)} at delta = {self.delta!r}"
         events = f"{len(self.events)} event{'' if len(self.events) == 1 else 's'}"
         return f"<Promise: {cost}, to {_whom(self)}, {events}>"
 
     def _repr_html_(self) -> str:
         rows = [
-            ("rho (zCDP)", shown(self.rho)),
-            (f"epsilon at delta = {self.delta!r}", shown(self.epsilon)),
-            ("never more than rho", "no limit" if self.budget is None else shown(self.budget)),
+            ("rho (zCDP)", rounded_up(self.rho)),
+            (f"epsilon at delta = {self.delta!r}", rounded_up(self.epsilon)),
+            ("never more than rho", "no limit" if self.budget is None else rounded_up(self.budget)),
             ("promised to", _whom(self)),
             ("events in the ledger", f"{len(self.events):,}"),
         ]
@@ -93,7 +93,7 @@ def _sentences(promise: Promise) -> Iterator[str]:
         if event.cost_alone and event.detail:
             yield event.detail
     if promise.budget is not None:
-        yield f"No more than rho = {shown(promise.budget)} will ever be spent: the ledger refuses."
+        yield f"No more than rho = {rounded_up(promise.budget)} will ever be spent: the ledger refuses."
     elif promise.events and math.isfinite(promise.rho):
         yield COSTS_AGAIN
     for assumption in Assumption:
@@ -103,8 +103,8 @@ def _sentences(promise: Promise) -> Iterator[str]:
 
 def _guarantee(promise: Promise) -> Iterator[str]:
     yield (
-        f"To {_whom(promise)}, joint differential privacy is promised with rho = {shown(promise.rho)} (zCDP), "
-        f"that is epsilon = {shown(promise.epsilon)} at delta = {promise.delta!r}."
+        f"To {_whom(promise)}, joint differential privacy is promised with rho = {rounded_up(promise.rho)} (zCDP), "
+        f"that is epsilon = {rounded_up(promise.epsilon)} at delta = {promise.delta!r}."
     )
     yield (
         f"Had the data of that {promise.unit} been anything else, nothing that everyone else sees, all screens and "
@@ -119,10 +119,10 @@ def _guarantee(promise: Promise) -> Iterator[str]:
 
 
 def _nominal(promise: Promise) -> str:
-    epsilon = shown(epsilon_of(promise.nominal_rho, promise.delta))
+    epsilon = rounded_up(epsilon_of(promise.nominal_rho, promise.delta))
     return (
-        f"Nominal figures, as the authors of the mechanism claim them: rho = {shown(promise.nominal_rho)}, "
-        f"epsilon = {epsilon}; the proven rho is {shown(promise.rho)}, and only that counts."
+        f"Nominal figures, as the authors of the mechanism claim them: rho = {rounded_up(promise.nominal_rho)}, "
+        f"epsilon = {epsilon}; the proven rho is {rounded_up(promise.rho)}, and only that counts."
     )
 
 

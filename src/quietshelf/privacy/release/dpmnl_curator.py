@@ -28,7 +28,7 @@ from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.privacy.release.objective_perturbation import private_fit_of
 from quietshelf.privacy.release.shared_trees import together
 from quietshelf.privacy.release.tree import ContinualSum, State, Tree
-from quietshelf.privacy.statistics import Shown, clip, gram
+from quietshelf.privacy.statistics import ObservedChoice, clip, gram
 
 FLOOR = 1e-6
 """Share of lambda below which no eigenvalue of V_t falls: noise beyond lambda is cut off, which costs nothing."""
@@ -173,7 +173,7 @@ class DpmnlCurator:
         fields["explore"] = np.stack([self._exploring(t + later) for later in range(many)])
         return Release(**fields)
 
-    def _seen(self, round: Round, rounds: tuple[int, ...] = ()) -> Shown:  # noqa: A002 - the noun on the arrow
+    def _seen(self, round: Round, rounds: tuple[int, ...] = ()) -> ObservedChoice:  # noqa: A002 - the noun on the arrow
         """What was shown and chosen, checked and clipped; of ``rounds`` rounds where there is an axis of them."""
         worlds, capacity, dim = self._sizes
         seen = contributing(round, worlds=(*rounds, *worlds), capacity=capacity, dim=dim)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from quietshelf.model.types import Release, Round, integer, positive
 from quietshelf.privacy.accounting import HISTORY, Assumption, Event, Ledger
 from quietshelf.privacy.release.history import contributing
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 
 LARGEST = 1e6
 """Features beyond this are refused: beside their squares float64 would lose the ridge, and the inverse."""
@@ -55,7 +55,7 @@ class Exact:
         """The last release; theta = 0 and precision = ridge I before the first."""
         return self._release
 
-    def _seen(self, round: Round, rounds: tuple[int, ...] = ()) -> Shown:  # noqa: A002 - the noun on the arrow
+    def _seen(self, round: Round, rounds: tuple[int, ...] = ()) -> ObservedChoice:  # noqa: A002 - the noun on the arrow
         """What was shown and chosen, checked; of ``rounds`` rounds where there is an axis of them."""
         worlds, capacity, dim = self._shape
         return contributing(round, worlds=(*rounds, *worlds), capacity=capacity, dim=dim, largest=LARGEST)

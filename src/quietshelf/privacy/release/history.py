@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from quietshelf.model.choice.dense import NEAR
 from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, Round, finite, integer, require
-from quietshelf.privacy.statistics import Shown, shown
+from quietshelf.privacy.statistics import ObservedChoice, observed_choice
 
 Number = TypeVar("Number", bound=np.generic)
 FIRST = 256
@@ -32,7 +32,7 @@ def contributing(
     capacity: int,
     dim: int,
     largest: float = math.inf,
-) -> Shown:
+) -> ObservedChoice:
     """What each world's visitor saw and did, checked; an empty offer for those who do not count.
 
     Args:
@@ -42,7 +42,7 @@ def contributing(
         dim: The length its features must have.
         largest: The most that a feature may be in size.
     """
-    seen = shown(round)
+    seen = observed_choice(round)
     require(seen.position.shape == worlds, f"a round must have the leading axes {worlds}", shape=seen.position.shape)
     places, length = seen.rows.shape[-2:]
     require(places <= capacity, f"an assortment must have at most capacity={capacity} places", places=places)
@@ -53,7 +53,7 @@ def contributing(
         require(size <= largest, f"features must be at most {largest:g} in size", size=size)
     if round.counts is None:
         return seen
-    return Shown(
+    return ObservedChoice(
         np.where(round.counts[..., None, None], seen.rows, 0.0),
         seen.offered & round.counts[..., None],
         np.where(round.counts, seen.position, NOTHING),
@@ -66,7 +66,7 @@ def rounds_until(due: BoolArray) -> int:
     return int(some.argmax()) + 1 if some.any() else len(due)
 
 
-class Rounds(NamedTuple):
+class StoredRounds(NamedTuple):
     """Stored rounds as `fit` takes them: features (..., n, K, d), choice (..., n), available (..., n, K) or None."""
 
     features: FloatArray
@@ -78,7 +78,7 @@ class History:
     """All rounds of all worlds, growing one round at a time.
 
     >>> history = History((), capacity=2, dim=1)
-    >>> history.append(Shown(np.array([[0.5], [1.0]]), np.array([True, True]), np.array(1)))
+    >>> history.append(ObservedChoice(np.array([[0.5], [1.0]]), np.array([True, True]), np.array(1)))
     >>> ((_, rounds),) = history.parts(np.array([0]))
     >>> len(history), rounds.features.tolist(), rounds.choice.tolist()
     (1, [[[[0.5], [1.0]]]], [[1]])
@@ -94,7 +94,7 @@ class History:
         self._count = math.prod(worlds)
         self._length = 0
         self._full = True
-        self._waiting: list[Shown] = []
+        self._waiting: list[ObservedChoice] = []
         self._unstored = 0
         room = FIRST if horizon is None else integer("horizon", horizon)
         self._features = np.zeros((self._count, room, integer("capacity", capacity), integer("dim", dim)))
@@ -104,11 +104,11 @@ class History:
     def __len__(self) -> int:
         return self._length + self._unstored
 
-    def append(self, seen: Shown) -> None:
+    def append(self, seen: ObservedChoice) -> None:
         """Add one round of every world: rows (*worlds, J, d) for some J <= K; places beyond J stay empty."""
-        self.extend(Shown(seen.rows[None], seen.offered[None], seen.position[None]))
+        self.extend(ObservedChoice(seen.rows[None], seen.offered[None], seen.position[None]))
 
-    def extend(self, seen: Shown) -> None:
+    def extend(self, seen: ObservedChoice) -> None:
         """Add several rounds of every world, along the first axis."""
         if self._waiting and seen.rows.shape[1:] != self._waiting[0].rows.shape[1:]:
             self._store()
@@ -139,7 +139,7 @@ class History:
         self._length, self._unstored = end, 0
         self._waiting.clear()
 
-    def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, Rounds]]:
+    def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, StoredRounds]]:
         """Some worlds, by their numbers through all leading axes, with all their rounds: a few worlds at a time.
 
         Short histories come side by side, long ones after one another. So no more than one chunk of rounds is copied,
@@ -151,11 +151,11 @@ class History:
             group = worlds[begin : begin + width]
             yield group, self._of(slice(group[0], group[0] + 1) if group.size == 1 else group)
 
-    def _of(self, worlds: slice | IntArray) -> Rounds:
+    def _of(self, worlds: slice | IntArray) -> StoredRounds:
         self._store()
         n = self._length
         available = None if self._full else self._available[worlds, :n]
-        return Rounds(self._features[worlds, :n], self._choice[worlds, :n], available)
+        return StoredRounds(self._features[worlds, :n], self._choice[worlds, :n], available)
 
 
 def _longer(array: NDArray[Number]) -> NDArray[Number]:

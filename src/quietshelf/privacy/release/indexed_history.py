@@ -19,11 +19,11 @@ from quietshelf.model.choice import Fit
 from quietshelf.model.choice.dense import CHUNK, Data
 from quietshelf.model.choice.factored import Factored
 from quietshelf.model.choice.fitting import fit_sums
-from quietshelf.model.choice.tables import Drawn, Table
+from quietshelf.model.choice.tables import Drawn, VisitorTable
 from quietshelf.model.types import NOTHING, FloatArray, IntArray, Round, integer, require
 from quietshelf.privacy.release.certificate import Chunk, DenseVisits, Visits
-from quietshelf.privacy.release.history import FIRST, History, Rounds
-from quietshelf.privacy.statistics import Shown, clip
+from quietshelf.privacy.release.history import FIRST, History, StoredRounds
+from quietshelf.privacy.statistics import ObservedChoice, clip
 
 Numbers = NDArray[np.int32]
 ROUNDED_UP = 1 + 5e-13
@@ -42,7 +42,7 @@ class IndexedRounds:
         clip: Radius to which features are clipped, and by which they are divided; None takes them as they come.
     """
 
-    table: Table
+    table: VisitorTable
     visitor: Numbers
     items: Numbers
     position: Numbers
@@ -99,7 +99,7 @@ class IndexedHistory:
     """
 
     def __init__(
-        self, table: Table, worlds: tuple[int, ...], capacity: int, *, horizon: int | None, clip: float | None
+        self, table: VisitorTable, worlds: tuple[int, ...], capacity: int, *, horizon: int | None, clip: float | None
     ) -> None:
         self._table, self._worlds, self._clip, self._length = table, worlds, clip, 0
         room = FIRST if horizon is None else integer("horizon", horizon)
@@ -109,7 +109,7 @@ class IndexedHistory:
     def __len__(self) -> int:
         return self._length
 
-    def append(self, seen: Shown, drawn: Drawn, assortment: IntArray) -> None:
+    def append(self, seen: ObservedChoice, drawn: Drawn, assortment: IntArray) -> None:
         """Add one round of every world."""
         require(drawn.table is self._table, "all visitors of a history must come from one table")
         count, room = self._numbers.shape[:2]
@@ -152,7 +152,7 @@ class Memory:
     def __len__(self) -> int:
         return 0 if self._kept is None else len(self._kept)
 
-    def append(self, seen: Shown, round: Round) -> None:  # noqa: A002 - the noun on the arrow
+    def append(self, seen: ObservedChoice, round: Round) -> None:  # noqa: A002 - the noun on the arrow
         """Add one round of every world, and what a curator made of it."""
         features = round.context.features
         if self._kept is None:
@@ -164,7 +164,7 @@ class Memory:
         assert isinstance(features, Drawn)  # noqa: S101 - for the type checker
         self._kept.append(seen, features, round.assortment)
 
-    def extend(self, seen: Shown, rounds: Round) -> None:
+    def extend(self, seen: ObservedChoice, rounds: Round) -> None:
         """Add several rounds of every world, along the first axis; of visitors who come from no table."""
         features = rounds.context.features
         require(not isinstance(features, Drawn), "visitors from a table must be kept one round at a time")
@@ -174,19 +174,19 @@ class Memory:
         assert isinstance(self._kept, History)  # noqa: S101 - for the type checker
         self._kept.extend(seen)
 
-    def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, Rounds | IndexedRounds]]:
+    def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, StoredRounds | IndexedRounds]]:
         """Some worlds with all their rounds, as many at a time as is wise."""
         if self._kept is not None:
             yield from self._kept.parts(worlds)
 
-    def _opened(self, table: Table | None) -> History | IndexedHistory:
+    def _opened(self, table: VisitorTable | None) -> History | IndexedHistory:
         worlds, capacity, dim = self._sizes
         if table is None:
             return History(worlds, capacity, dim, horizon=self._horizon)
         return IndexedHistory(table, worlds, capacity, horizon=self._horizon, clip=self._clip)
 
 
-def fit_rounds(rounds: Rounds | IndexedRounds, *, ridge: float, start: FloatArray) -> Fit:
+def fit_rounds(rounds: StoredRounds | IndexedRounds, *, ridge: float, start: FloatArray) -> Fit:
     """The exact estimate, from rounds kept either way."""
     if isinstance(rounds, IndexedRounds):
         return rounds.fit(ridge=ridge, start=start)
@@ -195,6 +195,6 @@ def fit_rounds(rounds: Rounds | IndexedRounds, *, ridge: float, start: FloatArra
     return fit_sums(data, start.shape, ridge, start=start)
 
 
-def visits_of(rounds: Rounds | IndexedRounds) -> Visits:
+def visits_of(rounds: StoredRounds | IndexedRounds) -> Visits:
     """Rounds kept either way, as a private fit takes them."""
     return rounds if isinstance(rounds, IndexedRounds) else DenseVisits(*rounds)

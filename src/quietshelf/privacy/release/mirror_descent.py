@@ -21,7 +21,7 @@ from quietshelf.model.choice import chosen_features, moments, utilities
 from quietshelf.model.types import FloatArray, Release, Round, integer, positive
 from quietshelf.privacy.accounting import Ledger
 from quietshelf.privacy.release.exact import Exact, Radius, exact_ledger
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 
 STEPS = 100
 """Newton steps on the multiplier before giving up; it converges quadratically, from one side, in about five."""
@@ -103,7 +103,7 @@ class MirrorDescent(Exact):
 
 
 def moved(
-    seen: Shown, theta: FloatArray, precision: FloatArray, *, step: float, bound: float
+    seen: ObservedChoice, theta: FloatArray, precision: FloatArray, *, step: float, bound: float
 ) -> tuple[FloatArray, FloatArray]:
     """One update of theta (..., d) and H (..., d, d) by one round."""
     mean, information = _derivatives(seen, theta)
@@ -150,7 +150,7 @@ def _on_sphere(theta: FloatArray, metric: FloatArray, bound: float) -> FloatArra
     return result
 
 
-def _derivatives(seen: Shown, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _derivatives(seen: ObservedChoice, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean features of the choice, (..., d), and the round's information at theta, (..., d, d)."""
     mean, spread = moments(seen.rows, utilities(seen.rows, theta), seen.offered)
     return mean, np.swapaxes(spread, -1, -2) @ spread

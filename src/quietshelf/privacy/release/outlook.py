@@ -19,7 +19,7 @@ import numpy as np
 from quietshelf.model.choice.likelihood import Shares, shares, utilities
 from quietshelf.model.types import FloatArray, Release
 from quietshelf.privacy.release.geometry import coordinates, unknown_curvature
-from quietshelf.privacy.statistics import Shown, contribution, expected_pair, expected_squares
+from quietshelf.privacy.statistics import ObservedChoice, contribution, expected_pair, expected_squares
 
 FACTORS = (0.1, 0.316, 1.0, 3.16, 10.0)
 """By what features may differ in scale from what is declared."""
@@ -62,7 +62,7 @@ class Outlook(Protocol):
     def moments(self) -> Moments:
         """Of what they would see."""
 
-    def shown(self, release: Release, factor: FloatArray) -> Shown:
+    def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
         """What they would be shown, (..., m), if features were ``factor`` (...) times as large as declared."""
 
 
@@ -113,7 +113,9 @@ def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: Float
     return View(frame, bound, np.stack(expected), np.clip(spread, LEAST_SPREAD, 1.0))
 
 
-def _one_by_one(seen: Shown, sample: Sequence[Shown], theta: FloatArray, frame: FloatArray) -> _Expected:
+def _one_by_one(
+    seen: ObservedChoice, sample: Sequence[ObservedChoice], theta: FloatArray, frame: FloatArray
+) -> _Expected:
     """Every made-up visitor contributes as a real one does."""
     size = np.linalg.norm(contribution(seen, theta, frame, UNBOUNDED).information, axis=(-2, -1))
     bound = np.clip(ROOM * size.mean(axis=-1), *BOUNDS)
@@ -123,7 +125,9 @@ def _one_by_one(seen: Shown, sample: Sequence[Shown], theta: FloatArray, frame: 
     return _Expected(bound, information, square, trace)
 
 
-def _in_many_dimensions(seen: Shown, sample: Sequence[Shown], theta: FloatArray, frame: FloatArray) -> _Expected:
+def _in_many_dimensions(
+    seen: ObservedChoice, sample: Sequence[ObservedChoice], theta: FloatArray, frame: FloatArray
+) -> _Expected:
     """The same but for rounding, without a matrix of each."""
     bound = np.clip(ROOM * expected_pair(seen, theta, frame, UNBOUNDED).size.mean(axis=-1), *BOUNDS)
     limit = bound[..., None]
@@ -132,7 +136,7 @@ def _in_many_dimensions(seen: Shown, sample: Sequence[Shown], theta: FloatArray,
     return _Expected(bound, information, own.square.mean(axis=-1), own.trace.mean(axis=-1))
 
 
-def _coordinates(seen: Shown, share: Shares) -> FloatArray:
+def _coordinates(seen: ObservedChoice, share: Shares) -> FloatArray:
     """L with L Γ L' proportional to I, Γ the plain information; items are LENGTH away from the mean on average."""
     mean = (share.items[..., None, :] @ seen.rows)[..., 0, :]
     away = np.where(seen.offered[..., None], seen.rows - mean[..., None, :], 0.0)

@@ -16,7 +16,7 @@ from quietshelf.data.logs.partitioned import PartitionedLog
 from quietshelf.data.logs.partitions import Form, Partition, rounds
 from quietshelf.model.types import FloatArray, require
 from quietshelf.privacy.release.private_newton import InMemory
-from quietshelf.privacy.statistics import Grids, Shown, Total, nothing
+from quietshelf.privacy.statistics import Grids, ObservedChoice, Total, nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,6 @@ def pairs_of(
     """The sums of one partition."""
     total, squares = nothing((), theta.size), 0.0
     for features, choice, available in rounds(partition, form):
-        part, square = InMemory(Shown(features, available, choice)).total(theta, frame, grids)
+        part, square = InMemory(ObservedChoice(features, available, choice)).total(theta, frame, grids)
         total, squares = total + part, squares + square
     return total, squares

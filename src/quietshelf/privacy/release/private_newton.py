@@ -35,7 +35,7 @@ from quietshelf.privacy.release import newton_records as records
 from quietshelf.privacy.release.geometry import coordinates, floored
 from quietshelf.privacy.release.noise import NoiseSource, entry
 from quietshelf.privacy.release.records import Estimate, Record
-from quietshelf.privacy.statistics import Grids, Shown, Total, factors, nothing, on_grid, totalled
+from quietshelf.privacy.statistics import Grids, ObservedChoice, Total, factors, nothing, on_grid, totalled
 
 STEPS = 12
 LAST = 0.68
@@ -102,7 +102,7 @@ class PrivateTastes:
 
 
 def private_newton(
-    contributors: Shown | Contributors,
+    contributors: ObservedChoice | Contributors,
     *,
     rho: float,
     curvature: FloatArray,
@@ -122,7 +122,7 @@ def private_newton(
         declared: Whether Γ0 was declared, and is trusted longer, or is the blind guess I/d.
         data_dependent: Steps, in words, by which one contributor may have changed others' rows: no bound is known.
     """
-    everybody = InMemory(contributors) if isinstance(contributors, Shown) else contributors
+    everybody = InMemory(contributors) if isinstance(contributors, ObservedChoice) else contributors
     first = floored(finite("curvature", curvature))
     dim, size = len(first), everybody.size
     ledger = _opened(positive("rho", rho), unit, source, data_dependent)
@@ -152,7 +152,7 @@ def private_newton(
 class InMemory(NamedTuple):
     """Contributors whose rounds are all in memory."""
 
-    shown: Shown
+    shown: ObservedChoice
 
     @property
     def size(self) -> int:
@@ -195,12 +195,12 @@ def _shares() -> list[float]:
     return [MARGIN * rest] * (STEPS - 1) + [MARGIN * LAST]
 
 
-def _total(shown: Shown, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
+def _total(shown: ObservedChoice, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
     """The sums of the pair and of the squared lengths of its score, each term on its grid."""
     total, squares = nothing((), theta.size), 0.0
     for begin in range(0, len(shown.position), CHUNK):
         part = slice(begin, begin + CHUNK)
-        some = Shown(shown.rows[part], shown.offered[part], shown.position[part])
+        some = ObservedChoice(shown.rows[part], shown.offered[part], shown.position[part])
         found = factors(some, theta, frame, BOUND, grids)
         total = total + totalled(found)
         square = np.minimum((found.score**2).sum(-1), 1.0)

@@ -23,7 +23,7 @@ from quietshelf.privacy.statistics.pair import (
     valid_bound,
 )
 from quietshelf.privacy.statistics.received import broken_rule
-from quietshelf.privacy.statistics.rows import Shown, shown
+from quietshelf.privacy.statistics.rows import ObservedChoice, observed_choice
 from quietshelf.privacy.statistics.symmetric import (
     from_svec,
     from_upper,
@@ -43,8 +43,8 @@ __all__ = [
     "SENSITIVITY",
     "Factors",
     "Grids",
+    "ObservedChoice",
     "Pair",
-    "Shown",
     "Total",
     "broken_rule",
     "clip",
@@ -59,10 +59,10 @@ __all__ = [
     "if_chosen",
     "interleaved",
     "nothing",
+    "observed_choice",
     "on_grid",
     "outcome",
     "row_grid",
-    "shown",
     "summed",
     "svec",
     "svec_dim",

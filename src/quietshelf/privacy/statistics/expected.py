@@ -9,11 +9,11 @@ import numpy as np
 from quietshelf.model.choice.likelihood import utilities
 from quietshelf.model.types import BoolArray, FloatArray
 from quietshelf.privacy.statistics.pair import MARGIN, Centred, bounded, centred
-from quietshelf.privacy.statistics.rows import Shown
+from quietshelf.privacy.statistics.rows import ObservedChoice
 
 
 def expected_squares(
-    shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
+    shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Mean square of each visitor's score over what they may choose, and the trace of their information, (...) each.
 
@@ -44,7 +44,9 @@ class Expected(NamedTuple):
     trace: FloatArray
 
 
-def expected_pair(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray | float) -> Expected:
+def expected_pair(
+    shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray | float
+) -> Expected:
     """For many dimensions: what `contribution` and `expected_squares` say but for rounding, without a matrix of each.
 
     For made-up visitors (..., m) alone: nothing that is proven rests on it.
@@ -70,7 +72,7 @@ def expected_pair(shown: Shown, theta: FloatArray, coordinates: FloatArray, boun
     return Expected(np.swapaxes(flat, -1, -2) @ flat / lead[-1], size, score, trace)
 
 
-def _nobodys(shown: Shown, theta: FloatArray, coordinates: FloatArray) -> tuple[BoolArray, Centred]:
+def _nobodys(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray) -> tuple[BoolArray, Centred]:
     """Where utilities of made-up visitors are finite, (n,), and what surrounds their centres."""
     places, dim = shown.rows.shape[-2:]
     found = utilities(shown.rows, theta)

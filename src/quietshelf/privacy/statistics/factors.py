@@ -33,7 +33,7 @@ from quietshelf.privacy.statistics.pair import (
     weighed,
     without_gaps,
 )
-from quietshelf.privacy.statistics.rows import Shown
+from quietshelf.privacy.statistics.rows import ObservedChoice
 from quietshelf.privacy.statistics.symmetric import upper
 
 EXACT = 2.0**52
@@ -79,7 +79,7 @@ def row_grid(bound: FloatArray | float, noise: FloatArray | float, visitors: int
 
 
 def factors(
-    shown: Shown,
+    shown: ObservedChoice,
     theta: FloatArray,
     coordinates: FloatArray,
     bound: FloatArray | float,
@@ -112,7 +112,9 @@ def totalled(found: Factors) -> Total:
     return Total(found.score.sum(0), upper(np.swapaxes(rows, -1, -2) @ rows))
 
 
-def _full(part: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray, grid: FloatArray) -> Factors:
+def _full(
+    part: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray, grid: FloatArray
+) -> Factors:
     """Of n visitors all of whose places hold an item."""
     count, places, dim = part.rows.shape
     utility = utilities(part.rows, theta)

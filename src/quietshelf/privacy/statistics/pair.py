@@ -25,7 +25,7 @@ import numpy as np
 
 from quietshelf.model.choice.likelihood import shares, utilities
 from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, require
-from quietshelf.privacy.statistics.rows import Shown
+from quietshelf.privacy.statistics.rows import ObservedChoice
 from quietshelf.privacy.statistics.symmetric import svec_dim, upper
 
 SENSITIVITY = math.sqrt(2.0)
@@ -78,7 +78,7 @@ def valid_bound(bound: FloatArray | float) -> FloatArray:
 
 
 def contribution(
-    shown: Shown,
+    shown: ObservedChoice,
     theta: FloatArray,
     coordinates: FloatArray,
     bound: FloatArray | float,
@@ -106,7 +106,7 @@ def contribution(
     return pair
 
 
-def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
+def _with_gaps(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
     """The pairs of visitors some of whose places are empty."""
     lead, dim = shown.position.shape, shown.rows.shape[-1]
     pair = Pair(np.zeros((*lead, dim)), np.zeros((*lead, dim, dim)))
@@ -116,8 +116,8 @@ def _with_gaps(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: 
 
 
 def without_gaps(
-    shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
-) -> Iterator[tuple[BoolArray, Shown, FloatArray, FloatArray, FloatArray]]:
+    shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
+) -> Iterator[tuple[BoolArray, ObservedChoice, FloatArray, FloatArray, FloatArray]]:
     """Visitors without their empty places, together those who were offered equally many items: who, and what of them.
 
     Those to whom nothing was offered are left out: nothing is learned from them.
@@ -132,12 +132,12 @@ def without_gaps(
         rows = shown.rows[some][offered].reshape(-1, places, dim)
         chosen = offered & (np.arange(offered.shape[-1]) == position[:, None])
         place = np.where(chosen, np.cumsum(offered, axis=-1), 0).max(axis=-1) - 1
-        part = Shown(rows, np.ones((len(rows), places), np.bool_), place)
+        part = ObservedChoice(rows, np.ones((len(rows), places), np.bool_), place)
         mine, frame = (theta, coordinates) if theta.ndim == 1 else (theta[some], coordinates[some])
         yield some, part, mine, frame, bound[some]
 
 
-def _full(shown: Shown, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
+def _full(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
     """The pairs of visitors all of whose places hold an item."""
     lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
     utility = utilities(shown.rows, theta).reshape(-1, places)

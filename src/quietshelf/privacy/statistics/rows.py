@@ -9,7 +9,7 @@ import numpy as np
 from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, Round
 
 
-class Shown(NamedTuple):
+class ObservedChoice(NamedTuple):
     """What one visitor saw and did.
 
     Attributes:
@@ -23,8 +23,8 @@ class Shown(NamedTuple):
     position: IntArray
 
 
-def shown(round: Round) -> Shown:  # noqa: A002 - the noun on the arrow
+def observed_choice(round: Round) -> ObservedChoice:  # noqa: A002 - the noun on the arrow
     """The rows of a round. A choice of an item that was not shown counts as no choice."""
     chosen = (round.assortment == round.choice[..., None]) & (round.choice[..., None] != NOTHING)
     position = np.where(chosen.any(-1), chosen.argmax(-1), NOTHING)
-    return Shown(round.context.features.rows(round.assortment), round.assortment != NOTHING, position)
+    return ObservedChoice(round.context.features.rows(round.assortment), round.assortment != NOTHING, position)

@@ -1,7 +1,7 @@
 """Neighbouring worlds, given a callable -> a lower bound on the privacy really lost; attacks on whole policies."""
 
 from quietshelf.research.auditing.attacks import VARIANTS, attack
-from quietshelf.research.auditing.auditable import Auditable, Claim, Exact
+from quietshelf.research.auditing.auditable import Auditable, Claim, ExactCost
 from quietshelf.research.auditing.linear import exact_rho, sampled
 from quietshelf.research.auditing.measure import Finding, Roc, audit
 from quietshelf.research.auditing.mechanisms import MECHANISMS, mechanism
@@ -13,7 +13,7 @@ __all__ = [
     "Audit",
     "Auditable",
     "Claim",
-    "Exact",
+    "ExactCost",
     "Finding",
     "Roc",
     "Task",

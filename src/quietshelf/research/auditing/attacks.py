@@ -30,7 +30,7 @@ from quietshelf.privacy.statistics import svec
 from quietshelf.research.auditing.audit_world import AuditWorld, Scenario, Visitor
 from quietshelf.research.auditing.auditable import Auditable, Claim
 from quietshelf.research.environments import Synthetic
-from quietshelf.research.loop import Contestant, Party, Setting, run
+from quietshelf.research.loop import Contestant, Runner, SimulationContext, run
 from quietshelf.research.loop.named import SPECS, MakeDpmnl, MakeQuiet, contestant
 from quietshelf.research.loop.recording import RecordingCurator
 
@@ -61,22 +61,22 @@ def attack(policy: str, variant: str, *, rho: float) -> Auditable:
     """
     one_of("variant", variant, VARIANTS)
     one_of("policy", policy, SPECS)
-    party = contestant(policy, rho=rho if SPECS[policy].private else None, **SHORT.get(policy, {}))
-    horizon = _horizon(party)
+    attacked = contestant(policy, rho=rho if SPECS[policy].private else None, **SHORT.get(policy, {}))
+    horizon = _horizon(attacked)
     return Auditable(
         name=f"{policy}, whole run",
         pair=WORDS[variant],
-        claim=promised(policy, party, horizon, rho=rho),
-        run=partial(views, party, variant, horizon),
+        claim=promised(policy, attacked, horizon, rho=rho),
+        run=partial(views, attacked, variant, horizon),
     )
 
 
-def promised(policy: str, party: Contestant, horizon: int, *, rho: float) -> Claim:
+def promised(policy: str, attacked: Contestant, horizon: int, *, rho: float) -> Claim:
     """What a policy claims: its budget; for the benchmark its own epsilon and delta; zero for the blind; or none."""
     if not SPECS[policy].private:
         return Claim(rho=math.inf if SPECS[policy].learns else 0.0)
-    if isinstance(party.curator, MakeDpmnl) and isinstance(party.curator.config, DpmnlEpsilonDelta):
-        epsilon, delta = party.curator.config.epsilon(horizon)
+    if isinstance(attacked.curator, MakeDpmnl) and isinstance(attacked.curator.config, DpmnlEpsilonDelta):
+        epsilon, delta = attacked.curator.config.epsilon(horizon)
         return Claim(epsilon=epsilon, delta=delta)
     return Claim(rho=rho, gaussian=policy == "quiet")
 
@@ -91,17 +91,17 @@ WORDS = {
 
 
 def views(
-    party: Contestant, variant: str, horizon: int, secret: bool, runs: int, rng: np.random.Generator
+    attacked: Contestant, variant: str, horizon: int, secret: bool, runs: int, rng: np.random.Generator
 ) -> FloatArray:
     """All that the attacker sees of each run, (runs, features)."""
     first, second = targets(variant)
     others = strangers(horizon, runs, rng) if variant == "outsider" else scenario(variant, horizon)
     world = AuditWorld(others, first if secret else second, runs)
-    setting = Setting(world=WORLD, worlds=runs, horizon=horizon, tastes=partial(np.zeros, (runs, WORLD.dim)))
+    setting = SimulationContext(world=WORLD, worlds=runs, horizon=horizon, tastes=partial(np.zeros, (runs, WORLD.dim)))
     notes = _Notes()
-    curator = RecordingCurator(party.curator(setting, rng), notes)
+    curator = RecordingCurator(attacked.curator(setting, rng), notes)
     chance = rng if variant == "outsider" else Common(np.random.default_rng(SEED))  # the attacker holds these coins
-    for step in run(world, [Party(party.label, party.policy, curator, chance)], horizon=horizon):
+    for step in run(world, [Runner(attacked.label, attacked.policy, curator, chance)], horizon=horizon):
         if step.t >= horizon - AFTER:
             notes.screens.append(_incidence(step.assortment))
     return np.concatenate(notes.screens if variant == "collusion" else [*notes.releases, *notes.screens], axis=-1)
@@ -154,11 +154,11 @@ class _Notes:
             self.releases.append(curator.learner.records[-1].score)
 
 
-def _horizon(party: Contestant) -> int:
+def _horizon(attacked: Contestant) -> int:
     """Long enough for the target to be released and used."""
-    if not isinstance(party.curator, MakeQuiet):
+    if not isinstance(attacked.curator, MakeQuiet):
         return 24
-    return party.curator.learning(WORLD).batch_size(WORLD.dim, None) + AFTER
+    return attacked.curator.learning(WORLD).batch_size(WORLD.dim, None) + AFTER
 
 
 def _incidence(assortment: IntArray) -> FloatArray:

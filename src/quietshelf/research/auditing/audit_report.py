@@ -11,7 +11,7 @@ import numpy as np
 
 from quietshelf.__about__ import __version__
 from quietshelf.privacy.accounting.attackers import power_under_gaussian, power_under_zcdp
-from quietshelf.privacy.accounting.figures import shown, shown_below
+from quietshelf.privacy.accounting.figures import rounded_down, rounded_up
 from quietshelf.report.audit_page import AuditCurve, AuditRow, Limit, audit_page
 from quietshelf.research.auditing.measure import CONFIDENCE, Finding
 from quietshelf.research.auditing.plan import Audit
@@ -23,9 +23,9 @@ def figures(finding: Finding) -> tuple[str, str, str]:
     claim, exact = finding.claim, finding.exact
     in_epsilon = math.isinf(claim.rho) and not claim.nothing
     sign, claimed, measured = ("ε", claim.epsilon, finding.epsilon) if in_epsilon else ("ρ", claim.rho, finding.sampled)
-    computed = "-" if exact is None else f"{sign} {shown_below(exact.epsilon if in_epsilon else exact.rho)}"
-    promised = "none" if claim.nothing else f"{sign} {shown(claimed)}"
-    return promised, f"{sign} {shown_below(measured)}", computed
+    computed = "-" if exact is None else f"{sign} {rounded_down(exact.epsilon if in_epsilon else exact.rho)}"
+    promised = "none" if claim.nothing else f"{sign} {rounded_up(claimed)}"
+    return promised, f"{sign} {rounded_down(measured)}", computed
 
 
 def deltas(found: Audit) -> str:
@@ -100,7 +100,7 @@ def limits(found: Audit) -> list[Limit]:
     level = np.geomspace(1e-3, 1.0 - 1e-9, 120)
     budgets = sorted({f.claim.rho for f in found.findings if math.isfinite(f.claim.rho)})
     return [
-        Limit(f"{words}, ρ = {shown(rho)}", level, curve(level, rho))
+        Limit(f"{words}, ρ = {rounded_up(rho)}", level, curve(level, rho))
         for rho in budgets
         for words, curve in (("most under zCDP", power_under_zcdp), ("most against quiet", power_under_gaussian))
     ]

@@ -44,14 +44,14 @@ class Claim:
         return math.isinf(self.rho) and math.isinf(self.epsilon)
 
 
-class Exact(NamedTuple):
+class ExactCost(NamedTuple):
     """What a pair of neighbours costs, computed without sampling: rho in zCDP, and epsilon at the claim's delta."""
 
     rho: float
     epsilon: float
 
     @classmethod
-    def gaussian(cls, rho: float, delta: float) -> Exact:
+    def gaussian(cls, rho: float, delta: float) -> ExactCost:
         """Of two Gaussians with the same covariance."""
         return cls(rho, epsilon_of_gaussian(math.sqrt(2 * rho), delta))
 
@@ -73,5 +73,5 @@ class Auditable:
     pair: str
     claim: Claim
     run: Run
-    exact: Callable[[], Exact] | None = None
+    exact: Callable[[], ExactCost] | None = None
     slow: int = 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from quietshelf.model.types import FloatArray, IntArray, integer, require
 from quietshelf.privacy.accounting.attackers import rho_of_rates
-from quietshelf.research.auditing.auditable import Auditable, Claim, Exact
+from quietshelf.research.auditing.auditable import Auditable, Claim, ExactCost
 from quietshelf.research.auditing.bounds import at_least, at_most, divergence_at_least, epsilon_of_rates, mu_of_rates
 from quietshelf.research.auditing.scores import learn
 
@@ -63,7 +63,7 @@ class Finding:
     rho: float
     epsilon: float
     gaussian_rho: float
-    exact: Exact | None
+    exact: ExactCost | None
     roc: Roc
 
     @property

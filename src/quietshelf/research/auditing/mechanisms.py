@@ -18,7 +18,7 @@ from quietshelf.privacy.release.perturbation_paper import LIPSCHITZ, SMOOTHNESS
 from quietshelf.privacy.release.toeplitz import Toeplitz
 from quietshelf.privacy.release.tree import ContinualSum
 from quietshelf.research.auditing import releases
-from quietshelf.research.auditing.auditable import Auditable, Claim, Exact
+from quietshelf.research.auditing.auditable import Auditable, Claim, ExactCost
 from quietshelf.research.auditing.linear import Mechanism, exact_rho, sampled
 from quietshelf.research.auditing.neighbours import (
     Neighbours,
@@ -56,7 +56,7 @@ def linear(name: str, claim: Claim, neighbours: Neighbours, mechanism: Mechanism
         pair=neighbours.words,
         claim=claim,
         run=sampled(mechanism),
-        exact=lambda: Exact.gaussian(exact_rho(mechanism), claim.delta),
+        exact=lambda: ExactCost.gaussian(exact_rho(mechanism), claim.delta),
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from quietshelf.model.types import NOTHING, FloatArray, IntArray
-from quietshelf.privacy.statistics import SCORE_BOUND, Shown, contribution, gram, svec
+from quietshelf.privacy.statistics import SCORE_BOUND, ObservedChoice, contribution, gram, svec
 
 STEPS = 60
 KEPT = 16
@@ -24,18 +24,18 @@ LONG = 1000.0
 class Neighbours(NamedTuple):
     """What the one and what the other saw and did, and the pair in words."""
 
-    first: Shown
-    second: Shown
+    first: ObservedChoice
+    second: ObservedChoice
     words: str
 
-    def target(self, secret: bool) -> Shown:
+    def target(self, secret: bool) -> ObservedChoice:
         """Who came: the one, or the other."""
         return self.first if secret else self.second
 
 
-def visitor(rows: FloatArray, position: int = NOTHING) -> Shown:
+def visitor(rows: FloatArray, position: int = NOTHING) -> ObservedChoice:
     """A visitor who saw these features (K, d) and picked that place."""
-    return Shown(np.asarray(rows, dtype=np.float64), np.ones(len(rows), dtype=bool), np.asarray(position))
+    return ObservedChoice(np.asarray(rows, dtype=np.float64), np.ones(len(rows), dtype=bool), np.asarray(position))
 
 
 def axis(place: int, dim: int) -> FloatArray:
@@ -85,7 +85,7 @@ def far_gradients(capacity: int, dim: int) -> Neighbours:
     return Neighbours(visitor(sides, 0), visitor(-sides, 0), "opposite visitors, each bought the odd item out")
 
 
-def pair_cost(first: Shown, second: Shown, *, bound: float) -> FloatArray:
+def pair_cost(first: ObservedChoice, second: ObservedChoice, *, bound: float) -> FloatArray:
     """What pairs of visitors cost a batch at theta = 0, L = I, relative to rho: half their squared distance in u."""
     dim = first.rows.shape[-1]
     one, two = (contribution(part, np.zeros(dim), np.eye(dim), bound) for part in (first, second))
@@ -94,13 +94,13 @@ def pair_cost(first: Shown, second: Shown, *, bound: float) -> FloatArray:
     return np.asarray(0.5 * (score + information))
 
 
-def gram_cost(first: Shown, second: Shown) -> FloatArray:
+def gram_cost(first: ObservedChoice, second: ObservedChoice) -> FloatArray:
     """How far apart the Gram matrices of pairs of visitors are, squared."""
     return np.asarray((svec(gram(first.rows) - gram(second.rows)) ** 2).sum(-1))
 
 
 def search(
-    cost: Callable[[Shown, Shown], FloatArray],
+    cost: Callable[[ObservedChoice, ObservedChoice], FloatArray],
     *,
     capacity: int,
     dim: int,
@@ -132,13 +132,13 @@ def search(
     rows = _shortened(rows, longest)
     first, second = _both(rows, picked)
     top = int(np.argmax(cost(first, second)))
-    one, other = (Shown(*(part[top] for part in side)) for side in (first, second))
+    one, other = (ObservedChoice(*(part[top] for part in side)) for side in (first, second))
     return Neighbours(one, other, "the worst pair found by search")
 
 
-def _both(rows: FloatArray, picked: IntArray) -> tuple[Shown, Shown]:
+def _both(rows: FloatArray, picked: IntArray) -> tuple[ObservedChoice, ObservedChoice]:
     offered = np.ones(rows.shape[1:-1], dtype=bool)
-    return Shown(rows[0], offered, picked[0]), Shown(rows[1], offered, picked[1])
+    return ObservedChoice(rows[0], offered, picked[0]), ObservedChoice(rows[1], offered, picked[1])
 
 
 def _shortened(rows: FloatArray, longest: float | None) -> FloatArray:

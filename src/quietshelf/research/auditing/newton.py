@@ -15,7 +15,7 @@ from quietshelf.model.types import NOTHING, FloatArray
 from quietshelf.privacy.accounting import noise_for
 from quietshelf.privacy.release.noise import NoiseSource, Simulated
 from quietshelf.privacy.release.private_newton import BOUND, SQUARES, PrivateTastes, private_newton
-from quietshelf.privacy.statistics import Shown, contribution, svec
+from quietshelf.privacy.statistics import ObservedChoice, contribution, svec
 from quietshelf.research.auditing.auditable import Auditable, Claim
 from quietshelf.research.auditing.neighbours import Neighbours
 
@@ -43,7 +43,7 @@ def newton_run(
     noise = Simulated(rng) if source is None else source
     crowd = others(neighbours.first)
     target = neighbours.target(secret)
-    log = Shown(*(np.concatenate([one[None], rest]) for one, rest in zip(target, crowd, strict=True)))
+    log = ObservedChoice(*(np.concatenate([one[None], rest]) for one, rest in zip(target, crowd, strict=True)))
     dim, seen = log.rows.shape[-1], []
     for _ in range(runs):
         found = private_newton(log, rho=rho, curvature=np.eye(dim) / dim, source=noise)
@@ -51,19 +51,19 @@ def newton_run(
     return np.stack(seen)
 
 
-def others(target: Shown) -> Shown:
+def others(target: ObservedChoice) -> ObservedChoice:
     """Who see as many random items as the target and choose at random; they are the same in both worlds."""
     rng, (places, dim) = np.random.default_rng(SEED), target.rows.shape
     rows, offered = rng.standard_normal((OTHERS, places, dim)), np.ones((OTHERS, places), dtype=bool)
-    return Shown(rows, offered, rng.integers(NOTHING, places, OTHERS))
+    return ObservedChoice(rows, offered, rng.integers(NOTHING, places, OTHERS))
 
 
-def evidence(found: PrivateTastes, neighbours: Neighbours, crowd: Shown, rho: float) -> FloatArray:
+def evidence(found: PrivateTastes, neighbours: Neighbours, crowd: ObservedChoice, rho: float) -> FloatArray:
     """Log-likelihood ratios of the two worlds: all scores, all informations, the squares; (3,)."""
     theta = np.stack([one.theta for one in found.releases])
     frames = np.stack([one.coordinates for one in found.releases])
     rest = [part.sum(0) for part in _numbers(crowd, theta, frames)]
-    targets = Shown(*(np.stack(part) for part in zip(*neighbours[:2], strict=True)))
+    targets = ObservedChoice(*(np.stack(part) for part in zip(*neighbours[:2], strict=True)))
     scales = np.array([one.scales for one in found.releases])
     released = (
         (np.stack([one.noisy.score for one in found.releases]), scales[:, :1]),
@@ -88,10 +88,10 @@ class _Numbers(NamedTuple):
     square: FloatArray
 
 
-def _numbers(visitors: Shown, theta: FloatArray, frames: FloatArray) -> _Numbers:
+def _numbers(visitors: ObservedChoice, theta: FloatArray, frames: FloatArray) -> _Numbers:
     """At every theta (releases, d), in every frame (releases, d, d)."""
     (count, places, dim), every = visitors.rows.shape, len(theta)
-    wide = Shown(
+    wide = ObservedChoice(
         np.broadcast_to(visitors.rows[:, None], (count, every, places, dim)),
         np.broadcast_to(visitors.offered[:, None], (count, every, places)),
         np.broadcast_to(visitors.position[:, None], (count, every)),

@@ -10,8 +10,8 @@ from quietshelf.model.types import FloatArray, IntArray
 from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.privacy.release.objective_perturbation import private_fit
 from quietshelf.privacy.release.perturbation_curves import Perturbation
-from quietshelf.privacy.statistics import Shown
-from quietshelf.research.auditing.auditable import Auditable, Claim, Exact
+from quietshelf.privacy.statistics import ObservedChoice
+from quietshelf.research.auditing.auditable import Auditable, Claim, ExactCost
 from quietshelf.research.auditing.linear import sampled
 from quietshelf.research.auditing.neighbours import Neighbours, search
 from quietshelf.research.auditing.quadrature import Crowd, Densities, in_plane
@@ -44,20 +44,20 @@ def fit_run(
     return private_fit(rows, position, perturbation=perturbation, source=source, batch=0).theta
 
 
-def fit_cost(neighbours: Neighbours, perturbation: Perturbation, delta: float) -> Exact:
+def fit_cost(neighbours: Neighbours, perturbation: Perturbation, delta: float) -> ExactCost:
     """The largest divergence over its order, of the orders tried, and the least epsilon; by quadrature, d = 1 or 2."""
     x = np.stack([neighbours.first.rows, neighbours.second.rows])
     choice = np.array([int(neighbours.first.position), int(neighbours.second.position)])
     orders = ORDERS if x.shape[-1] == 1 else PLANE_ORDERS
     rho = max(float(_densities(x, choice, perturbation, order).divergence(order).max()) / order for order in orders)
-    return Exact(rho, _densities(x, choice, perturbation, 1.0).epsilon(delta))
+    return ExactCost(rho, _densities(x, choice, perturbation, 1.0).epsilon(delta))
 
 
 def worst_fit(perturbation: Perturbation, *, capacity: int, rng: np.random.Generator) -> Neighbours:
     """The costliest pair on the line that a search finds, by the exact divergence of order 2."""
     sigma, ridge = perturbation
 
-    def cost(first: Shown, second: Shown) -> FloatArray:
+    def cost(first: ObservedChoice, second: ObservedChoice) -> FloatArray:
         x = np.stack([first.rows[..., 0], second.rows[..., 0]], axis=1)
         crowd = Crowd(x, np.stack([first.position, second.position], axis=1), np.zeros(len(x)))
         return crowd.on_grid(ridge, sigma, 2.0).divergence(sigma, 2.0)

@@ -16,7 +16,17 @@ from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.release.quiet_settings import Quiet
 from quietshelf.privacy.release.tree import ContinualSum
-from quietshelf.privacy.statistics import Shown, Total, factors, gram, if_chosen, on_grid, outcome, svec, totalled
+from quietshelf.privacy.statistics import (
+    ObservedChoice,
+    Total,
+    factors,
+    gram,
+    if_chosen,
+    on_grid,
+    outcome,
+    svec,
+    totalled,
+)
 from quietshelf.research.auditing.neighbours import Neighbours, far_scores, visitor
 
 SEED = 20
@@ -33,12 +43,12 @@ def batch(
 
 
 def batch_of(
-    targets: Sequence[Shown], rho: float, source: NoiseSource, runs: int, *, bound: float = batch_pair.BOUND
+    targets: Sequence[ObservedChoice], rho: float, source: NoiseSource, runs: int, *, bound: float = batch_pair.BOUND
 ) -> FloatArray:
     """One batch with these visitors and a few others: contributions, sums and noise as shipped."""
     places, dim = targets[0].rows.shape
     rows = np.random.default_rng(SEED).standard_normal((OTHERS, places, dim))
-    everybody = Shown(
+    everybody = ObservedChoice(
         np.concatenate([*(target.rows[None] for target in targets), rows]),
         np.ones((len(targets) + OTHERS, places), dtype=bool),
         np.concatenate([np.array([int(target.position) for target in targets]), np.full(OTHERS, NOTHING)]),
@@ -119,7 +129,7 @@ def continual(make: Make, neighbours: Neighbours, secret: bool, source: NoiseSou
     return np.concatenate(seen, axis=-1)
 
 
-def history(target: Shown, horizon: int) -> list[FloatArray]:
+def history(target: ObservedChoice, horizon: int) -> list[FloatArray]:
     """What visitors were shown, (K, d) each: the target, then others within the unit ball."""
     others = np.random.default_rng(SEED).standard_normal((horizon - 1, *target.rows.shape))
     return [target.rows, *(others / np.maximum(np.linalg.norm(others, axis=-1, keepdims=True), 1.0))]

@@ -13,7 +13,7 @@ from quietshelf.data.logs.held_out import best_ridge
 from quietshelf.data.logs.searches import Searches
 from quietshelf.model.choice import fit
 from quietshelf.model.choice.maps import FeatureMap, feature_map
-from quietshelf.model.choice.tables import Drawn, Table
+from quietshelf.model.choice.tables import Drawn, VisitorTable
 from quietshelf.model.types import FloatArray, IntArray, finite, integer, positive, require
 from quietshelf.research.environments.resampled import ResampledEnvironment, Visitors
 
@@ -86,9 +86,9 @@ class Hotels:
         return self.table.drawn(numbers)
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> VisitorTable:
         """All searches beside all hotels: who learns from them can keep rounds as numbers."""
-        return Table(self.visitors, self.catalogue, self.feature_map, self.feature_scale)
+        return VisitorTable(self.visitors, self.catalogue, self.feature_map, self.feature_scale)
 
 
 def fitted(
@@ -120,7 +120,7 @@ def fitted(
     strength = best_ridge(rounds) if ridge is None else positive("ridge", ridge, zero=True)
     found = fit(*rounds, ridge=strength)
     require(bool(found.converged), "the fit must converge: more ridge", gradient_norm=float(found.gradient_norm))
-    scale = float(np.quantile(Table(kept.visitor, catalogue, chosen_map).lengths, quantile))
+    scale = float(np.quantile(VisitorTable(kept.visitor, catalogue, chosen_map).lengths, quantile))
     return Hotels(
         visitors=kept.visitor,
         catalogue=np.asfortranarray(catalogue),

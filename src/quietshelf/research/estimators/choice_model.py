@@ -15,7 +15,7 @@ from quietshelf.data.logs.collinear import move_together
 from quietshelf.data.logs.encoded import uses_visitor
 from quietshelf.data.logs.files import EXTRA, pandas
 from quietshelf.data.logs.ids import as_ids
-from quietshelf.data.logs.searches import Rounds
+from quietshelf.data.logs.searches import EncodedRounds
 from quietshelf.model import choice
 from quietshelf.model.choice.dense import checked
 from quietshelf.model.choice.likelihood import shares, utilities
@@ -25,7 +25,7 @@ from quietshelf.privacy.accounting import DELTA, Ledger, Promise
 from quietshelf.privacy.release.geometry import scaled_curvature, unknown_curvature
 from quietshelf.privacy.release.noise import DiscreteGaussian
 from quietshelf.privacy.release.private_newton import PrivateTastes, first_rounds, private_newton
-from quietshelf.privacy.statistics import Shown
+from quietshelf.privacy.statistics import ObservedChoice
 
 try:
     from sklearn.base import BaseEstimator
@@ -140,9 +140,9 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         data = checked(x, y, offered, True)
         self.feature_names_out_ = self._map.names(*self._sides(names))
         if self.rho is None:
-            self._fit_exactly(Rounds(x, data.choice, offered))
+            self._fit_exactly(EncodedRounds(x, data.choice, offered))
         else:
-            self._fit_privately(Shown(x, offered, data.choice), groups, names, positive("rho", self.rho))
+            self._fit_privately(ObservedChoice(x, offered, data.choice), groups, names, positive("rho", self.rho))
         self.n_features_in_ = len(names)
         self.classes_ = np.arange(-1, x.shape[1])
         return self
@@ -189,7 +189,7 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             raise ValueError(f"a prior must come from a private fit: give rho, got rho={self.rho!r}")
         return self._prior
 
-    def _fit_exactly(self, rounds: Rounds) -> None:
+    def _fit_exactly(self, rounds: EncodedRounds) -> None:
         if self.ridge == 0 and (mixes := move_together(rounds, self.feature_names_out_)):
             warnings.warn(COLLINEAR.format(mixes="; ".join(mixes)), CollinearFeatures, stacklevel=3)
         found = choice.fit(*rounds, ridge=self.ridge)
@@ -198,12 +198,12 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.coef_, self.standard_errors_ = found.theta, found.standard_errors
         self.ledger_, self.privacy_, self._prior = None, None, None
 
-    def _fit_privately(self, shown: Shown, groups: ArrayLike | None, names: list[str], rho: float) -> None:
+    def _fit_privately(self, shown: ObservedChoice, groups: ArrayLike | None, names: list[str], rho: float) -> None:
         if groups is not None:
             who = as_ids("groups", groups)
             require(who.shape == shown.position.shape, "groups must have one entry per round", shape=who.shape)
             counted = first_rounds(who)
-            shown = Shown(shown.rows[counted], shown.offered[counted], shown.position[counted])
+            shown = ObservedChoice(shown.rows[counted], shown.offered[counted], shown.position[counted])
         if self.scales is None:
             hint = ", ".join(f"'{name}': spread" for name in names)
             warnings.warn(BLIND.format(names=hint), ScalesNotDeclared, stacklevel=3)

@@ -3,8 +3,8 @@
 Needs the extra ``experiments`` (pyarrow, matplotlib); on a Dask cluster also ``scale``.
 """
 
-from quietshelf.research.experiments.claims import Outcome, judge
+from quietshelf.research.experiments.claims import ClaimOutcome, judge
 from quietshelf.research.experiments.reproduce import PAPER, Reproduced, names, reproduce, study_named, write_all
 from quietshelf.research.experiments.study import Study
 
-__all__ = ["PAPER", "Outcome", "Reproduced", "Study", "judge", "names", "reproduce", "study_named", "write_all"]
+__all__ = ["PAPER", "ClaimOutcome", "Reproduced", "Study", "judge", "names", "reproduce", "study_named", "write_all"]

@@ -9,7 +9,7 @@ from typing import Any
 from quietshelf.privacy.release import theory
 from quietshelf.privacy.release.noise import ContinuousGaussian
 from quietshelf.research.experiments.contestants import config_of
-from quietshelf.research.loop import Setting
+from quietshelf.research.loop import SimulationContext
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Bounds:
     regret: float
 
 
-def bounds(settings: Mapping[str, Any], setting: Setting) -> Bounds | None:
+def bounds(settings: Mapping[str, Any], setting: SimulationContext) -> Bounds | None:
     """The numbers, or None for a policy that the theorems do not speak of."""
     config = config_of(settings)
     if config is None:

@@ -44,7 +44,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ClaimOutcome:
     """What became of a claim in one group of settings."""
 
     says: str
@@ -63,7 +63,7 @@ Pair = tuple[str, FloatArray, FloatArray]
 """Subject; per replicate the value said to be larger, and the other."""
 
 
-def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[Outcome]:
+def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[ClaimOutcome]:
     """Test a claim in every group of the settings that its ``by`` names.
 
     Args:
@@ -87,7 +87,7 @@ def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[Outcome]:
             reaches = claim["kind"] == "reaches"
             tested = tuple(_reached(pair) if reaches else _tested(pair, len(pairs)) for pair in pairs)
             source = claim.get("source", "ours")
-            outcomes.append(Outcome(claim["says"], source, name, _together([t.verdict for t in tested]), tested))
+            outcomes.append(ClaimOutcome(claim["says"], source, name, _together([t.verdict for t in tested]), tested))
     return outcomes
 
 

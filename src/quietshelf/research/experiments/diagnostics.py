@@ -12,7 +12,7 @@ import numpy as np
 from quietshelf.model.types import Curator, FloatArray, Random, Release
 from quietshelf.privacy.release.dpmnl_curator import FLOOR
 from quietshelf.research.experiments.bounds import Bounds, bounds
-from quietshelf.research.loop import Contestant, Setting
+from quietshelf.research.loop import Contestant, SimulationContext
 from quietshelf.research.loop.recording import RecordingCurator
 
 MEASURES = ("covered", "distance_share", "definite", "fits_made", "fit_bound", "regret_bound")
@@ -38,14 +38,14 @@ class Diagnostics:
     def over(self, contestant: Contestant, settings: Mapping[str, Any]) -> Contestant:
         """The same contestant, its releases noted at the checkpoints."""
 
-        def curator(setting: Setting, rng: Random) -> Curator:
+        def curator(setting: SimulationContext, rng: Random) -> Curator:
             inner = contestant.curator(setting, rng)
             found = bounds(settings, setting)
             return inner if found is None else RecordingCurator(inner, self._noting(found, setting))
 
         return Contestant(contestant.label, contestant.policy, curator)
 
-    def _noting(self, found: Bounds, setting: Setting) -> Callable[[Curator, Release], None]:
+    def _noting(self, found: Bounds, setting: SimulationContext) -> Callable[[Curator, Release], None]:
         rounds, times = count(1), set(self.times)
 
         def note(_: Curator, release: Release) -> None:

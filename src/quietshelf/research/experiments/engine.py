@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from quietshelf.model.types import integer
-from quietshelf.research.experiments.store import Store
+from quietshelf.research.experiments.store import RowStore
 from quietshelf.research.experiments.units import Done, Unit, run_unit
 from quietshelf.research.loop.executors import connected, distributed
 from quietshelf.research.loop.parallel import Progress, in_processes
@@ -14,7 +14,7 @@ from quietshelf.research.loop.parallel import Progress, in_processes
 Runner = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]
 
 
-def run_study(store: Store, runner: Runner, progress: Progress | None = None) -> None:
+def run_study(store: RowStore, runner: Runner, progress: Progress | None = None) -> None:
     """Do what is not done yet, writing each unit as soon as it is finished."""
     pending = store.pending
     total = sum(unit.work for unit in pending)

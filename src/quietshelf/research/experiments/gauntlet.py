@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quietshelf.report import Glance, GlanceCell, GlanceRow, Series, Table
+from quietshelf.report import Glance, GlanceCell, GlanceRow, PageTable, Series
 from quietshelf.report.numbers import number
 from quietshelf.report.series import matching, values_of, words
 from quietshelf.research.experiments.contestants import options_of
@@ -161,7 +161,7 @@ def as_data(worlds: Sequence[WorldMerits]) -> dict[str, Any]:
     return {"merits": {"overall": together, "worlds": [_plain(world) for world in worlds]}}
 
 
-def merit_table(worlds: Sequence[WorldMerits], figure: Mapping[str, Any]) -> Table:
+def merit_table(worlds: Sequence[WorldMerits], figure: Mapping[str, Any]) -> PageTable:
     """Every figure of every world."""
     head = ("world", "who", "mean, median, 90 % quantile: % of random", "the same: multiple of no privacy", "stuck",
             "worse than random", f"after release {RELEASES}")  # fmt: skip
@@ -173,7 +173,7 @@ def merit_table(worlds: Sequence[WorldMerits], figure: Mapping[str, Any]) -> Tab
             counts = (f"{count} of {each.runs}" for count in (each.stuck, each.worse, each.worse_later))
             multiple = ", ".join(number(value) for value in each.multiple)
             rows.append((world.name, words(figure["columns"], key), _percents(each.share), multiple, *counts))
-    return Table("Figures of merit", head, rows, folded=True)
+    return PageTable("Figures of merit", head, rows, folded=True)
 
 
 def _of_world(cells: Sequence[Cell], series: Sequence[Series], figure: Mapping[str, Any]) -> WorldMerits:

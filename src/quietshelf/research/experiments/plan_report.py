@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietshelf.privacy.accounting import epsilon_of
-from quietshelf.privacy.accounting.figures import added_up, shown, shown_below
+from quietshelf.privacy.accounting.figures import added_up, rounded_down, rounded_up
 from quietshelf.privacy.release import batch_pair, tree
 from quietshelf.privacy.release.dpmnl import Dpmnl
 from quietshelf.privacy.release.noise import ContinuousGaussian
@@ -19,7 +19,7 @@ from quietshelf.privacy.statistics import SCORE_BOUND, SENSITIVITY
 from quietshelf.report.charts import Curve
 from quietshelf.report.numbers import plus_minus
 from quietshelf.research.experiments.planning import AS_WISHED, CAPS, LEVELS, WITHOUT_LOG, Expected, Planned, Wish
-from quietshelf.research.experiments.revenue import Estimate
+from quietshelf.research.experiments.revenue import MeanInterval
 
 NAMES = {AS_WISHED: "quiet", "dpmnl": "dpmnl", "greedy": "no privacy", "uniform": "random offers"}
 """How those that are compared are called."""
@@ -56,13 +56,13 @@ def advice(found: Planned) -> list[str]:
         bare = found.expected[WITHOUT_LOG]
         lines.append(
             f"It starts from a log: quiet loses {_pm(wished.regret)}, without the log {_pm(bare.regret)}. The log cost "
-            f"ρ = {shown(wish.log.rho)}, so somebody in it who comes as well is promised ρ = "
-            f"{shown(wish.rho_with_log)} in all. Simulated is a log as telling as yours, not yours."
+            f"ρ = {rounded_up(wish.log.rho)}, so somebody in it who comes as well is promised ρ = "
+            f"{rounded_up(wish.rho_with_log)} in all. Simulated is a log as telling as yours, not yours."
         )
     if wish.shelves > 1:
         lines.append(
             f"The same persons meet {wish.shelves} shelves, whose promises add up: each gets ρ = "
-            f"{shown(wish.rho_of_shelf)}, so that together they stay within ρ = {shown(wish.rho)}"
+            f"{rounded_up(wish.rho_of_shelf)}, so that together they stay within ρ = {rounded_up(wish.rho)}"
             f"{'' if wish.log is None else ', the log apart'}."
         )
     if found.horizon < wish.visitors:
@@ -81,7 +81,7 @@ def headline(found: Planned) -> tuple[str, str]:
         "never within the simulated visitors" if wished.useful is None else f"after about {wished.useful:,} visitors"
     )
     return _percent(wished.kept), (
-        f"of the revenue without privacy is what quiet keeps at ρ = {shown(found.wish.rho_of_shelf)}, over "
+        f"of the revenue without privacy is what quiet keeps at ρ = {rounded_up(found.wish.rho_of_shelf)}, over "
         f"{found.horizon:,} visitors. Its offers are useful {after}."
     )
 
@@ -145,9 +145,12 @@ def _promise(found: Planned) -> PlanTable:
     first = wish.quiet()
     second = first.batch_size(wish.dim, first.batch_size(wish.dim, None))
     rows = [
-        [_whom(wish), f"ρ = {shown(wish.rho_with_log)}, ε = {shown(found.epsilon)} at δ = {wish.delta:g}"],
-        *([] if wish.log is None else [["of which the log", f"ρ = {shown(wish.log.rho)}"]]),
-        *([["each of the shelves", f"ρ = {shown(wish.rho_of_shelf)}, {wish.shelves} of them"]] * (wish.shelves > 1)),
+        [_whom(wish), f"ρ = {rounded_up(wish.rho_with_log)}, ε = {rounded_up(found.epsilon)} at δ = {wish.delta:g}"],
+        *([] if wish.log is None else [["of which the log", f"ρ = {rounded_up(wish.log.rho)}"]]),
+        *(
+            [["each of the shelves", f"ρ = {rounded_up(wish.rho_of_shelf)}, {wish.shelves} of them"]]
+            * (wish.shelves > 1)
+        ),
         ["first release", f"after {first.batch_size(wish.dim, None):,} visitors, the next after {second:,} more"],
         ["simulated", f"{found.replicates} shops of {found.horizon:,} visitors, the same products for all"],
         ["buy from random offers", f"{100 * wish.conversion:.3g} % of visitors"],
@@ -168,8 +171,8 @@ def _outcomes(found: Planned) -> PlanTable:
     note = "± 95 % confidence; useful: offers lose less than half of what random ones lose."
     if found.wish.returns > 1:
         note += (
-            f" dpmnl runs at ρ = {shown(found.wish.rho_of_paper)}: it looks at the whole history, where n visits of a "
-            f"person cost n² times one."
+            f" dpmnl runs at ρ = {rounded_up(found.wish.rho_of_paper)}: it looks at the whole history, where n visits "
+            "of a person cost n² times one."
         )
     return PlanTable("What to expect", head, rows, note)
 
@@ -182,7 +185,7 @@ def _levels(found: Planned) -> PlanTable:
         everything = added_up([settings.rho * found.wish.shelves, found.wish.rho_with_log - found.wish.rho])
         epsilon = epsilon_of(everything, found.wish.delta)
         first = settings.batch_size(found.wish.dim, None)
-        rows.append([shown(settings.rho), shown(epsilon), f"{first:,}", _pm(one.regret), _percent(one.kept)])
+        rows.append([rounded_up(settings.rho), rounded_up(epsilon), f"{first:,}", _pm(one.regret), _percent(one.kept)])
     head = ("ρ of the shelf", "ε in all", "first release", "revenue lost", "of no privacy")
     return PlanTable("More privacy, or less", head, rows, "quiet, everything else as asked.")
 
@@ -192,7 +195,7 @@ def _caps(found: Planned) -> PlanTable:
     for cap in CAPS:
         one = _cap(found, cap)
         settings = _quiet(one)
-        figures = [shown(settings.rho_per_release), f"{settings.batch_size(found.wish.dim, None):,}"]
+        figures = [rounded_up(settings.rho_per_release), f"{settings.batch_size(found.wish.dim, None):,}"]
         rows.append([str(cap), *figures, f"{100 * one.variant.counted:.0f} %", _pm(one.regret), _percent(one.kept)])
     returns = found.wish.returns
     often = "once" if returns == 1 else f"{returns:g} times"
@@ -216,7 +219,7 @@ def _noise(found: Planned) -> PlanTable:
         "dpmnl, fit": (paper["fit"], choice_loss(dim, capacity).difference, fits),
         "dpmnl, Gram matrix": (paper["gram"], tree.sensitivity(capacity, dim), "every visitor"),
     }
-    rows = [[what, shown_below(scale), shown(most), when] for what, (scale, most, when) in released.items()]
+    rows = [[what, rounded_down(scale), rounded_up(most), when] for what, (scale, most, when) in released.items()]
     head = ("released", "s.d. of the noise", "moved by one visitor", "when")
     note = (
         f"dpmnl shows random offers to its first {paper['explore']:g} visitors. The noise of quiet's "
@@ -234,7 +237,9 @@ def _row(one: Expected) -> list[str]:
 def _best(found: Planned, what: str, choices: list[tuple[str, Expected]]) -> str:
     """The choice that loses least, and whether it is told from the next by more than its uncertainty."""
     (name, least), (other, second), *_ = sorted(choices, key=lambda choice: choice[1].regret.mean)
-    gap = Estimate.of(second.final - least.final)  # the same visitors: differences vary less than what they are made of
+    gap = MeanInterval.of(
+        second.final - least.final
+    )  # the same visitors: differences vary less than what they are made of
     if not gap.mean > gap.half:
         return f"{what}: {name} loses least here, but {other} is within the uncertainty of {found.replicates} shops."
     return f"{what}: {name} loses least, {_pm(least.regret)} against {_pm(second.regret)} with {other}."
@@ -262,9 +267,9 @@ def _figures(one: Expected) -> dict[str, Any]:
     }
 
 
-def _pm(share: Estimate) -> str:
+def _pm(share: MeanInterval) -> str:
     return plus_minus(share.mean, share.half)
 
 
-def _percent(share: Estimate) -> str:
+def _percent(share: MeanInterval) -> str:
     return plus_minus(100 * share.mean, 100 * share.half, " %")

@@ -21,8 +21,8 @@ from quietshelf.privacy.accounting import DELTA, Ledger, epsilon_of
 from quietshelf.privacy.accounting.figures import added_up
 from quietshelf.privacy.release.quiet_settings import Quiet
 from quietshelf.research.environments import Shop
-from quietshelf.research.experiments.revenue import Estimate, best_revenue, kept_share, lost_share
-from quietshelf.research.loop import Contestant, Result, Setting, contestant, simulate
+from quietshelf.research.experiments.revenue import MeanInterval, best_revenue, kept_share, lost_share
+from quietshelf.research.loop import Contestant, Result, SimulationContext, contestant, simulate
 from quietshelf.research.loop.named import MakeQuiet
 from quietshelf.research.loop.parallel import Progress
 
@@ -175,9 +175,9 @@ class Expected:
 
     variant: Variant
     final: FloatArray
-    regret: Estimate
-    lost: Estimate
-    kept: Estimate
+    regret: MeanInterval
+    lost: MeanInterval
+    kept: MeanInterval
     useful: int | None
     later: float
 
@@ -233,7 +233,7 @@ def _expected(variant: Variant, result: Result, worth: FloatArray, visitors: int
     return Expected(
         variant=variant,
         final=regret[:, -1],
-        regret=Estimate.of(regret[:, -1]),
+        regret=MeanInterval.of(regret[:, -1]),
         lost=lost_share(regret[:, -1], worth, result.horizon),
         kept=kept_share(regret[:, -1], open_, worth, result.horizon),
         useful=after if after < result.horizon and variant.policy != "uniform" else None,
@@ -245,10 +245,10 @@ def _expected(variant: Variant, result: Result, worth: FloatArray, visitors: int
 class Capped:
     """A curator who counts a share of the visits only: the others come from persons who have used up their cap."""
 
-    make: Callable[[Setting, Random], Curator]
+    make: Callable[[SimulationContext, Random], Curator]
     counted: float
 
-    def __call__(self, setting: Setting, rng: Random) -> Curator:
+    def __call__(self, setting: SimulationContext, rng: Random) -> Curator:
         """The curator for so many worlds."""
         return _CappedCurator(self.make(setting, rng), self.counted, rng)
 

@@ -26,11 +26,11 @@ from quietshelf.report.glance_table import glance_table
 from quietshelf.report.multiples import multiples
 from quietshelf.report.svg import Markup
 from quietshelf.research.experiments.checking import check
-from quietshelf.research.experiments.claims import Outcome, judge
+from quietshelf.research.experiments.claims import ClaimOutcome, judge
 from quietshelf.research.experiments.engine import Local, Runner, run_study
 from quietshelf.research.experiments.gauntlet import KIND as MERITS
 from quietshelf.research.experiments.gauntlet import WorldMerits, glance, merit_table, world_merits
-from quietshelf.research.experiments.store import Store, column
+from quietshelf.research.experiments.store import RowStore, column
 from quietshelf.research.experiments.study import Study, read_study
 from quietshelf.research.experiments.summary import regret_table, section, told
 from quietshelf.research.loop.parallel import Progress
@@ -49,7 +49,7 @@ class Reproduced:
 
     study: Study
     folder: Path
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ClaimOutcome, ...]
     section: Section
     merits: tuple[WorldMerits, ...] = ()
 
@@ -100,7 +100,7 @@ def reproduce(
         command: How to run it again, for the page.
         delta: At which the page states epsilon.
     """
-    store = Store(folder, check(study))
+    store = RowStore(folder, check(study))
     run_study(store, runner or Local(), progress)
     series = series_of(study, store.read())
     outcomes = tuple(outcome for claim in study.claims for outcome in judge(claim, series))

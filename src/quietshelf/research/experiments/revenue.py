@@ -17,14 +17,14 @@ SAMPLE = 200
 """Visitors whose best assortment is worked out in each world, to know what a visitor is worth."""
 
 
-class Estimate(NamedTuple):
+class MeanInterval(NamedTuple):
     """A mean over worlds with half of its 95 % confidence interval."""
 
     mean: float
     half: float
 
     @classmethod
-    def of(cls, samples: FloatArray) -> Estimate:
+    def of(cls, samples: FloatArray) -> MeanInterval:
         """Of one sample a world."""
         mean, half = band(samples)
         return cls(float(mean), float(half))
@@ -41,12 +41,12 @@ def best_revenue(world: Synthetic | Shop, *, replicates: int, seed: int) -> Floa
     return worth / SAMPLE
 
 
-def lost_share(regret: FloatArray, worth: FloatArray, visitors: int) -> Estimate:
+def lost_share(regret: FloatArray, worth: FloatArray, visitors: int) -> MeanInterval:
     """The share of the best revenue that was lost: regret (replicates,) after so many visitors of this worth."""
-    return Estimate.of(regret / (worth * visitors))
+    return MeanInterval.of(regret / (worth * visitors))
 
 
-def kept_share(regret: FloatArray, other: FloatArray, worth: FloatArray, visitors: int) -> Estimate:
+def kept_share(regret: FloatArray, other: FloatArray, worth: FloatArray, visitors: int) -> MeanInterval:
     """Revenue as a share of what another policy earned from the same visitors."""
     earned, compared = (worth * visitors - lost for lost in (regret, other))
-    return Estimate.of(earned / compared)
+    return MeanInterval.of(earned / compared)

@@ -31,7 +31,7 @@ MANIFEST = "manifest.json"
 ROWS = "rows"
 
 
-class Store:
+class RowStore:
     """The folder of one study."""
 
     def __init__(self, folder: Path, study: Study) -> None:

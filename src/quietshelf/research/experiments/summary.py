@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from quietshelf.privacy.accounting import epsilon_of
-from quietshelf.privacy.accounting.figures import shown
-from quietshelf.report import Section, Series, Table
+from quietshelf.privacy.accounting.figures import rounded_up
+from quietshelf.report import PageTable, Section, Series
 from quietshelf.report.numbers import number
 from quietshelf.report.series import band, described, values_of
 from quietshelf.report.svg import Markup
-from quietshelf.research.experiments.claims import Comparison, Outcome
+from quietshelf.research.experiments.claims import ClaimOutcome, Comparison
 from quietshelf.research.experiments.study import Study
 
 METHOD = (
@@ -23,10 +23,10 @@ METHOD = (
 
 def section(
     study: Study,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ClaimOutcome],
     figures: Sequence[tuple[Markup, str]],
     *,
-    tables: Sequence[Table],
+    tables: Sequence[PageTable],
     manifest: Mapping[str, Any],
     command: str,
 ) -> Section:
@@ -44,17 +44,17 @@ def section(
     )
 
 
-def claims_table(outcomes: Sequence[Outcome]) -> Table:
+def claims_table(outcomes: Sequence[ClaimOutcome]) -> PageTable:
     """One row a claim and group of settings, the comparisons below it."""
     rows = [
         (each.says, each.source, each.group, each.verdict, f"{each.holding} of {len(each.comparisons)}")
         for each in outcomes
     ]
     notes = [[_sentence(comparison) for comparison in each.comparisons] for each in outcomes]
-    return Table("Claims", ("claim", "made by", "where", "verdict", "comparisons that hold"), rows, notes)
+    return PageTable("Claims", ("claim", "made by", "where", "verdict", "comparisons that hold"), rows, notes)
 
 
-def regret_table(series: Sequence[Series], horizon: int, *, told: Collection[str], delta: float) -> Table:
+def regret_table(series: Sequence[Series], horizon: int, *, told: Collection[str], delta: float) -> PageTable:
     """Mean regret at the end, with its confidence interval and what the ledger proves.
 
     Args:
@@ -70,10 +70,15 @@ def regret_table(series: Sequence[Series], horizon: int, *, told: Collection[str
         mean, half = band(one.final)
         regret = f"{number(float(mean))} ± {number(float(half))}"
         rows.append(
-            (described(one, keys) or one["policy"], regret, shown(one.proven), shown(epsilon_of(one.proven, delta)))
+            (
+                described(one, keys) or one["policy"],
+                regret,
+                rounded_up(one.proven),
+                rounded_up(epsilon_of(one.proven, delta)),
+            )
         )
     caption = f"Regret of everybody at the end (T = {horizon:,} unless said otherwise)"
-    return Table(caption, ("who and where", "mean ± 95 %", "ρ proven", f"ε at δ = {delta:g}"), rows, folded=True)
+    return PageTable(caption, ("who and where", "mean ± 95 %", "ρ proven", f"ε at δ = {delta:g}"), rows, folded=True)
 
 
 def told(study: Study) -> set[str]:

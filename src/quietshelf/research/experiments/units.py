@@ -12,7 +12,7 @@ from quietshelf.research.experiments.contestants import make
 from quietshelf.research.experiments.diagnostics import Diagnostics
 from quietshelf.research.loop import Contestant, Result, World
 from quietshelf.research.loop.named import SPECS
-from quietshelf.research.loop.simulation import Study as Contest
+from quietshelf.research.loop.simulation import Simulation as Contest
 from quietshelf.research.loop.simulation import checkpoint_times, play
 
 Columns = dict[str, np.ndarray[Any, Any]]

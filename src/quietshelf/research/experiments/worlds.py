@@ -13,7 +13,7 @@ from numpy.random import SeedSequence
 
 from quietshelf.data.logs.cleaned import read_searches
 from quietshelf.model.choice.maps import FeatureMap
-from quietshelf.model.choice.tables import Table
+from quietshelf.model.choice.tables import VisitorTable
 from quietshelf.model.types import Environment, FloatArray, one_of, require
 from quietshelf.research.environments import Hotels, Shop, Synthetic
 from quietshelf.research.environments.expedia import fitted
@@ -86,7 +86,7 @@ class NamedHotels:
         return self.built.feature_scale
 
     @property
-    def table(self) -> Table:
+    def table(self) -> VisitorTable:
         """Searches beside hotels: who learns from them keeps rounds as numbers."""
         return self.built.table
 

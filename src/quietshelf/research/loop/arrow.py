@@ -9,7 +9,7 @@ from quietshelf.model.types import Curator, Environment, FloatArray, IntArray, P
 
 
 @dataclass(frozen=True, eq=False)
-class Party:
+class Runner:
     """One contestant at work.
 
     Attributes:
@@ -60,13 +60,13 @@ class Step:
     regret: FloatArray
 
 
-def run(environment: Environment, parties: Sequence[Party], *, horizon: int) -> Iterator[Step]:
-    """Let all parties serve the same visitors, round after round; yields one step a party and round."""
-    releases = [party.curator.release for party in parties]
+def run(environment: Environment, runners: Sequence[Runner], *, horizon: int) -> Iterator[Step]:
+    """Let all runners serve the same visitors, round after round; yields one step a runner and round."""
+    releases = [runner.curator.release for runner in runners]
     for t in range(horizon):
         context = environment.context(t)
-        for place, party in enumerate(parties):
-            assortment = party.policy.offer(context, releases[place], party.rng)
+        for place, runner in enumerate(runners):
+            assortment = runner.policy.offer(context, releases[place], runner.rng)
             choice = environment.choose(context, assortment)
-            releases[place] = party.curator.observe(Round(context, assortment, choice))
-            yield Step(party.label, t, assortment, choice, environment.regret(context, assortment))
+            releases[place] = runner.curator.observe(Round(context, assortment, choice))
+            yield Step(runner.label, t, assortment, choice, environment.regret(context, assortment))

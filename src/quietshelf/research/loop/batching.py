@@ -13,9 +13,9 @@ from typing import Protocol, Self, runtime_checkable
 
 from quietshelf.model.types import Common, Curator, Environment, Random, Release, Round
 from quietshelf.privacy.accounting import Ledger
-from quietshelf.research.loop.arrow import Party
+from quietshelf.research.loop.arrow import Runner
 from quietshelf.research.loop.blocks import TOGETHER, AheadOfTime
-from quietshelf.research.loop.clock import Clock, TimedCurator, TimedPolicy
+from quietshelf.research.loop.clock import Stopwatch, TimedCurator, TimedPolicy
 from quietshelf.research.loop.contest import Contestant
 from quietshelf.research.loop.validation import CheckedPolicy
 
@@ -50,24 +50,24 @@ class Entrant:
 
     contestant: Contestant
     curator: Curator
-    clock: Clock
+    clock: Stopwatch
 
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """Contestants who are one party of the loop, in the order of their axis.
+    """Contestants who are one runner of the loop, in the order of their axis.
 
     Attributes:
-        party: What takes part.
+        runner: What takes part.
         entrants: Who they are.
         curator: Theirs.
         clock: Hears how long they decide and learn; they share its time equally.
     """
 
-    party: Party
+    runner: Runner
     entrants: tuple[Entrant, ...]
     curator: Curator
-    clock: Clock
+    clock: Stopwatch
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -114,11 +114,11 @@ def _alike(one: Entrant, other: Entrant) -> bool:
 
 
 def _team(entrants: list[Entrant], rng: Random, worlds: int) -> Team:
-    first, many, clock = entrants[0], len(entrants), Clock()
+    first, many, clock = entrants[0], len(entrants), Stopwatch()
     label, curator = " | ".join(entrant.contestant.label for entrant in entrants), first.curator
     if many > 1 and isinstance(curator, Mergeable):
         curator = curator.merge([entrant.curator for entrant in entrants if isinstance(entrant.curator, Mergeable)])
-    party = Party(
+    runner = Runner(
         label,
         TimedPolicy(CheckedPolicy(first.contestant.policy, label), clock),
         TimedCurator(curator, clock),
@@ -126,4 +126,4 @@ def _team(entrants: list[Entrant], rng: Random, worlds: int) -> Team:
         stacked=many > 1,
         rounds=max(1, TOGETHER // (many * worlds)) if getattr(first.contestant.policy, "stacks", False) else 1,
     )
-    return Team(party, tuple(entrants), curator, clock)
+    return Team(runner, tuple(entrants), curator, clock)

@@ -16,8 +16,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from quietshelf.model.types import NOTHING, Context, FloatArray, IntArray, Release, Round
-from quietshelf.research.loop.arrow import Party
-from quietshelf.research.loop.clock import Clock
+from quietshelf.research.loop.arrow import Runner
+from quietshelf.research.loop.clock import Stopwatch
 
 TOGETHER = 512
 """Visitors who are served in one call at most, all contestants and worlds counted: what they need stays in cache."""
@@ -98,63 +98,63 @@ class Reach:
 
 
 def run_blocks(
-    environment: AheadOfTime, parties: Sequence[Party], *, horizon: int, clock: Clock | None = None
+    environment: AheadOfTime, runners: Sequence[Runner], *, horizon: int, clock: Stopwatch | None = None
 ) -> Iterator[Stretch]:
-    """Let all parties serve the same visitors, as `run` does; ``clock`` hears how long the world takes."""
-    clock = clock or Clock()
-    releases, t = [party.curator.release for party in parties], 0
-    reach = [Reach(party.rounds) for party in parties]
+    """Let all runners serve the same visitors, as `run` does; ``clock`` hears how long the world takes."""
+    clock = clock or Stopwatch()
+    releases, t = [runner.curator.release for runner in runners], 0
+    reach = [Reach(runner.rounds) for runner in runners]
     while t < horizon:
         visits = clock.call(environment.visits, t, horizon - t)
-        for place, party in enumerate(parties):
-            beside = visits[:, None] if party.stacked else visits
-            assortment, releases[place] = _serve(party, visits, beside, releases[place], reach[place], clock)
-            yield Stretch(party.label, t, clock.call(beside.regret, assortment))
+        for place, runner in enumerate(runners):
+            beside = visits[:, None] if runner.stacked else visits
+            assortment, releases[place] = _serve(runner, visits, beside, releases[place], reach[place], clock)
+            yield Stretch(runner.label, t, clock.call(beside.regret, assortment))
         t += len(visits)
 
 
 def _serve(
-    party: Party, visits: Visits, beside: Visits, release: Release, reach: Reach, clock: Clock
+    runner: Runner, visits: Visits, beside: Visits, release: Release, reach: Reach, clock: Stopwatch
 ) -> tuple[IntArray, Release]:
-    """What a party shows to all visitors, (rounds, ..., K), and its release after them.
+    """What a runner shows to all visitors, (rounds, ..., K), and its release after them.
 
-    ``beside`` are the visitors of many rounds as the party sees them, with an axis for its contestants if it has one.
+    ``beside`` are the visitors of many rounds as the runner sees them, with an axis for its contestants if it has one.
     """
     shown, done, whole = list[IntArray](), 0, len(visits)
     while done < whole:
-        many = min(reach.rounds if party.foresees else party.ahead, whole - done)
+        many = min(reach.rounds if runner.foresees else runner.ahead, whole - done)
         here = visits[done] if many == 1 else beside if many == whole else beside[done : done + many]
-        chance: Any = party.rng
+        chance: Any = runner.rng
         single = many == 1
-        if not single and party.foresees:
-            here, assortment = _settled(party, here, release)
+        if not single and runner.foresees:
+            here, assortment = _settled(runner, here, release)
             reach.went(len(here), many)
         else:
-            assortment = party.policy.offer(here.context, release, chance if single else chance.rounds(many))
+            assortment = runner.policy.offer(here.context, release, chance if single else chance.rounds(many))
         happened = Round(here.context, assortment, clock.call(here.choose, assortment))
-        curator: Any = party.curator
+        curator: Any = runner.curator
         release = curator.observe(happened) if single else curator.observe_rounds(happened)
         shown.append(assortment[None] if single else assortment)
         done += len(shown[-1])
     return _joined(shown), release
 
 
-def _settled(party: Party, visits: Visits, release: Release) -> tuple[Visits, IntArray]:
-    """The first of these visitors, one at least, and what they are shown by a party that foresees its releases.
+def _settled(runner: Runner, visits: Visits, release: Release) -> tuple[Visits, IntArray]:
+    """The first of these visitors, one at least, and what they are shown by a runner that foresees its releases.
 
     Offers and releases are computed from each other until the offers stay as they are. Then every round is offered what
     follows from its own release, which follows from the offers before it: by induction, what it would be offered if it
     were served alone. The first round's offer is right at once, and each pass puts one more right at least.
     """
-    chance: Any = party.rng
-    curator: Any = party.curator
+    chance: Any = runner.rng
+    curator: Any = runner.curator
     drawn = chance.rounds(len(visits))
-    assortment = party.policy.offer(visits.context, release, drawn)
+    assortment = runner.policy.offer(visits.context, release, drawn)
     while True:
         releases = curator.foresee(Round(visits.context, assortment, np.full(assortment.shape[:-1], NOTHING)))
         if len(releases.count) < len(visits):
             visits, assortment = visits[: len(releases.count)], assortment[: len(releases.count)]
-        last, assortment = assortment, party.policy.offer(visits.context, releases, drawn)
+        last, assortment = assortment, runner.policy.offer(visits.context, releases, drawn)
         if np.array_equal(last, assortment):
             drawn.keep(len(assortment))
             return visits, assortment

@@ -1,4 +1,4 @@
-"""How long each party takes: the same objects with a stopwatch around every call."""
+"""How long each runner takes: the same objects with a stopwatch around every call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Clock:
+class Stopwatch:
     """Adds up the seconds spent in calls made through it."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Clock:
 class TimedPolicy:
     """A policy under a clock."""
 
-    def __init__(self, policy: Policy, clock: Clock) -> None:
+    def __init__(self, policy: Policy, clock: Stopwatch) -> None:
         self._policy, self._clock = policy, clock
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:
@@ -41,7 +41,7 @@ class TimedPolicy:
 class TimedCurator:
     """A curator under a clock."""
 
-    def __init__(self, curator: Curator, clock: Clock) -> None:
+    def __init__(self, curator: Curator, clock: Stopwatch) -> None:
         self._curator, self._clock = curator, clock
 
     @property
@@ -75,7 +75,7 @@ class TimedCurator:
 class TimedEnvironment:
     """An environment under a clock."""
 
-    def __init__(self, environment: Environment, clock: Clock) -> None:
+    def __init__(self, environment: Environment, clock: Stopwatch) -> None:
         self._environment, self._clock = environment, clock
 
     def context(self, t: int) -> Context:

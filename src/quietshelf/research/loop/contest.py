@@ -31,7 +31,7 @@ class World(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class SimulationContext:
     """What a curator may know before the first visitor comes.
 
     Attributes:
@@ -84,7 +84,7 @@ class Contestant:
 
     label: str
     policy: Policy
-    curator: Callable[[Setting, Random], Curator]
+    curator: Callable[[SimulationContext, Random], Curator]
 
     def __post_init__(self) -> None:
         has_offer = callable(getattr(self.policy, "offer", None)) and not isinstance(self.policy, type)

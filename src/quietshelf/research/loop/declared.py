@@ -10,7 +10,7 @@ from quietshelf.curation.outlook import VISITORS, MadeUp, made_up_visitors, norm
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.choice.maps import FeatureMap
 from quietshelf.model.types import Context, FloatArray, Policy, balanced_normal
-from quietshelf.research.loop.contest import Setting
+from quietshelf.research.loop.contest import SimulationContext
 
 
 @runtime_checkable
@@ -23,7 +23,7 @@ class WithCatalogue(Protocol):
     feature_scale: float
 
 
-def declared_outlook(setting: Setting, policy: Policy) -> MadeUp:
+def declared_outlook(setting: SimulationContext, policy: Policy) -> MadeUp:
     """Made-up visitors of a world, by the most that it declares; of a world that declares nothing, blind ones."""
     world: Any = setting.world
     sample = setting.made_up
@@ -43,16 +43,16 @@ def declared_outlook(setting: Setting, policy: Policy) -> MadeUp:
     return blind_outlook(setting, policy) if second is None else _normal(setting, policy, second)
 
 
-def blind_outlook(setting: Setting, policy: Policy) -> MadeUp:
+def blind_outlook(setting: SimulationContext, policy: Policy) -> MadeUp:
     """Made-up visitors where nothing is declared: features of a length of about 1."""
     return _normal(setting, policy, None)
 
 
-def _normal(setting: Setting, policy: Policy, second: FloatArray | None) -> MadeUp:
+def _normal(setting: SimulationContext, policy: Policy, second: FloatArray | None) -> MadeUp:
     size: dict[str, Any] = {"items": setting.items, "capacity": setting.capacity, "lead": (setting.worlds,)}
     return normal_outlook(second, setting.dim, policy=policy, **size)
 
 
-def _context(setting: Setting, x: FloatArray) -> Context:
+def _context(setting: SimulationContext, x: FloatArray) -> Context:
     """All items of revenue 1."""
     return Context(Dense(x), np.ones(x.shape[:-1]), min(setting.capacity, x.shape[-2]))

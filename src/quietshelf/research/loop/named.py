@@ -23,7 +23,7 @@ from quietshelf.privacy.release.mirror_descent import MirrorDescent
 from quietshelf.privacy.release.noise import Simulated
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.release.quiet_settings import Quiet
-from quietshelf.research.loop.contest import Contestant, Setting, World
+from quietshelf.research.loop.contest import Contestant, SimulationContext, World
 from quietshelf.research.loop.declared import blind_outlook, declared_outlook
 
 GEOMETRIES = ("declared", "unknown")
@@ -83,7 +83,7 @@ class MakeQuiet:
         one_of("geometry", geometry, GEOMETRIES)
         return cls(Quiet(**settings), geometry)
 
-    def __call__(self, setting: Setting, rng: Random) -> Curator:
+    def __call__(self, setting: SimulationContext, rng: Random) -> Curator:
         """The curator for so many worlds."""
         source, lead, declared = Simulated(rng), (setting.worlds,), self.geometry == "declared"
         outlook = (declared_outlook if declared else blind_outlook)(setting, POLICIES["quiet"])
@@ -111,7 +111,7 @@ class MakeDpmnl:
 
     config: Dpmnl | DpmnlEpsilonDelta
 
-    def __call__(self, setting: Setting, rng: Random) -> Curator:
+    def __call__(self, setting: SimulationContext, rng: Random) -> Curator:
         """The curator for so many worlds."""
         source, sizes = Simulated(rng), {"dim": setting.dim, "capacity": setting.capacity}
         plan = self.config.plan(**sizes, horizon=setting.horizon, source=source)
@@ -130,7 +130,7 @@ class MakeMaximumLikelihood:
         """A maker with these defaults."""
         return lambda *, scale=scale, **options: cls(scale, tuple({**defaults, **options}.items()))
 
-    def __call__(self, setting: Setting, rng: Random) -> Curator:  # noqa: ARG002 - an exact curator draws nothing
+    def __call__(self, setting: SimulationContext, rng: Random) -> Curator:  # noqa: ARG002 - an exact curator draws nothing
         """The curator for so many worlds."""
         radius = 0.0 if self.scale is None else ConfidenceWidth(dim=setting.dim, scale=self.scale)
         return MaximumLikelihood(
@@ -154,12 +154,12 @@ class MakeMirrorDescent:
         """Options of the curator."""
         return cls(tuple(options.items()))
 
-    def __call__(self, setting: Setting, rng: Random) -> Curator:  # noqa: ARG002 - an exact curator draws nothing
+    def __call__(self, setting: SimulationContext, rng: Random) -> Curator:  # noqa: ARG002 - an exact curator draws nothing
         """The curator for so many worlds."""
         return MirrorDescent(setting.dim, setting.capacity, worlds=(setting.worlds,), **dict(self.options))
 
 
-def make_nothing(setting: Setting, rng: Random) -> Curator:  # noqa: ARG001 - nothing is drawn
+def make_nothing(setting: SimulationContext, rng: Random) -> Curator:  # noqa: ARG001 - nothing is drawn
     """A curator that learns nothing: theta = 0 for ever."""
     return Constant(_known(np.zeros((setting.worlds, setting.dim))))
 
@@ -169,7 +169,7 @@ class Oracle:
 
     ledger = Ledger()
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: SimulationContext) -> None:
         self._setting = setting
 
     @property
@@ -182,7 +182,7 @@ class Oracle:
         return self.release
 
 
-def make_oracle(setting: Setting, rng: Random) -> Curator:  # noqa: ARG001 - nothing is drawn
+def make_oracle(setting: SimulationContext, rng: Random) -> Curator:  # noqa: ARG001 - nothing is drawn
     """The curator of the oracle."""
     return Oracle(setting)
 
@@ -213,7 +213,7 @@ class PolicySpec:
         keeps_rounds: Whether its curator keeps every round.
     """
 
-    make: Callable[..., Callable[[Setting, Random], Curator]]
+    make: Callable[..., Callable[[SimulationContext, Random], Curator]]
     settings: tuple[str, ...] = ()
     private: bool = False
     learns: bool = True

@@ -36,7 +36,7 @@ from quietshelf.model.types import (
     Streams,
     require,
 )
-from quietshelf.research.loop.contest import Contestant, Setting
+from quietshelf.research.loop.contest import Contestant, SimulationContext
 
 FEWEST = 30
 """Matches, in effect, under which no answer is given: an interval from fewer means nothing."""
@@ -48,7 +48,7 @@ class Unsupported(ValueError):  # noqa: N818 - says what happened
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ReplayEstimate:
     """What a policy would have earned, a visitor.
 
     Attributes:
@@ -70,7 +70,7 @@ class Estimate:
     rounds: int
 
 
-Answer = Estimate | str
+Answer = ReplayEstimate | str
 """What was found, or the reason why there is nothing to be found."""
 
 
@@ -169,10 +169,12 @@ def require_support(*, candidates: bool, known: bool) -> None:
         )
 
 
-def replays(ready: Callable[[], Replay], one: Contestant, setting: Setting, *, seed: int) -> dict[str, Answer]:
+def replays(
+    ready: Callable[[], Replay], one: Contestant, setting: SimulationContext, *, seed: int
+) -> dict[str, Answer]:
     """What the log itself answers for a contestant, by the name of the method; or why it does not."""
     noise, chance, thinning = (Streams([child]) for child in SeedSequence(seed).spawn(3))
-    methods: dict[str, Callable[[Replay, Curator], Estimate]] = {
+    methods: dict[str, Callable[[Replay, Curator], ReplayEstimate]] = {
         "rejection": lambda replay, curator: rejection(replay, one.policy, curator, chance=chance, thinning=thinning),
         "inverse_propensity": lambda replay, curator: inverse_propensity(replay, one.policy, curator, chance=chance),
     }
@@ -185,7 +187,7 @@ def replays(ready: Callable[[], Replay], one: Contestant, setting: Setting, *, s
     return found
 
 
-def rejection(replay: Replay, policy: Policy, curator: Curator, *, chance: Random, thinning: Random) -> Estimate:
+def rejection(replay: Replay, policy: Policy, curator: Curator, *, chance: Random, thinning: Random) -> ReplayEstimate:
     """What a policy that learns on the way earns, from the rounds in which it would have done the same."""
     least, earned, release = replay.least, Running(), curator.release
     for visit in replay.visits():
@@ -199,7 +201,7 @@ def rejection(replay: Replay, policy: Policy, curator: Curator, *, chance: Rando
     return _estimate("rejection", earned, earned.count, float(earned.count), rounds)
 
 
-def inverse_propensity(replay: Replay, policy: Policy, curator: Curator, *, chance: Random) -> Estimate:
+def inverse_propensity(replay: Replay, policy: Policy, curator: Curator, *, chance: Random) -> ReplayEstimate:
     """What a policy that stands still earns, after its curator has learned from the first half."""
     half, visits = replay.rounds // 2, replay.visits()
     for visit in islice(visits, half):
@@ -236,9 +238,9 @@ class Running:
         return math.sqrt(self._squares / (self.count - 1) / self.count)
 
 
-def _estimate(method: str, found: Running, matches: int, effective: float, rounds: int) -> Estimate:
+def _estimate(method: str, found: Running, matches: int, effective: float, rounds: int) -> ReplayEstimate:
     value, away = found.mean, NORMAL_95 * found.error
-    return Estimate(method, value, value - away, value + away, matches, effective, rounds)
+    return ReplayEstimate(method, value, value - away, value + away, matches, effective, rounds)
 
 
 def _enough(effective: float, counted: str, least: float) -> None:

@@ -21,7 +21,7 @@ from quietshelf.model.choice.fitting import fit_sums
 from quietshelf.model.types import FloatArray, IntArray, require
 from quietshelf.research.environments.expedia import Hotels
 from quietshelf.research.environments.replay import Logged, world_of_candidates, world_of_items
-from quietshelf.research.loop.contest import Contestant, Setting
+from quietshelf.research.loop.contest import Contestant, SimulationContext
 from quietshelf.research.loop.replaying import Answer, Replayed, Visit, propensities, replays, require_support
 
 WORLD_ROUNDS = 100_000
@@ -139,7 +139,7 @@ def answers_of(
     one: Contestant, *, replay: PartitionedReplay, world: Logged | Hotels, horizon: int, seed: int
 ) -> dict[str, Answer]:
     """What the log itself answers for one contestant: two passes over all of it, one per method."""
-    setting = Setting(world=world, worlds=1, horizon=horizon, tastes=lambda: world.theta[None])
+    setting = SimulationContext(world=world, worlds=1, horizon=horizon, tastes=lambda: world.theta[None])
 
     def ready() -> PartitionedReplay:
         require_support(candidates=replay.facts.candidates, known=replay.facts.known > 0)

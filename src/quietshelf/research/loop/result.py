@@ -12,7 +12,7 @@ import numpy as np
 from quietshelf.data.logs.files import pandas
 from quietshelf.model.types import FloatArray, html_table
 from quietshelf.privacy.accounting import DELTA, Ledger, epsilon_of
-from quietshelf.privacy.accounting.figures import shown
+from quietshelf.privacy.accounting.figures import rounded_up
 from quietshelf.report.series import standard_error
 
 
@@ -114,7 +114,7 @@ class Result:
         for line in summary(self):
             spent = self.proven_rho(line.label)
             regret = f"{line.mean:.4g} ± {line.standard_error:.2g}"
-            yield line.label, regret, shown(spent), shown(epsilon_of(spent, DELTA))
+            yield line.label, regret, rounded_up(spent), rounded_up(epsilon_of(spent, DELTA))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from numpy.random import SeedSequence
 
 from quietshelf.model.choice.device import find_device, worlds_on
 from quietshelf.model.types import Environment, FloatArray, Streams, integer, require
-from quietshelf.research.loop.arrow import Party, run
+from quietshelf.research.loop.arrow import Runner, run
 from quietshelf.research.loop.batching import Entrant, Team, teams
 from quietshelf.research.loop.blocks import AheadOfTime, run_blocks
-from quietshelf.research.loop.clock import Clock, TimedEnvironment
-from quietshelf.research.loop.contest import Contestant, Setting, World
+from quietshelf.research.loop.clock import Stopwatch, TimedEnvironment
+from quietshelf.research.loop.contest import Contestant, SimulationContext, World
 from quietshelf.research.loop.named import contestant
 from quietshelf.research.loop.parallel import Progress, Throttled, spread
 from quietshelf.research.loop.result import Result, merge
@@ -34,7 +34,7 @@ WORLD, POLICY, NOISE = range(3)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class Simulation:
     """A contest to be run; picklable if its parts are."""
 
     world: World
@@ -77,7 +77,7 @@ def simulate(
     integer("seed", seed, low=0)
     entrants = _checked(contestants)
     times = checkpoint_times(integer("horizon", horizon), integer("checkpoints", checkpoints))
-    study = Study(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times, device=device)
+    study = Simulation(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times, device=device)
     groups = _groups(replicates, min(integer("workers", workers), replicates))
     report = Throttled(progress, horizon * replicates)
     parts = spread(partial(play, study), groups, report)
@@ -97,25 +97,25 @@ def _checked(contestants: Sequence[Contestant | str]) -> tuple[Contestant, ...]:
     return entrants
 
 
-def play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
+def play(study: Simulation, group: range, tick: Callable[[int], None]) -> Result:
     """Run one group of replicates side by side; ``tick`` hears how many rounds are done in the group."""
     with worlds_on(study.device):
         return _play(study, group, tick)
 
 
-def _play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
+def _play(study: Simulation, group: range, tick: Callable[[int], None]) -> Result:
     environment = study.world.open(_seeds(study.seed, group, WORLD))
     chance = partial(_chance, study.seed, group)
     entered = teams(_enter(study, group, environment), environment, len(group), chance)
-    clock, parties = Clock(), [team.party for team in entered]
-    lost = dict.fromkeys((party.label for party in parties), np.zeros(len(group)))
-    noted: dict[str, list[FloatArray]] = {party.label: [] for party in parties}
-    for label, t, regret in _lost(study, environment, parties, clock, len(group)):
+    clock, runners = Stopwatch(), [team.runner for team in entered]
+    lost = dict.fromkeys((runner.label for runner in runners), np.zeros(len(group)))
+    noted: dict[str, list[FloatArray]] = {runner.label: [] for runner in runners}
+    for label, t, regret in _lost(study, environment, runners, clock, len(group)):
         path = np.add.accumulate([lost[label] + regret[0], *regret[1:]])
         noted[label].extend(path[time - t - 1] for time in study.times if t < time <= t + len(regret))
         lost[label] = path[-1]
         tick((t + len(regret)) * len(group))
-    paths = [path for team in entered for path in _paths(team, noted[team.party.label])]
+    paths = [path for team in entered for path in _paths(team, noted[team.runner.label])]
     order = [entrant.label for entrant in study.contestants]
     return Result(
         study.horizon,
@@ -128,15 +128,15 @@ def _play(study: Study, group: range, tick: Callable[[int], None]) -> Result:
 
 
 def _lost(
-    study: Study, environment: Environment, parties: Sequence[Party], clock: Clock, worlds: int
+    study: Simulation, environment: Environment, runners: Sequence[Runner], clock: Stopwatch, worlds: int
 ) -> Iterator[tuple[str, int, FloatArray]]:
-    """What each party loses in the rounds from t on, (rounds, ...): many at once where the world allows it."""
+    """What each runner loses in the rounds from t on, (rounds, ...): many at once where the world allows it."""
     if isinstance(environment, AheadOfTime):
-        for stretch in run_blocks(environment, parties, horizon=study.horizon, clock=clock):
+        for stretch in run_blocks(environment, runners, horizon=study.horizon, clock=clock):
             yield stretch.label, stretch.t, stretch.regret
         return
     seen = CheckedEnvironment(environment, study.world, worlds)
-    for step in run(TimedEnvironment(seen, clock), parties, horizon=study.horizon):
+    for step in run(TimedEnvironment(seen, clock), runners, horizon=study.horizon):
         yield step.label, step.t, step.regret[None]
 
 
@@ -144,8 +144,8 @@ def _chance(seed: int, group: range) -> Streams:
     return Streams(_seeds(seed, group, POLICY))
 
 
-def _enter(study: Study, group: range, environment: Environment) -> list[Entrant]:
-    setting = Setting(
+def _enter(study: Simulation, group: range, environment: Environment) -> list[Entrant]:
+    setting = SimulationContext(
         world=study.world,
         worlds=len(group),
         horizon=study.horizon,
@@ -154,7 +154,7 @@ def _enter(study: Study, group: range, environment: Environment) -> list[Entrant
     )
     entrants = []
     for one in study.contestants:
-        clock, noise = Clock(), Streams(_seeds(study.seed, group, NOISE))
+        clock, noise = Stopwatch(), Streams(_seeds(study.seed, group, NOISE))
         curator = clock.call(one.curator, setting, noise)
         check_release(one.label, curator.release, setting.worlds, setting.dim)
         entrants.append(Entrant(one, curator, clock))

@@ -16,7 +16,7 @@ from quietshelf.serving.service.access.tickets import LONGEST
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.pieces import Piece
 from quietshelf.serving.service.service import Service
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 PIECE, MOST, SECONDS = 64, 4096, 0.02
 """Rows of the first piece, of the largest, and how long one should take: on SQLite visitors wait for it."""
@@ -25,7 +25,7 @@ RESTS = 3.0
 HOUR, DAY = 3_600.0, 86_400.0
 
 
-def old(settings: Settings, now: float) -> dict[sa.Table, sa.Select[Any]]:
+def old(settings: ServiceSettings, now: float) -> dict[sa.Table, sa.Select[Any]]:
     """Primary keys of what is old, by table."""
     log, keys = schema.admin_log, schema.retries
     released, kept = keys.c.fingerprint.is_(None), max(settings.retry_hours * HOUR, LONGEST + 1)  # a ticket is a key
@@ -35,12 +35,12 @@ def old(settings: Settings, now: float) -> dict[sa.Table, sa.Select[Any]]:
     }
 
 
-def waiting(connection: Connection, settings: Settings, now: float) -> bool:
+def waiting(connection: Connection, settings: ServiceSettings, now: float) -> bool:
     """Whether there is anything."""
     return any(connection.execute(rows.limit(1)).first() for rows in old(settings, now).values())
 
 
-def forget(connection: Connection, settings: Settings, now: float, most: int) -> int:
+def forget(connection: Connection, settings: ServiceSettings, now: float, most: int) -> int:
     """Delete some of each kind, row by row: in one statement SQLite would go through the whole table; how many."""
     gone = 0
     for table, rows in old(settings, now).items():

@@ -32,7 +32,7 @@ from quietshelf.serving.service.problems import Invalid, NotFound, Problem, Unav
 from quietshelf.serving.service.releases import in_use
 from quietshelf.serving.service.releases.releaser import due_batches, next_publication, next_publication_of
 from quietshelf.serving.service.releases.releasing import Releasing
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors import answers
 from quietshelf.serving.service.visitors.answers import Answered, Choice
 from quietshelf.serving.service.visitors.contributed import Contributed, ContributionBody
@@ -63,7 +63,7 @@ class Service:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ServiceSettings,
         *,
         source: NoiseSource | None = None,
         coins: Callable[[int], Coins] | None = None,

@@ -26,7 +26,7 @@ def _setting(default: Any, says: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ServiceSettings:
     """The table; ``says`` of each field is its line in docs/service.md."""
 
     database: str = _setting("sqlite:///quietshelf.db", "where everything is kept: a SQLite file or a PostgreSQL URL")
@@ -103,9 +103,9 @@ class Settings:
 
 def read(
     path: Path | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
-) -> Settings:
+) -> ServiceSettings:
     """Flags go before the environment, the environment before the file, the file before the defaults."""
-    names = {each.name: each for each in fields(Settings)}
+    names = {each.name: each for each in fields(ServiceSettings)}
     given: dict[str, Any] = {}
     if path is not None:
         given |= _table(path)
@@ -116,7 +116,7 @@ def read(
         if value is not None:
             given[name] = _parsed(PREFIX + name.upper(), value, names[name].default)
     given |= {name: value for name, value in (flags or {}).items() if value is not None}
-    return Settings(**given)
+    return ServiceSettings(**given)
 
 
 def assigned(texts: Sequence[str]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def assigned(texts: Sequence[str]) -> dict[str, Any]:
     >>> assigned(["group_limit=64", "releaser=false"])
     {'group_limit': 64, 'releaser': False}
     """
-    defaults = {each.name: each.default for each in fields(Settings)}
+    defaults = {each.name: each.default for each in fields(ServiceSettings)}
     pairs = [text.partition("=") for text in texts]
     for name, sign, _ in pairs:
         require(bool(sign), "a setting must be written NAME=VALUE", setting=name)

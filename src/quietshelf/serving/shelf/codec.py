@@ -14,7 +14,7 @@ from quietshelf.curation.contributions import row_width
 from quietshelf.curation.fields import batch_fields, batch_from, learner_from, record_fields, record_from, start_fields
 from quietshelf.curation.persons import Persons
 from quietshelf.curation.prior_file import PriorFile
-from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.settings import Public, ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.data.tables import Schema
 from quietshelf.model.choice.catalogue import Catalogue
@@ -60,7 +60,7 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
     given = None if get("public.theta") is None else (arrays["public.theta"], arrays["public.precision"])
     prior = given if log is None else PriorFile.from_dict(log)
     slots = [_slots_in(record, arrays, f"batch{i}") for i, record in enumerate(header["batches"])]
-    settings = Settings(**header["settings"])
+    settings = ShelfSettings(**header["settings"])
     stock: Any = {name: get(f"stock.{name}") for name in STOCK}
     stock["catalogue"] = None if stock["catalogue"] is None else Catalogue.of(stock["catalogue"])
     stock |= {name: tuple(header[name]) for name in ("ids", "group_names") if header.get(name) is not None}

@@ -9,7 +9,7 @@ from quietshelf.curation.settings import check_size
 from quietshelf.data.tables import Schema
 from quietshelf.model.types import html_table
 from quietshelf.privacy.accounting import DELTA, Promise
-from quietshelf.privacy.accounting.figures import added_up, shown
+from quietshelf.privacy.accounting.figures import added_up, rounded_up
 from quietshelf.privacy.release.comparison import Comparison
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.serving.shelf.errors import ShelfError
@@ -82,5 +82,6 @@ class Published(Resumable):
         """The most that somebody is promised, in the log behind the prior or not, rounded upwards."""
         rho, log = self._state.settings.rho, self._state.public.log
         if log is None:
-            return shown(rho)
-        return f"{shown(added_up([rho, log.rho]))} ({shown(rho)} of the shelf and {shown(log.rho)} of the log)"
+            return rounded_up(rho)
+        both = rounded_up(added_up([rho, log.rho]))
+        return f"{both} ({rounded_up(rho)} of the shelf and {rounded_up(log.rho)} of the log)"

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from quietshelf.curation.outlook import start
 from quietshelf.curation.prior_file import PriorFile, given_prior
 from quietshelf.curation.requests import check_person, visitor_context
-from quietshelf.curation.settings import OnNoAnswer, Public, Settings, check_places, declared_dim, reserved_effects
+from quietshelf.curation.settings import OnNoAnswer, Public, ShelfSettings, check_places, declared_dim, reserved_effects
 from quietshelf.curation.stock import Stock
 from quietshelf.data.tables import Schema, as_schema, infer, read_table
 from quietshelf.model.types import NOTHING, Id, Offer, integer
@@ -131,7 +131,7 @@ class Shelf(Stocked, Published):
             feature_map = "item" if unknown else "full"
         dense = known.features is None
         integer("capacity", capacity, high=known.count, high_name="items")
-        settings = Settings(
+        settings = ShelfSettings(
             rho=rho_from(rho, epsilon, delta, log=log),
             visits=visits,
             window=1 + integer("wait_arrivals", wait_arrivals, low=0),

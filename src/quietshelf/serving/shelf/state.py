@@ -22,7 +22,7 @@ from quietshelf.curation.decisions import decide
 from quietshelf.curation.ledgers import addressed
 from quietshelf.curation.outlook import outlook_of, start
 from quietshelf.curation.persons import Persons
-from quietshelf.curation.settings import Public, Settings
+from quietshelf.curation.settings import Public, ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.model.types import NOTHING, Context, FloatArray, Offer, require
 from quietshelf.privacy.accounting import Ledger
@@ -118,7 +118,7 @@ class State:
             one does not know may exist. Every visit is still in one release at most; of persons nothing more is known.
     """
 
-    settings: Settings
+    settings: ShelfSettings
     public: Public
     stock: Stock
     learner: Learner | None = None

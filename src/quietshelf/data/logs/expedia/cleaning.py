@@ -17,7 +17,7 @@ from quietshelf.data.logs.expedia.reading import Raw
 from quietshelf.data.logs.files import EXTRA
 from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, integer, one_of, require
 
-Outcome = Literal["booking", "click"]
+OutcomeKind = Literal["booking", "click"]
 MOST_MISSING = 0.9
 """A column missing in a larger share of searches is dropped, unless Table 1 lists it."""
 CONSTANTS = {"visitor_hist_starrating": 3.5, "visitor_hist_adr_usd": 150.0}
@@ -81,9 +81,9 @@ class Gathered(NamedTuple):
     note: str
 
 
-def gather(rows: Any, outcome: Outcome) -> Gathered:
+def gather(rows: Any, outcome: OutcomeKind) -> Gathered:
     """What each search showed and took: its own rows decide."""
-    one_of("outcome", outcome, get_args(Outcome))
+    one_of("outcome", outcome, get_args(OutcomeKind))
     ids, search = np.unique(rows["srch_id"].to_numpy(dtype=np.int64), return_inverse=True)
     hotel_ids, hotel = np.unique(rows["prop_id"].to_numpy(dtype=np.int64), return_inverse=True)
     shown = np.zeros((ids.size, hotel_ids.size), dtype=bool)
@@ -94,7 +94,7 @@ def gather(rows: Any, outcome: Outcome) -> Gathered:
     return Gathered(ids, hotel_ids, search, hotel, shown, choice, f"outcome: {taken_by} of each search")
 
 
-def clean(raw: Raw, *, outcome: Outcome = "booking", impressions: int = 1) -> Clean:
+def clean(raw: Raw, *, outcome: OutcomeKind = "booking", impressions: int = 1) -> Clean:
     """Average, impute, and drop what is missing too often.
 
     Args:
@@ -112,7 +112,7 @@ def clean(raw: Raw, *, outcome: Outcome = "booking", impressions: int = 1) -> Cl
     return Clean(hotels, visitors, found.shown, found.choice, found.ids, found.hotel_ids, tuple(notes), looked)
 
 
-def _taken(rows: Any, outcome: Outcome) -> IntArray:
+def _taken(rows: Any, outcome: OutcomeKind) -> IntArray:
     """The row taken in each search that took one: the booking, or for clicks also the best placed click, (m,)."""
     taken = rows["booking_bool"] == 1
     if outcome == "click":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietshelf.data.logs.expedia.cleaning import CONSTANTS, PRICES, Outcome, gather
+from quietshelf.data.logs.expedia.cleaning import CONSTANTS, PRICES, OutcomeKind, gather
 from quietshelf.data.logs.expedia.columns import HOTEL, VISITOR, Feature
 from quietshelf.data.logs.expedia.encoding import cuts, dummies
 from quietshelf.data.logs.expedia.reading import Raw
@@ -48,7 +48,7 @@ NUMBERS = {
 """Round numbers for hotels anywhere, not measured on a file."""
 
 
-def encode_publicly(raw: Raw, *, outcome: Outcome = "booking") -> Searches:
+def encode_publicly(raw: Raw, *, outcome: OutcomeKind = "booking") -> Searches:
     """The searches as features.
 
     Args:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.prior_file import PriorFile
-from quietshelf.curation.settings import Public, Settings, declared_dim
+from quietshelf.curation.settings import Public, ShelfSettings, declared_dim
 from quietshelf.curation.stock import Stock
 from quietshelf.data.tables import Schema
 from quietshelf.model.types import Release
@@ -59,7 +59,7 @@ class View:
     shelf: int
     name: str
     body: ShelfBody
-    settings: Settings
+    settings: ShelfSettings
     public: Public
     catalogue: ShelfItems
     learner: Learner | None
@@ -107,9 +107,9 @@ def versions_of(connection: Connection) -> dict[str, tuple[int, Versions]]:
     }
 
 
-def settings_of(body: ShelfBody) -> Settings:
+def settings_of(body: ShelfBody) -> ShelfSettings:
     """The settings that the protocol runs by."""
-    return Settings(
+    return ShelfSettings(
         rho=rho_from(body.rho, body.epsilon, body.delta),
         visits=body.visits,
         window=body.window,
@@ -132,7 +132,7 @@ def settings_of(body: ShelfBody) -> Settings:
     )
 
 
-def settings_in(row: Row) -> Settings:
+def settings_in(row: Row) -> ShelfSettings:
     """The same, of a shelf's row."""
     return settings_of(ShelfBody.model_validate_json(row["config"]))
 

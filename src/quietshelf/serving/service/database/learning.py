@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.fields import learner_from, record_fields, record_from
-from quietshelf.curation.settings import Settings
+from quietshelf.curation.settings import ShelfSettings
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.accounting import Event, Ledger
 from quietshelf.privacy.release.quiet import Learner
@@ -42,7 +42,7 @@ def from_row(row: Row) -> dict[str, Any]:
 
 
 def learner(
-    connection: Connection, shelf: Row, settings: Settings, *, published: bool = True, known: Learner | None = None
+    connection: Connection, shelf: Row, settings: ShelfSettings, *, published: bool = True, known: Learner | None = None
 ) -> Learner | None:
     """The learner of a shelf, from what is published or from all that is released; None before its first offer.
 

@@ -16,7 +16,7 @@ from quietshelf.serving.service.access.keyring import address
 from quietshelf.serving.service.access.keys import Key
 from quietshelf.serving.service.metrics import Metrics
 from quietshelf.serving.service.problems import Failure, Problem, TooLarge, TooSlow
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors.inbox import Receipt
 
 LOCKED = ("/v1", "/metrics")
@@ -56,7 +56,7 @@ class Gate:
         stamp: Callable[[], Receipt],
         let_go: Callable[[Receipt], None],
         metrics: Metrics,
-        settings: Settings,
+        settings: ServiceSettings,
     ) -> None:
         self._app, self._authenticate, self._metrics = app, authenticate, metrics
         self._stamp, self._let_go, self._settings = stamp, let_go, settings
@@ -176,7 +176,7 @@ def may_last(scope: Scope) -> bool:
     return is_streamed(scope) or (scope["method"] == "GET" and scope["path"].endswith("/releases"))
 
 
-def body_limit(scope: Scope, settings: Settings) -> tuple[int, str]:
+def body_limit(scope: Scope, settings: ServiceSettings) -> tuple[int, str]:
     """The most bytes that the body of such a request may have, and the setting that says so."""
     if is_streamed(scope):
         return settings.upload_limit, "upload_limit"

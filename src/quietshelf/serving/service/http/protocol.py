@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from quietshelf.serving.service.access.keys import Key
 from quietshelf.serving.service.http.middleware import guarded
 from quietshelf.serving.service.http.visits import VISITS, Head, Visits
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 HEADER_BYTES = 32_768
 VISITED = (b"/offers", b"/choice")
@@ -28,7 +28,7 @@ HEADER_SECONDS = 10.0
 that was answered before its end."""
 
 
-def options(settings: Settings) -> dict[str, Any]:
+def options(settings: ServiceSettings) -> dict[str, Any]:
     """How uvicorn is run."""
     return {
         "http": BoundedProtocol,

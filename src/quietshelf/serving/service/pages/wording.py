@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from quietshelf.privacy.accounting.figures import shown, shown_below
+from quietshelf.privacy.accounting.figures import rounded_down, rounded_up
 from quietshelf.report.svg import tag
 from quietshelf.serving.service.access.admin_log import words
 
@@ -43,7 +43,7 @@ def rho(value: float | str) -> str:
     >>> rho(7.7612), rho("infinity")
     ('7.762', 'infinite')
     """
-    return shown(float(value))
+    return rounded_up(float(value))
 
 
 def signed(value: float) -> str:
@@ -163,7 +163,7 @@ def contact(words: str) -> str:
 FILTERS: dict[str, Any] = {
     each.__name__: each
     for each in (
-        *(count, lapse, rho, shown_below, signed, percent, percent_up, rate, milliseconds),
+        *(count, lapse, rho, rounded_down, signed, percent, percent_up, rate, milliseconds),
         *(day, ago, sentence, tiny, times, words, contact),
     )
 }

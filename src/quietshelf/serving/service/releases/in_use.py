@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 
 from quietshelf.model.types import require
 from quietshelf.serving.service.database.store import Store
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 SERVICE = "quietshelf serve"
 """The application name of a service's sessions on PostgreSQL; those of commands have another."""
@@ -34,12 +34,12 @@ SESSIONS = (
 )
 
 
-def shared(settings: Settings) -> AbstractContextManager[None]:
+def shared(settings: ServiceSettings) -> AbstractContextManager[None]:
     """Use the database beside other processes of services; refused while it is being restored."""
     return _locked(settings, fcntl.LOCK_SH, RESTORING)
 
 
-def alone(settings: Settings) -> AbstractContextManager[None]:
+def alone(settings: ServiceSettings) -> AbstractContextManager[None]:
     """Have the database, and its epoch file, without any service of this machine."""
     return _locked(settings, fcntl.LOCK_EX, f"{RULE}, got one that holds a lock on {{path}}")
 
@@ -76,7 +76,7 @@ def sessions(connection: Connection) -> dict[int, str]:
 
 
 @contextmanager
-def _locked(settings: Settings, how: int, refusal: str) -> Iterator[None]:
+def _locked(settings: ServiceSettings, how: int, refusal: str) -> Iterator[None]:
     with ExitStack() as held:
         for path in _files(settings):
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -93,7 +93,7 @@ def _got(file: int, how: int) -> bool:
     return True
 
 
-def _files(settings: Settings) -> Iterator[Path]:
+def _files(settings: ServiceSettings) -> Iterator[Path]:
     """The files to lock; none beside a SQLite database that was never made."""
     yield Path(settings.secrets) / FILE
     place = sa.make_url(settings.url)

@@ -25,7 +25,7 @@ from quietshelf.serving.service.releases import election, epochs, releaser, rest
 from quietshelf.serving.service.releases.election import Announcement, Election
 from quietshelf.serving.service.releases.releaser import Charged, Outcome, Place
 from quietshelf.serving.service.releases.summing import Sum
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors.inbox import Inbox
 from quietshelf.serving.service.work import Once, Work
 
@@ -56,7 +56,7 @@ class Releasing:
     """
 
     def __init__(
-        self, store: Store, source: NoiseSource, inbox: Inbox, settings: Settings, wake: Callable[[], None]
+        self, store: Store, source: NoiseSource, inbox: Inbox, settings: ServiceSettings, wake: Callable[[], None]
     ) -> None:
         self._store, self._source, self._inbox, self._settings = store, source, inbox, settings
         self._election = None if store.sqlite else Election(store, pause=settings.poll_seconds)

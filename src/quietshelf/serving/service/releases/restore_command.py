@@ -30,7 +30,7 @@ from quietshelf.serving.service.database.vault import EPOCH, Vault
 from quietshelf.serving.service.releases import epochs, in_use, restore
 from quietshelf.serving.service.releases.election import announced
 from quietshelf.serving.service.releases.restore import Dropped
-from quietshelf.serving.service.settings import Settings
+from quietshelf.serving.service.settings import ServiceSettings
 
 NOTHING = (
     "there is nothing to restore: the database has every batch and every release that its epoch file knows of "
@@ -88,7 +88,7 @@ class Plan:
 
 
 @contextmanager
-def sole_use(settings: Settings) -> Iterator[None]:
+def sole_use(settings: ServiceSettings) -> Iterator[None]:
     """Have the database and its epoch file to oneself; refused while a service uses them."""
     there = made(settings.url)
     if there:
@@ -100,7 +100,7 @@ def sole_use(settings: Settings) -> Iterator[None]:
         yield
 
 
-def plan(settings: Settings, source: NoiseSource) -> Plan:
+def plan(settings: ServiceSettings, source: NoiseSource) -> Plan:
     """What a restore would cost; nothing is changed. The caller has sole use."""
     if made(settings.url):
         with _opened(settings) as store:
@@ -112,7 +112,7 @@ def plan(settings: Settings, source: NoiseSource) -> Plan:
             return _rehearsed(store, source)
 
 
-def carry_out(settings: Settings, source: NoiseSource, agreed: Plan) -> None:
+def carry_out(settings: ServiceSettings, source: NoiseSource, agreed: Plan) -> None:
     """Restore at the cost that was agreed to, or not at all. The caller has sole use."""
     with _opened(settings, make=not made(settings.url)) as store:
         store.migrate()
@@ -128,7 +128,7 @@ def carry_out(settings: Settings, source: NoiseSource, agreed: Plan) -> None:
 
 
 @contextmanager
-def _opened(settings: Settings, *, make: bool = False) -> Iterator[Store]:
+def _opened(settings: ServiceSettings, *, make: bool = False) -> Iterator[Store]:
     store = Store(settings.url, Vault(settings.secrets, make=make))
     try:
         yield store
