@@ -65,7 +65,7 @@ def test_a_finished_study_brings_its_verdicts_and_figures(tmp_path: Path, monkey
     monkeypatch.setattr(experiments, "study_named", lambda _: study)
     monkeypatch.setattr(experiments, "names", lambda: ("dimension",))
     folder, target = tmp_path / "dimension", tmp_path / "kept"
-    experiments.reproduce(study, folder, runner=Local(1))
+    experiments.reproduce(study, folder, engine=Local(1))
     assert take_reproduced(tmp_path, target) == ["dimension"]
     text = part("claims", target)
     assert study.claims[0]["says"] in text

@@ -74,7 +74,7 @@ def reproduce(
         size = {key: QUICK[key] if value is None else value for key, value in size.items()}
     wanted = (_longer(name),) if full else PAPER if name == "all" else (name,)
     studies = [study_named(each).with_seeds(seeds).with_data(data).reduced(**size, seed=seed) for each in wanted]
-    runner = Cluster(cluster) if cluster else Local(processes(workers))
+    engine = Cluster(cluster) if cluster else Local(processes(workers))
     results = []
     given = {**size, "seed": seed, "seeds": None if seeds == SEEDS[0] else seeds}
     for whole in studies:
@@ -85,7 +85,7 @@ def reproduce(
         where = folder / _folder(study.name, {**given, "without": len(missing) or None})
         kept = f"What is finished is kept in {where}: the same command goes on from there."
         with progress(study.name, unit="rounds", kept=kept) as moved:
-            results.append(run(study, where, runner=runner, progress=moved, command=again, delta=delta))
+            results.append(run(study, where, engine=engine, progress=moved, command=again, delta=delta))
     _print(results, as_json=as_json)
     pages = [result.page for result in results]
     if name == "all":

@@ -49,11 +49,11 @@ def test_cluster_that_loses_a_worker_gives_the_same_rows(study: Study, tmp_path:
     longer = replace(study.reduced(horizon=60), block=1)
     with distributed.Client(cluster, set_as_default=False) as client:
         processes = list(client.run(os.getpid).values())
-    runner = Killing(cluster.scheduler_address, processes)  # type: ignore[attr-defined]
+    engine = Killing(cluster.scheduler_address, processes)  # type: ignore[attr-defined]
     ours, theirs = RowStore(tmp_path / "cluster", longer), RowStore(tmp_path / "local", longer)
-    run_study(ours, runner)
-    assert runner.killed
+    run_study(ours, engine)
+    assert engine.killed
     with distributed.Client(cluster, set_as_default=False) as client:
-        assert runner.killed not in client.run(os.getpid).values()
+        assert engine.killed not in client.run(os.getpid).values()
     run_study(theirs, Local(2))
     assert ours.read().equals(theirs.read())

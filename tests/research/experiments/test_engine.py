@@ -33,9 +33,9 @@ class InProcess:
             yield unit, run_unit(unit, report)
 
 
-def rows(study: Study, folder: Path, runner: object) -> pa.Table:
+def rows(study: Study, folder: Path, engine: object) -> pa.Table:
     store = RowStore(folder, study)
-    run_study(store, runner)  # type: ignore[arg-type]
+    run_study(store, engine)  # type: ignore[arg-type]
     return store.read()
 
 

@@ -179,7 +179,7 @@ def test_a_small_gauntlet_writes_its_page(study: Study, tmp_path: Path) -> None:
     ]
     kept = tuple(policy for policy in policies if policy.get("worlds", names))
     small = replace(study, worlds=study.worlds[2:4], policies=kept).reduced(horizon=60, replicates=2)
-    done = reproduce(small, tmp_path, runner=InProcess())
+    done = reproduce(small, tmp_path, engine=InProcess())
     page = done.page.read_text(encoding="utf-8")
     assert "Figures of merit" in page
     assert all(name in page for name in names)

@@ -78,7 +78,7 @@ def test_a_small_study_of_hotels_judges_every_claim_on_its_rows(name: str, tmp_p
     path = made_up(300).save(tmp_path / "hotels.npz")
     study = study_named(name).with_data(path).reduced(horizon=60, replicates=2)
     study = replace(study, worlds=tuple({**world, "impressions": 1, "capacity": 3} for world in study.worlds))
-    found = reproduce(study, tmp_path / "out", runner=InProcess())
+    found = reproduce(study, tmp_path / "out", engine=InProcess())
     said = {(outcome.says, outcome.group) for outcome in found.outcomes}
     judged = [claim["says"] for claim in study.claims if claim["kind"] != "reaches"]
     assert said == {(says, f"features {each}") for says in judged for each in ("concat", "full")}

@@ -7,7 +7,6 @@ from quietshelf.privacy.accounting.conversions import (
     epsilon_of_gaussian,
     epsilon_of_renyi,
     epsilon_text,
-    rho_classic,
     rho_from,
     rho_of,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "epsilon_text",
     "gaussian",
     "noise_for",
-    "rho_classic",
     "rho_from",
     "rho_of",
     "together",

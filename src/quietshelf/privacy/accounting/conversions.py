@@ -103,15 +103,6 @@ def epsilon_classic(rho: float, delta: float) -> float:
     return rho + 2 * math.sqrt(rho * _log_inverse(delta))
 
 
-def rho_classic(epsilon: float, delta: float) -> float:
-    """The inverse of ``epsilon_classic``, never overstated."""
-    epsilon, log_inverse = at_least_zero("epsilon", epsilon), _log_inverse(delta)
-    if math.isinf(epsilon):
-        return epsilon
-    rho = (epsilon / (math.sqrt(log_inverse + epsilon) + math.sqrt(log_inverse))) ** 2
-    return _step_down(rho, lambda smaller: epsilon_classic(smaller, delta) <= epsilon)
-
-
 def epsilon_text(rho: float, horizon: float) -> float:
     """The conversion in the paper's text, rho + 4 rho log T: not the lemma at any delta; for reproduction only."""
     require(positive("horizon", horizon) >= 1, "horizon must be at least 1", horizon=horizon)

@@ -11,10 +11,10 @@ from quietshelf.research.experiments.units import Done, Unit, run_unit
 from quietshelf.research.loop.executors import connected, distributed
 from quietshelf.research.loop.parallel import Progress, in_processes
 
-Runner = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]
+Engine = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done]]]
 
 
-def run_study(store: RowStore, runner: Runner, progress: Progress | None = None) -> None:
+def run_study(store: RowStore, engine: Engine, progress: Progress | None = None) -> None:
     """Do what is not done yet, writing each unit as soon as it is finished."""
     pending = store.pending
     total = sum(unit.work for unit in pending)
@@ -24,7 +24,7 @@ def run_study(store: RowStore, runner: Runner, progress: Progress | None = None)
             progress(done, total)
 
     report(0)
-    for unit, rows in runner(pending, report):
+    for unit, rows in engine(pending, report):
         store.write(unit, rows)
     report(total)
 

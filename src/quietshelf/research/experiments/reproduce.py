@@ -27,7 +27,7 @@ from quietshelf.report.multiples import multiples
 from quietshelf.report.svg import Markup
 from quietshelf.research.experiments.checking import check
 from quietshelf.research.experiments.claims import ClaimOutcome, judge
-from quietshelf.research.experiments.engine import Local, Runner, run_study
+from quietshelf.research.experiments.engine import Engine, Local, run_study
 from quietshelf.research.experiments.gauntlet import KIND as MERITS
 from quietshelf.research.experiments.gauntlet import WorldMerits, glance, merit_table, world_merits
 from quietshelf.research.experiments.store import RowStore, column
@@ -85,7 +85,7 @@ def reproduce(
     study: Study,
     folder: Path,
     *,
-    runner: Runner | None = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
     command: str = "",
     delta: float = DELTA,
@@ -95,13 +95,13 @@ def reproduce(
     Args:
         study: What to do.
         folder: Where it goes; rows that are there already are kept.
-        runner: `Local` or `Cluster`.
+        engine: `Local` or `Cluster`.
         progress: Called with rounds done and rounds to do, over all contestants.
         command: How to run it again, for the page.
         delta: At which the page states epsilon.
     """
     store = RowStore(folder, check(study))
-    run_study(store, runner or Local(), progress)
+    run_study(store, engine or Local(), progress)
     series = series_of(study, store.read())
     outcomes = tuple(outcome for claim in study.claims for outcome in judge(claim, series))
     merits = {each["name"]: world_merits(study, series, each) for each in study.figures if each.get("kind") == MERITS}

@@ -40,14 +40,12 @@ class Raw:
     Attributes:
         rows: A pandas table of the numeric columns.
         destination: Which.
-        searches_in_file: How many searches the whole file has; None if it was not counted.
         notes: What was found and decided.
         data_dependent: The steps so far in which one search can change what becomes of others.
     """
 
     rows: Any
     destination: int
-    searches_in_file: int | None
     notes: tuple[str, ...]
     data_dependent: tuple[str, ...]
 
@@ -61,17 +59,18 @@ def read(path: str | Path, *, destination: int | None = None, progress: Progress
         progress: Called with bytes read and bytes to read, over both passes.
     """
     passes = 2 if destination is None else 1
-    searches, notes = None, []
+    notes: list[str] = []
+    looked: tuple[str, ...] = ()
     if destination is None:
         counts = _count(path, _part(progress, 0, passes))
         require(len(counts) > 0, f"{path} must hold at least one complete row")
-        searches = sum(counts.values())
         destination, most = max(counts.items(), key=lambda item: (item[1], -item[0]))
-        notes.append(f"destination {destination}: the most searches, {most:,} of {searches:,}")
+        notes.append(f"destination {destination}: the most searches, {most:,} of {sum(counts.values()):,}")
+        looked = (BY_SEARCHES,)
     rows, bad = _keep(path, destination, _part(progress, passes - 1, passes))
     require(len(rows) > 0, f"{path} must hold rows of the destination", destination=destination)
     require(bool((rows["booking_bool"] == 1).any()), f"destination {destination} must have bookings", bookings=0)
-    return Raw(rows, destination, searches, (*notes, *bad), () if searches is None else (BY_SEARCHES,))
+    return Raw(rows, destination, (*notes, *bad), looked)
 
 
 class Chunk(NamedTuple):
