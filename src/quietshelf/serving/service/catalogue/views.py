@@ -6,7 +6,7 @@ A view never changes. Writes compare its versions with the shelf's row and take 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,8 @@ _VERSIONS = Prepared(
         schema.shelves.c.second.isnot(None).label("begun"),
     ).where(schema.shelves.c.deleted.is_(None))
 )
+_SAME = tuple(field.name for field in fields(ShelfSettings) if field.name not in ("rho", "visitor_dim", "dim"))
+"""Settings that a body has under the same name; ``dim`` is for shelves without a feature map, which no service has."""
 Versions = tuple[int, int, int, bool]
 Follow = Callable[[Connection, Row, dict[str, int], ShelfItems | None], ShelfItems]
 
@@ -108,28 +110,10 @@ def versions_of(connection: Connection) -> dict[str, tuple[int, Versions]]:
 
 
 def settings_of(body: ShelfBody) -> ShelfSettings:
-    """The settings that the protocol runs by."""
-    return ShelfSettings(
-        rho=rho_from(body.rho, body.epsilon, body.delta),
-        visits=body.visits,
-        window=body.window,
-        on_no_answer=body.on_no_answer,
-        capacity=body.capacity,
-        fill=body.fill,
-        policy=body.policy,
-        feature_map=body.feature_map,
-        intercept=body.intercept,
-        item_effects=body.item_effects,
-        visitor_dim=declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale),
-        max_batch=body.max_batch,
-        forgetting=body.forgetting,
-        conversion=body.conversion,
-        comparison=body.comparison,
-        most_revenue=body.most_revenue,
-        present=body.present,
-        learned_share=body.learned_share,
-        guard=body.guard,
-    )
+    """The settings that the protocol runs by: those of the body, but for what it says in other ways."""
+    same: dict[str, Any] = {name: getattr(body, name) for name in _SAME}
+    visitor_dim = declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale)
+    return ShelfSettings(rho=rho_from(body.rho, body.epsilon, body.delta), visitor_dim=visitor_dim, **same)
 
 
 def settings_in(row: Row) -> ShelfSettings:
