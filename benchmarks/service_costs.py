@@ -66,11 +66,11 @@ def _costs(name: str, database: str, folder: Path, visitors: int) -> None:
     with meter.counting("offer", visitors):
         for first in range(0, visitors, GROUP):
             clock.time += GROUP / 1000.0
-            offers += _written(service, service.place, _requests(first, clock.time))
+            offers += _written(service, service.writing.place, _requests(first, clock.time))
     with meter.counting("answer", visitors // 2):
         for first in range(0, visitors // 2, GROUP):
             chosen = [_choice(service, offer, clock.time) for offer in offers[first : first + GROUP]]
-            _written(service, service.take_choices, chosen)
+            _written(service, service.writing.take_choices, chosen)
     bytes_per = _sizes(service, folder, visitors)
     clock.time += 2 * WINDOW
     with meter.counting("release", visitors):
@@ -86,7 +86,7 @@ def _written(service: Service, operation: Any, payloads: list[Any]) -> list[Any]
     """What one transaction answers."""
     with service.store.write() as connection:
         replies = operation(connection, payloads)
-    service._settled(True, [])
+    service.writing.settled(True, [])
     return list(replies)
 
 

@@ -114,7 +114,7 @@ async def _filled(settings: ServiceSettings, size: int, dim: int) -> None:
             {"id": f"{number}", "features": row} for number, row in enumerate(rng.normal(size=(ITEMS, dim)).tolist())
         ]
         await service.put_items(name, [ItemBody.model_validate(each) for each in listed])
-        service.catch_up(name)
+        service.following.catch_up(name)
     offers = [await service.offer("large", ANYBODY, f"key {number}") for number in range(2)]
     await service.choose(offers[0]["offer"], offers[0]["items"][0], ADMIN)
     await asyncio.to_thread(_copied, service, size, dim)
@@ -160,7 +160,7 @@ def _rested(service: Service) -> None:
 
 def _becomes_due(connection: Any, service: Service) -> None:
     table = schema.batches
-    full = service.now(connection) - WINDOW + BEFORE
+    full = service.time.now(connection) - WINDOW + BEFORE
     connection.execute(sa.update(table).where(table.c.shelf == 1, table.c.batch == 0).values(full_at=full))
 
 

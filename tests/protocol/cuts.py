@@ -35,14 +35,14 @@ def cut_notes(service: Service, *, committed: bool) -> None:
 
 def count_arrivals(service: Service) -> list[Any]:
     """The replies to arrivals that this machine has taken, as it takes them; from its first request on."""
-    place, taken = service.place, list[Any]()
+    place, taken = service.writing.place, list[Any]()
 
     def noted(connection: Connection, requests: Any) -> list[Any]:
         replies = place(connection, requests)
         taken.extend(reply for reply in replies if reply is not AGAIN)
         return replies
 
-    service.place = noted  # type: ignore[method-assign]
+    service.writing.place = noted  # type: ignore[method-assign]
     return taken
 
 

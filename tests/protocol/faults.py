@@ -28,7 +28,7 @@ from quietshelf.serving.service.database import learning
 from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.releases import epochs
 from quietshelf.serving.service.releases.releasing import Releasing
-from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.releases.schedule import Schedule
 from quietshelf.serving.service.visitors import answers
 from quietshelf.serving.shelf import state
 from quietshelf.serving.shelf.shelf import Shelf
@@ -261,7 +261,7 @@ def _when_all_answered() -> list[Any]:
 
 @fault("R5", "answers and changes do not wait for a release that is due", "service-sqlite", first=400)
 def _no_waiting() -> list[Any]:
-    return [mock.patch.object(Service, "_waits_from", return_value=math.inf)]
+    return [mock.patch.object(Schedule, "waits_from", return_value=math.inf)]
 
 
 # R6: contributions

@@ -104,7 +104,7 @@ class HttpUser:
         """Let the writer look twice: what is due is released."""
         service: Any = self._client.service  # type: ignore[attr-defined]
         for _ in range(3):
-            service._look_at = 0.0
+            service.schedule.look_at = 0.0
             reply = self._client.get("/readyz")
         return [_seen(None, "ready", reply)]
 

@@ -27,7 +27,7 @@ def public(service: Service, room: views.Room, connection: Connection) -> dict[s
         "items": queries.items(connection, row),
         "all promises": queries.everything(connection, 1e-6),
         "metrics": service.metrics.text(
-            queries.shelf_rows(connection), queries.late(connection, service.now(connection))
+            queries.shelf_rows(connection), queries.late(connection, service.time.now(connection))
         ).decode(),
         "page of all shelves": views.overview(room, connection, None),
         "page of the shelf": views.shelf(room, connection, row),

@@ -38,7 +38,7 @@ def released(client: Any, clock: FakeClock, *, name: str = "teas") -> int:
     clock.time += WINDOW + 1
     idle, releasing, beside = 0, client.service.releasing, client.service.beside
     while idle < 3:
-        client.service._look_at = 0.0
+        client.service.schedule.look_at = 0.0
         assert client.get("/readyz").status_code == 200
         while beside.busy("release") or beside.busy("check"):
             time.sleep(0.001)

@@ -79,7 +79,7 @@ def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Clien
         httpx.Client(base_url=url, headers=headers, timeout=30) as client,
     ):
         client.service, client.stack, client.app = service, stack, app  # type: ignore[attr-defined]
-        while wait and not service.preloading.ready:  # as whoever starts a service waits for /readyz
+        while wait and not service.following.preloading.ready:  # as whoever starts a service waits for /readyz
             time.sleep(0.01)
         yield client
 

@@ -78,7 +78,7 @@ def test_one_changed_item_is_read_alone(client: httpx.Client) -> None:
     with service_of(client).store.read() as connection:
         follow(connection, shelf_row(connection, "teas"), {}, None)
     assert rows.of_all_items()  # the look above reads them all: it would have been seen
-    view = service_of(client)._views["teas"]
+    view = service_of(client).following.views["teas"]
     assert view.stock.revenue[7] == 5.0
     assert view.stock.retired[9]
 
@@ -124,10 +124,10 @@ def test_many_changes_are_read_beside_the_writer(client: httpx.Client, monkeypat
         connection.execute(sa.update(schema.shelves).values(stock_version=schema.shelves.c.stock_version + 1))
     for _ in range(200):
         assert offered(client).status_code == 200
-        if service._views["teas"].stock.revenue[0] == 9.0:
+        if service.following.views["teas"].stock.revenue[0] == 9.0:
             break
-    assert (service._views["teas"].stock.revenue == 9.0).all()
-    assert service.catalogues._thread._threads  # it was not the writer
+    assert (service.following.views["teas"].stock.revenue == 9.0).all()
+    assert service.following.catalogues._thread._threads  # it was not the writer
 
 
 def test_items_that_cannot_be_read_are_told_and_tried_again(
@@ -144,13 +144,13 @@ def test_items_that_cannot_be_read_are_told_and_tried_again(
         raise OSError
 
     with monkeypatch.context() as broken:
-        broken.setattr(service.catalogues, "read", fails)
+        broken.setattr(service.following.catalogues, "read", fails)
         with service.store.write() as connection:
             connection.execute(sa.update(schema.items).values(revenue=9.0, version=schema.items.c.version + 1))
             connection.execute(sa.update(schema.shelves).values(stock_version=schema.shelves.c.stock_version + 1))
         while len(tried) < 2:
             assert offered(client).status_code == 200
-    while service._views["teas"].stock.revenue[0] != 9.0:
+    while service.following.views["teas"].stock.revenue[0] != 9.0:
         assert offered(client).status_code == 200
     assert '"where": "reading items", "error": "builtins.OSError"' in capsys.readouterr().err
 
@@ -164,10 +164,10 @@ def test_other_limits_are_read_beside_the_writer(client: httpx.Client, monkeypat
     service = service_of(client)
     for _ in range(200):
         assert offered(client).status_code == 200
-        if service._views["teas"].catalogue.limits == {"a": 1}:
+        if service.following.views["teas"].catalogue.limits == {"a": 1}:
             break
-    assert service._views["teas"].catalogue.limits == {"a": 1}
-    assert service._views["teas"].catalogue.version >= 0
+    assert service.following.views["teas"].catalogue.limits == {"a": 1}
+    assert service.following.views["teas"].catalogue.version >= 0
 
 
 def test_the_first_visitor_after_a_start_finds_the_items(

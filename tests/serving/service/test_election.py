@@ -49,8 +49,8 @@ def two_machines(database: str, folder: Path, clock: FakeClock) -> Iterator[tupl
 def people(service: Service, count: int, prefix: str) -> None:
     now = service.store.local_now(0.0)
     with service.store.write() as connection:
-        service.place(connection, [visit("teas", now, person=f"{prefix} {n}") for n in range(count)])
-    service._settled(True, [])
+        service.writing.place(connection, [visit("teas", now, person=f"{prefix} {n}") for n in range(count)])
+    service.writing.settled(True, [])
 
 
 def full(pair: tuple[Service, Service], clock: FakeClock) -> None:

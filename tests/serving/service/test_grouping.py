@@ -34,8 +34,10 @@ def received(service: Service, clock: FakeClock, now: float) -> OfferRequest:
 def placed(service: Service, requests: Sequence[OfferRequest]) -> list[Any]:
     """One transaction, and what the writer does after it."""
     with service.store.write() as connection:
-        replies = service.place(connection, requests)
-    service._settled(True, [each for each, reply in zip(requests, replies, strict=True) if reply is not RELEASE_FIRST])
+        replies = service.writing.place(connection, requests)
+    service.writing.settled(
+        True, [each for each, reply in zip(requests, replies, strict=True) if reply is not RELEASE_FIRST]
+    )
     return replies
 
 

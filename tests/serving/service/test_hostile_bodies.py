@@ -103,7 +103,7 @@ def test_lists_are_never_searched(tmp_path: Path) -> None:
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
         stocked(client)
         assert offered(client).status_code == 200
-        view = client.service._views["teas"]  # type: ignore[attr-defined]
+        view = client.service.following.views["teas"]  # type: ignore[attr-defined]
         names = [item["id"] for item in ITEMS]
         body = OfferBody.model_construct(
             features=[0.0, 0.0], required=Unsearchable(names[:2]), exclude=Unsearchable(names[3:]), ranking=None

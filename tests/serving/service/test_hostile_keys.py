@@ -146,12 +146,12 @@ def test_a_revoked_key_stops_where_secrets_cannot_be_written(tmp_path: Path, mon
         with service.store.write() as connection:
             keys.revoke(connection, identity, 1.0)
         for _ in range(200):
-            service._opened = True
+            service.writing.opened = True
             if offered(seller).status_code == 401:
                 break
         assert offered(seller).status_code == 401
         for _ in range(100):
-            service._opened = True
+            service.writing.opened = True
             if client.get("/readyz").json()["chores_fail"]:
                 return
             time.sleep(0.05)

@@ -52,7 +52,7 @@ def test_chores_that_fail_without_a_log_are_done_again(tmp_path: Path, monkeypat
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stderr", Full())
             patch.setattr(service, "_look", unable)
-            service._look_at = 0.0
+            service.schedule.look_at = 0.0
             assert offered(client).status_code == 200
             assert failed.wait(10)
             assert offered(client).status_code == 200

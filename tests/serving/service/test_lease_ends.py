@@ -39,7 +39,7 @@ def test_a_lease_that_ends_while_the_items_are_read_is_entered_once_they_are(
     came(lost, *visits(clock, 1))
     came(other, *visits(clock, FIRST - BLOCK))
     clock.time += LEASE_SECONDS
-    other._views.clear()
+    other.following.views.clear()
     with monkeypatch.context() as patched:
         patched.setattr(catalogues, "_MANY", sa.select(schema.items.c.number).limit(1))
         (refused,) = came(other, *visits(clock, 1))
@@ -128,7 +128,7 @@ def test_a_release_that_fails_holds_up_neither_other_shelves_nor_later_batches(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(type(one.vault), "note", broken)
-    one._look_at = 0.0
+    one.schedule.look_at = 0.0
     with pytest.raises(OSError, match="no space"):
         one._chores()
     (pots,) = came(one, visit("pots", clock.time))
@@ -136,7 +136,7 @@ def test_a_release_that_fails_holds_up_neither_other_shelves_nor_later_batches(
     ticket = one.vault.ticket(open_["offer"])
     assert ticket is not None
     with one.store.write() as connection:
-        assert one.take_choices(connection, [Choice(ticket, open_["items"][0], Receipt(clock.time))]) == [None]
+        assert one.writing.take_choices(connection, [Choice(ticket, open_["items"][0], Receipt(clock.time))]) == [None]
 
 
 def test_an_erasure_counts_no_visit_that_was_released(

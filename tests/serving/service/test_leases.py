@@ -39,7 +39,7 @@ def two_processes(database: str, folder: Path) -> Iterator[tuple[Service, Servic
     shop(both[0])
     yield both[0], both[1], clock
     for each in both:
-        each.catalogues.close()
+        each.following.catalogues.close()
         each.store.close()
 
 
@@ -54,11 +54,11 @@ def came(service: Service, *requests: Any) -> list[Any]:
     for _ in range(5):
         try:
             with service.store.write() as connection:
-                replies = service.place(connection, requests)
+                replies = service.writing.place(connection, requests)
         except Contended:
-            service._settled(False, [])
+            service.writing.settled(False, [])
             continue
-        service._settled(True, [])
+        service.writing.settled(True, [])
         return replies
     raise AssertionError("asked again and again")
 
@@ -101,8 +101,8 @@ def test_an_offer_from_a_lease_waits_for_no_lock_of_the_shelf(
         connection.execute(sa.select(schema.batches).with_for_update()).all()
         with one.store.write() as mine:
             mine.execute(sa.text("SET LOCAL lock_timeout = 200"))
-            replies = one.place(mine, visits(clock, 2, person="ann"))
-        one._settled(True, [])
+            replies = one.writing.place(mine, visits(clock, 2, person="ann"))
+        one.writing.settled(True, [])
     assert slots(replies) == [(0, 1), (0, 2)]
 
 
@@ -128,10 +128,10 @@ def test_a_process_that_is_lost_holds_up_its_batch_until_its_lease_ends(
     came(other, *visits(clock, FIRST - BLOCK))
     assert slots(came(other, *visits(clock, 1))) == [(1, 0)]
     other._chores()
-    assert other._due is None  # not full: slots of the lost process may still be taken
+    assert other.schedule.due is None  # not full: slots of the lost process may still be taken
     clock.time += LEASE_SECONDS
     other._chores()
-    assert other._due == clock.time + WINDOW
+    assert other.schedule.due == clock.time + WINDOW
     clock.time += WINDOW
     other._chores()
     assert figures(other) == (FIRST - BLOCK + 2, 1)
@@ -203,11 +203,11 @@ def test_the_same_person_or_key_at_two_processes_at_once_counts_once(
 
     thread = threading.Thread(target=second)
     with one.store.write() as connection:
-        (first,) = one.place(connection, [visit("teas", clock.time, retry, **body)])
+        (first,) = one.writing.place(connection, [visit("teas", clock.time, retry, **body)])
         thread.start()
         began.wait()
         thread.join(0.3)
-    one._settled(True, [])
+    one.writing.settled(True, [])
     thread.join(20)
     (reply,) = found
     with one.store.read() as connection:

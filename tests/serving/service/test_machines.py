@@ -51,7 +51,7 @@ def machine(
 def visitors(service: Service, count: int, then: Exception | None = None) -> None:
     """So many, in one transaction, which ``then`` may spoil."""
     with service.store.write() as connection:
-        service.place(connection, [visit("teas", service.store.local_now(0.0)) for _ in range(count)])
+        service.writing.place(connection, [visit("teas", service.store.local_now(0.0)) for _ in range(count)])
         if then is not None:
             raise then
 
@@ -122,12 +122,12 @@ def test_a_view_is_kept_only_of_what_was_committed(tmp_path: Path) -> None:
     shop(service)
     with pytest.raises(RuntimeError, match="cut off"):
         visitors(service, 1, then=RuntimeError("cut off"))
-    service._settled(False, [])
-    assert not service._views
+    service.writing.settled(False, [])
+    assert not service.following.views
     visitors(service, 1)
-    assert not service._views
-    service._settled(True, [])
-    assert service._views["teas"].learner is not None
+    assert not service.following.views
+    service.writing.settled(True, [])
+    assert service.following.views["teas"].learner is not None
     service.store.close()
 
 

@@ -54,7 +54,7 @@ def fill(service: Service, name: str, batches: int, now: float) -> list[dict[str
     made = []
     while True:
         with service.store.write() as connection:
-            made += service.place(connection, [visit(name, now)])
+            made += service.writing.place(connection, [visit(name, now)])
         with service.store.read() as connection:
             shelf = shelf_row(connection, name)["shelf"]
             table = schema.batches
@@ -67,7 +67,7 @@ def test_an_arrival_reads_two_batches_however_many_wait(service: Service, clock:
     """The one that is released next, and the one that has slots to take."""
     fill(service, "zinc", 3, clock.time)
     with service.store.write() as connection:
-        service.place(connection, [visit("zinc", clock.time)])
+        service.writing.place(connection, [visit("zinc", clock.time)])
         found = slot_rows.in_use(connection, shelf_row(connection, "zinc")["shelf"])
     assert [(batch.frozen.number, batch.full) for batch in found.values()] == [(0, True), (3, False)]
 
@@ -125,9 +125,9 @@ def test_transactions_of_several_processes_hold_offers_or_answers(service: Servi
     given = [Choice(ticket, None, receipt), Choice(ticket._replace(shelf=2), None, receipt)]
     loop = asyncio.new_event_loop()
     payloads: list[tuple[writer.Operation, Any]] = [
-        *((service.place, visit(name, clock.time)) for name in ("zinc", "acid", "zinc")),
-        *((service.take_choices, answer) for answer in (*given, given[0])),
-        *((service.each, step) for step in (lambda _: None, lambda _: None)),
+        *((service.writing.place, visit(name, clock.time)) for name in ("zinc", "acid", "zinc")),
+        *((service.writing.take_choices, answer) for answer in (*given, given[0])),
+        *((service.writing.each, step) for step in (lambda _: None, lambda _: None)),
     ]
     jobs = [writer.Job(operation, payload, loop, print) for operation, payload in payloads]
     groups = service.writer._groups(jobs)
@@ -141,7 +141,7 @@ def test_shelves_of_one_transaction_are_taken_in_the_order_of_their_numbers(
 ) -> None:
     """Offers as answers, whatever the shelves are called: so no two transactions can deadlock."""
     tickets = [service.vault.ticket(fill(service, name, 1, clock.time)[0]["offer"]) for name in ("zinc", "acid")]
-    service._settled(True, [])
+    service.writing.settled(True, [])
     taken: list[tuple[str, int]] = []
 
     def offered(_: Any, __: Any, place: tuple[int, str], some: Sequence[Any]) -> list[None]:
@@ -152,12 +152,12 @@ def test_shelves_of_one_transaction_are_taken_in_the_order_of_their_numbers(
         taken.append(("answers", place[0]))
         return [None] * len(some)
 
-    monkeypatch.setattr(service, "_take", offered)
+    monkeypatch.setattr(service.writing, "_take", offered)
     monkeypatch.setattr(answers, "_of_batch", answered)
     with service.store.rehearse() as connection:
-        service.place(connection, [visit(name, clock.time) for name in ("acid", "zinc")])
+        service.writing.place(connection, [visit(name, clock.time) for name in ("acid", "zinc")])
         given = [Choice(each, None, Receipt(clock.time)) for each in reversed(tickets) if each is not None]
-        service.take_choices(connection, given)
+        service.writing.take_choices(connection, given)
     assert taken == [("offers", 1), ("offers", 2), ("answers", 1), ("answers", 2)]
 
 

@@ -58,8 +58,8 @@ def came(service: Service, now: float, **wishes: Any) -> Any:
     """What one visitor is told."""
     request = visit("teas", now, **wishes)
     with service.store.write() as connection:
-        (reply,) = service.place(connection, [request])
-    service._settled(True, [request])
+        (reply,) = service.writing.place(connection, [request])
+    service.writing.settled(True, [request])
     return reply
 
 
@@ -111,7 +111,7 @@ def test_nothing_changes_a_batch_that_is_due(service: Service, clock: FakeClock)
         assert ticket is not None
         ticket = ticket._replace(batch=0, slot=row["slot"], nonce=bytes(row["nonce"]))
         with service.store.write() as connection:
-            (late,) = service.take_choices(connection, [Choice(ticket, None, Receipt(clock.time))])
+            (late,) = service.writing.take_choices(connection, [Choice(ticket, None, Receipt(clock.time))])
             assert isinstance(late, OfferExpired)
             person = service.vault.person(1, "person 0")
             assert answers.erase(connection, 1, person, received=clock.time) == 0
@@ -186,7 +186,7 @@ def test_an_answer_waits_for_no_release_before_its_time(crossed: Service, clock:
     crossed._chores()
     assert clock.time < time_of_both(crossed)
     with crossed.store.write() as connection:
-        assert crossed.take_choices(connection, [Choice(ticket, None, Receipt(clock.time))]) == [None]
+        assert crossed.writing.take_choices(connection, [Choice(ticket, None, Receipt(clock.time))]) == [None]
 
 
 def test_a_release_that_is_made_does_not_wait_for_one_of_another_shelf(
@@ -197,9 +197,9 @@ def test_a_release_that_is_made_does_not_wait_for_one_of_another_shelf(
     with service.store.write() as connection:
         shelves.put(connection, "late", ShelfBody.model_validate(SHELF), 0.0)
         items.put_items(connection, "late", [ItemBody.model_validate(item) for item in ITEMS])
-        service.place(connection, [visit("late", clock.time + 1.0) for _ in range(FIRST)])
-    service._settled(True, [])
-    service._look_at = 0.0
+        service.writing.place(connection, [visit("late", clock.time + 1.0) for _ in range(FIRST)])
+    service.writing.settled(True, [])
+    service.schedule.look_at = 0.0
     clock.time += WINDOW
     service._chores()
     assert stored(service) == (0, 1)
@@ -304,7 +304,7 @@ def test_nobody_waits_long_for_a_release_that_is_late(
     clock.time += WINDOW + lag(LATER, FIRST, DIM)
     service._chores()
     assert came(service, clock.time) is AGAIN
-    monkeypatch.setattr("quietshelf.serving.service.service.PATIENCE", 0.0)
+    monkeypatch.setattr("quietshelf.serving.service.releases.schedule.PATIENCE", 0.0)
     service._chores()
     assert came(service, clock.time)["release"] == 0
     for _ in range(2):  # its sum, then its draw

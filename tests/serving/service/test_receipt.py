@@ -144,8 +144,8 @@ def test_a_change_of_the_shop_keeps_its_place_among_releases(
             clock.time = due + received
             send(lambda: client.post("/v1/shelves/teas/items/retire", json={"items": [ITEMS[0]["id"]]})).join(0.1)
             service: Any = client.service  # type: ignore[attr-defined]
-            service._due = service._publication = None  # it is not known here that one is due
-            service._look_at = time.monotonic() + 600.0
+            service.schedule.due = service.schedule.publication = None  # it is not known here that one is due
+            service.schedule.look_at = time.monotonic() + 600.0
             clock.time = due + 1.0
         assert offered(client).json()["release"] == 1
     assert list(dict.fromkeys(found)) == order

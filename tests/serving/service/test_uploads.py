@@ -63,7 +63,7 @@ def test_an_upload_adds_and_changes_all_at_once(client: httpx.Client) -> None:
     reply = client.put(PATH, content=lines([*rows(), *known], 777), headers=LINES)
     assert reply.json() == {"added": COUNT, "changed": len(ITEMS)}
     assert offered(client).status_code == 200
-    view = service_of(client)._views["teas"]
+    view = service_of(client).following.views["teas"]
     assert view.ids == (*(item["id"] for item in ITEMS), *(f"new {n}" for n in range(COUNT)))
     assert (view.stock.revenue[: len(ITEMS)] == 3.5).all()
     assert view.stock.catalogue is not None
@@ -176,7 +176,7 @@ def test_a_complete_upload_survives_its_process(client: httpx.Client, clock: Fak
     assert client.put(PATH, json={"items": [{"id": "late", "features": [1.0, 1.0]}]}).json()["added"] == 1
     assert client.put(PATH, json={"items": [{"id": "item 1", "revenue": 4.0}]}).json()["changed"] == 1
     assert offered(client).status_code == 200
-    view = service._views["teas"]
+    view = service.following.views["teas"]
     assert (len(view.ids), view.stock.revenue[1]) == (len(ITEMS), 4.0)
     assert len(client.get(PATH).json()["items"]) == len(ITEMS)
     with service.store.read() as connection:  # a process that has just started
@@ -184,7 +184,7 @@ def test_a_complete_upload_survives_its_process(client: httpx.Client, clock: Fak
     clock.time += uploads.LEFT_SECONDS + 1
     asyncio.run(uploading.tend(service))
     assert offered(client).status_code == 200
-    view = service._views["teas"]
+    view = service.following.views["teas"]
     assert len(view.ids) == len(ITEMS) + 701
     assert view.stock.revenue[:2].tolist() == [7.0, 4.0]
     assert set(view.ids) == {item["id"] for item in ITEMS} | {f"new {n}" for n in range(700)} | {"late"}

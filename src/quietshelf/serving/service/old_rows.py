@@ -58,12 +58,12 @@ async def tend(service: Service) -> None:
 
     def look() -> bool:
         with service.store.read() as connection:
-            return waiting(connection, service.settings, service.now(connection))
+            return waiting(connection, service.settings, service.time.now(connection))
 
     def some() -> float:
         began = time.monotonic()
         with service.store.write() as connection:
-            gone = forget(connection, service.settings, service.now(connection), piece.rows)
+            gone = forget(connection, service.settings, service.time.now(connection), piece.rows)
         piece.took(gone, time.monotonic() - began)
         return time.monotonic() - began
 

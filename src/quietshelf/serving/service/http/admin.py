@@ -42,7 +42,7 @@ async def create_key(body: KeyBody, service: Serving, key: Admin) -> models.Plai
 
     until = None if body.expires is None else _seconds(body.expires)
     made = await service.write(step)
-    service.keys_changed()
+    service.following.keys_changed()
     return {"key": made, "id": made.split("_")[1]}
 
 
@@ -63,7 +63,7 @@ async def revoke_key(key_id: Annotated[str, Path(max_length=100)], service: Serv
         except ValueError:
             if not keys.exists(connection, key_id):
                 raise NotFound("key must be one that was made here (/v1/keys lists them)") from None
-        service.keyring.forget(key_id)
+        service.following.keyring.forget(key_id)
 
     await service.write(step)
 

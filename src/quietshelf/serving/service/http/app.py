@@ -204,7 +204,7 @@ async def ready(request: Request) -> models.Plain:
 def metrics(service: Serving) -> Response:
     """Figures for Prometheus: requests, latencies, arrivals, releases."""
     with service.store.read() as connection:
-        late = queries.late(connection, service.now(connection))
+        late = queries.late(connection, service.time.now(connection))
         text = service.metrics.text(queries.shelf_rows(connection), late)
     return Response(text, media_type="text/plain; version=0.0.4")
 
@@ -250,7 +250,7 @@ def _wrap(app: FastAPI, service: Service) -> None:
     app.add_middleware(FastPath, service=service)
     app.add_middleware(
         Gate,
-        authenticate=service.keyring.find,
+        authenticate=service.following.keyring.find,
         stamp=service.inbox.stamp,
         let_go=service.let_go,
         metrics=service.metrics,

@@ -96,7 +96,7 @@ async def finish(service: Service, shelf: str | None, upload: str) -> dict[str, 
     while (part := await service.write(lambda c: uploads.take_in(c, upload, service.store.now(c)))) is not None:
         total = {name: number + part[name] for name, number in total.items()}
     if shelf is not None:
-        await asyncio.to_thread(service.catch_up, shelf)
+        await asyncio.to_thread(service.following.catch_up, shelf)
     return total if total["skipped"] else {name: total[name] for name in ("added", "changed")}
 
 

@@ -91,7 +91,7 @@ class Visits:
         if head is None:
             return None
         try:
-            key = self.service.keyring.known(given.get(b"authorization", b"").decode("latin-1"))
+            key = self.service.following.keyring.known(given.get(b"authorization", b"").decode("latin-1"))
         except Problem:
             return None
         return head, key, self._limits[head.route]
@@ -111,10 +111,10 @@ class Visits:
         if head.route is OFFER:
             offer = OfferBody.model_validate_json(body)
             key.may("offer", head.name)
-            return Asked(service.place, service.offer_request(head.name, offer, head.retry, receipt))
+            return Asked(service.writing.place, service.offer_request(head.name, offer, head.retry, receipt))
         item = ChoiceBody.model_validate_json(body).item
         key.may("choose", key.shelf)
-        return Asked(service.take_choices, service.choice(head.name, item, key, receipt))
+        return Asked(service.writing.take_choices, service.choice(head.name, item, key, receipt))
 
 
 class Visit:

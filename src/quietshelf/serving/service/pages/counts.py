@@ -35,7 +35,7 @@ def counts(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
     return {
         "page": "counts",
         "warning": WARNING,
-        "now": timestamp(room.service.now(connection)),
+        "now": timestamp(room.service.time.now(connection)),
         "shelf": row["name"],
         "deleted": timestamp_or_none(row["deleted"]),
         "offers": offers,

@@ -66,7 +66,7 @@ async def viewer(request: Request) -> Viewer:
     """The one who asks."""
     service, header = request.app.state.service, request.headers.get("authorization")
     if header is not None:
-        return Viewer(await service.keyring.find(header, address(request.scope)))
+        return Viewer(await service.following.keyring.find(header, address(request.scope)))
     cookie = next((request.cookies[name] for name in _names(request) if name in request.cookies), None)
     if cookie is None:
         return Viewer()

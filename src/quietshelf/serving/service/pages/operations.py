@@ -26,7 +26,7 @@ LATEST = 20
 def operations(room: Room, connection: Connection) -> dict[str, Any]:
     """How the service runs."""
     service = room.service
-    now, due = service.now(connection), next_publication(connection)
+    now, due = service.time.now(connection), next_publication(connection)
     store = connection.execute(sa.select(schema.store)).one()
     routes = traffic.routes(service.metrics)
     return {

@@ -121,7 +121,7 @@ async def sign_in(request: Request, room: Shared) -> Response:
     wanted = local(fields.get("next", "/"))
     try:
         words = f"Bearer {fields.get('key', '').strip()}"
-        key = await room.service.keyring.find(words, address(request.scope))
+        key = await room.service.following.keyring.find(words, address(request.scope))
         key.may("read", key.shelf)
     except (Unauthorised, Forbidden) as problem:
         words = "This key is not valid." if problem.status == 401 else "This key may not look: it needs the scope read."

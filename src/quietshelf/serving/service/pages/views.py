@@ -47,7 +47,7 @@ class Room:
 
 def overview(room: Room, connection: Connection, only: str | None) -> dict[str, Any]:
     """All shelves, or the only one a key may see. Reads settings, ledgers, item counts, arrivals, open batches."""
-    now = room.service.now(connection)
+    now = room.service.time.now(connection)
     batches, items = status.open_batches(connection), status.items_on_offer(connection)
     rows = [row for row in queries.shelf_rows(connection) if only in (None, row["name"])]
     shelves = [_line(room, connection, row, batches.get(row["shelf"], []), items, now) for row in rows]
@@ -64,7 +64,7 @@ def overview(room: Room, connection: Connection, only: str | None) -> dict[str, 
 
 def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
     """One shelf. Reads settings, items, releases, ledger, arrivals, open batches."""
-    now = room.service.now(connection)
+    now = room.service.time.now(connection)
     batches, items = status.open_batches(connection), status.items_on_offer(connection)
     line = _line(room, connection, row, batches.get(row["shelf"], []), items, now)
     settings = json.loads(row["config"])
@@ -90,7 +90,7 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
     ledger = queries.ledger_of(connection, row)
     return {
         "page": "statement",
-        "now": timestamp(room.service.now(connection)),
+        "now": timestamp(room.service.time.now(connection)),
         "shelf": row["name"],
         "operator": room.service.settings.operator,
         "contact": room.service.settings.contact,
