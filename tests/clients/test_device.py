@@ -28,4 +28,4 @@ def test_typescript_makes_offers_on_the_device(tmp_path: Path) -> None:
         signing = service.get("/v1/signing-key").json()["key"]
         url = str(service.base_url).rstrip("/")
         node_tests("device", SERVICE_URL=url, SERVICE_KEY=key_of(service), SIGNING_KEY=signing)
-        assert service.get("/v1/shelves/teas").json()["arrivals"] == 7
+        assert service.get("/v1/shelves/teas").json()["arrivals"] == 11

@@ -130,6 +130,24 @@ def test_static_shop_sends_no_feature_and_no_choice_in_the_clear(tmp_path: Path)
     assert [betrayed(text) for text in texts if betrayed(text)] == []
 
 
+def test_somebody_who_tries_many_tastes_is_one_visit(tmp_path: Path) -> None:
+    """One slot, and one contribution when they leave, however often they ask, a double click included."""
+    demand_browser()
+    with shop(tmp_path) as (url, service, _), browser() as chromium:
+        page = chromium.new_page(viewport=DESKTOP)
+        visit(page, url)
+        for value in ("-2", "0", "2"):
+            page.get_by_label("Strong").evaluate("(input, value) => { input.value = value }", value)
+            with page.expect_response(lambda reply: reply.url.endswith("/slots")):
+                page.get_by_role("button", name="Show me teas").click()
+        page.get_by_role("button", name="Show me teas").dblclick()
+        page.goto("about:blank")
+        while contributions(service)[0] is None:
+            page.wait_for_timeout(50)
+        visit(page, url)  # whatever else was on its way has come
+        assert [each is not None for each in contributions(service)] == [True, False]
+
+
 def test_a_page_whose_script_is_late_sends_nothing(tmp_path: Path) -> None:
     """Whatever is pressed before the script runs, and whatever stands in the fields, no request comes of it."""
     demand_browser()

@@ -97,7 +97,8 @@ export function read(reply: Reply): unknown {
 
 /** A reply that came in full. */
 async function replied(url: string, init: RequestInit): Promise<Reply> {
-  const response = await fetch(url, { cache: "no-store", credentials: "omit", redirect: "manual", ...init });
+  const alone = { cache: "no-store", credentials: "omit", redirect: "manual", referrerPolicy: "no-referrer" } as const;
+  const response = await fetch(url, { ...alone, ...init });
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 

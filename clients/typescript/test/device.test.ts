@@ -49,12 +49,73 @@ test("an offer is made here, answered once, and its documents are fetched once",
   assert.equal(seen.length, 7);
   const sent = JSON.stringify(seen.map((each) => [each.url, each.init.body, [...(each.init.headers as Headers)]]));
   for (const secret of ["12345", "8765", "item"]) assert.ok(!sent.includes(secret), secret);
+  const alone = ({ init }: { init: RequestInit }): unknown[] => [init.credentials, init.referrerPolicy, init.redirect];
+  assert.deepEqual(new Set(seen.map((each) => String(alone(each)))), new Set(["omit,no-referrer,manual"]));
+});
+
+/** A page that can be left. */
+async function onPage(work: (leave: () => void) => Promise<void>): Promise<void> {
+  const page = new EventTarget();
+  const window = globalThis as unknown as { addEventListener?: unknown; removeEventListener?: unknown };
+  window.addEventListener = page.addEventListener.bind(page);
+  window.removeEventListener = page.removeEventListener.bind(page);
+  try {
+    await work(() => page.dispatchEvent(new Event("pagehide")));
+  } finally {
+    delete window.addEventListener;
+    delete window.removeEventListener;
+  }
+}
+
+/** Which ticket each request had, and what it asked for. */
+function asked(seen: { url: string; init: RequestInit }[]): [string, string][] {
+  return seen.map((each) => [(each.init.headers as Headers).get("Authorization") ?? "", each.url.split("/").pop() ?? ""]);
+}
+
+test("however often it asks, a visitor is one visit until it answers", async () => {
+  const shelf = new DeviceShelf(url, "teas", { ticket, signingKey });
+  await onPage(async (leave) => {
+    const [one, two] = await Promise.all([shelf.offer([1, 2]), shelf.offer([-2, 1])]); // as by a double click
+    const three = await shelf.offer([0.5, 1]);
+    assert.deepEqual([two.id, three.id], [one.id, one.id]);
+    await assert.rejects(one.choose(one.items[0]!), /has taken the place of this one/);
+    const seen = await traffic(async () => leave());
+    assert.deepEqual(seen.map((each) => each.url), [`${url}/v1/offers/${three.id}/contribution`]);
+    await three.choose(null); // what has gone is waited for
+    const next = await shelf.offer([1, 2]);
+    assert.notEqual(next.id, three.id);
+    await next.choose(null);
+  });
+});
+
+test("a visit whose ticket has expired gets another one, once", async () => {
+  const shelf = new DeviceShelf(url, "teas", { ticket, signingKey });
+  const first = await shelf.offer([1, 2]);
+  const real = globalThis.fetch;
+  let refusals = 0;
+  globalThis.fetch = (input, init) => {
+    if (!String(input).endsWith("/slots") || refusals === 3) return real(input, init);
+    refusals++;
+    return Promise.resolve(Response.json({ type: "urn:quietshelf:problem:unauthorised" }, { status: 401 }));
+  };
+  try {
+    const refused = await traffic(() => assert.rejects(shelf.offer([1, 2]), Refused));
+    assert.equal(new Set(asked(refused).map(([authorization]) => authorization)).size, 2);
+    await assert.rejects(shelf.offer([1, 2]), Refused); // a ticket that never worked is not asked for again at once
+    assert.equal(refusals, 3);
+    const later = await shelf.offer([1, 2]);
+    assert.notEqual(later.id, first.id);
+    await assert.rejects(first.choose(null), /has taken the place of this one/);
+    await later.choose(null);
+  } finally {
+    globalThis.fetch = real;
+  }
 });
 
 test("a ticket used twice is one visit", async () => {
   const same = await ticket();
-  const shelf = new DeviceShelf(url, "teas", { ticket: () => same, signingKey });
-  const [one, two] = [await shelf.offer([1, 2]), await shelf.offer([1, 2])];
+  const shelf = (): DeviceShelf => new DeviceShelf(url, "teas", { ticket: () => same, signingKey }); // as in two tabs
+  const [one, two] = [await shelf().offer([1, 2]), await shelf().offer([1, 2])];
   assert.deepEqual([one.id, one.items], [two.id, two.items]);
   await one.choose(one.items[0]!);
   await assert.rejects(two.choose(null), (error) => error instanceof Refused && error.kind === "answer-conflict");
@@ -67,23 +128,16 @@ test("documents that somebody else signed are refused", async () => {
 });
 
 test("whoever leaves has chosen nothing, and says so", async () => {
-  const page = new EventTarget();
-  const window = globalThis as unknown as { addEventListener?: unknown; removeEventListener?: unknown };
-  window.addEventListener = page.addEventListener.bind(page);
-  window.removeEventListener = page.removeEventListener.bind(page);
-  try {
+  await onPage(async (leave) => {
     const shelf = new DeviceShelf(url, "teas", { ticket, signingKey });
     const offer = await shelf.offer([1, 2]);
     const seen = await traffic(async () => {
-      page.dispatchEvent(new Event("pagehide"));
-      page.dispatchEvent(new Event("pagehide"));
+      leave();
+      leave();
       await offer.choose(offer.items[0]!);
     });
     assert.deepEqual(seen.map((each) => [each.url, each.init.keepalive]), [[`${url}/v1/offers/${offer.id}/contribution`, true]]);
-  } finally {
-    delete window.addEventListener;
-    delete window.removeEventListener;
-  }
+  });
 });
 
 test("an answer that got lost is sent again, and no other in its place", async () => {

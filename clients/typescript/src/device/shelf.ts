@@ -3,7 +3,7 @@
 import { segment, shelfCall, type Call } from "../calls.js";
 import { Connection, read } from "../http.js";
 import { Retry, type RetryOptions } from "../retry.js";
-import { ServiceDown, type Offer } from "../words.js";
+import { Refused, ServiceDown, type Offer } from "../words.js";
 import { choose, rowsOf, type Slot, type Wishes } from "./choose.js";
 import { opened, Untrusted, type Batch, type Catalogue, type Model, type Published } from "./envelope.js";
 import { contribution } from "./factors.js";
@@ -20,6 +20,13 @@ export interface DeviceOptions {
   readonly retry?: RetryOptions;
 }
 
+/** A ticket, and the place it took. */
+interface Visit {
+  readonly ticket: Promise<string>;
+  readonly http: Connection;
+  readonly slot: TakenSlot;
+}
+
 interface TakenSlot extends Slot {
   readonly offer: string;
   readonly release: number;
@@ -34,6 +41,8 @@ interface TakenSlot extends Slot {
 export class DeviceShelf {
   private readonly retry: Retry;
   private readonly kept = new Map<string, Promise<Published>>();
+  private ticket: Promise<string> | undefined; // of the visit that is not answered yet
+  private shown: DeviceOffer | undefined; // the last one
 
   constructor(
     private readonly url: string,
@@ -43,25 +52,56 @@ export class DeviceShelf {
     this.retry = new Retry(options.retry);
   }
 
-  /** What to show to this visitor. Leaving the page without a choice is sent as such. */
+  /**
+   * What to show to this visitor. Until it is answered another offer is the same visit, and takes its place. Leaving the
+   * page without a choice is sent as such.
+   */
   async offer(features: readonly number[] = [], wishes: Wishes = {}): Promise<DeviceOffer> {
-    const { options, shelf } = this;
     if (!features.every(Number.isFinite)) throw new RangeError(`features must be finite, got features=[${features}]`);
-    const http = new Connection(this.url, `Ticket ${await options.ticket()}`, options.timeout ?? 5, this.retry);
+    const made = await this.made(features, wishes);
+    this.shown?.withdraw();
+    this.shown = made;
+    return made;
+  }
+
+  private async made(features: readonly number[], wishes: Wishes): Promise<DeviceOffer> {
     try {
-      const slot = (await http.call(shelfCall("POST", shelf, "/slots", {}))) as TakenSlot;
+      const { ticket, http, slot } = await this.visiting();
       const [model, catalogue, batch] = await this.published(http, slot);
       const places = choose(model, catalogue, features, slot, wishes);
       const rows = rowsOf(model, catalogue, features, places);
       const items = places.map((place) => catalogue.ids[place]!);
-      const answer = (chosen: number): unknown => contribution(rows, chosen, batch);
-      return new DeviceOffer({ ...slot, id: slot.offer, items, fallback: false }, http, answer);
+      return new DeviceOffer({ ...slot, id: slot.offer, items, fallback: false }, async (chosen) => {
+        this.over(ticket);
+        await sent(http, slot.offer, contribution(rows, chosen, batch));
+      });
     } catch (error) {
       const asked = { method: "POST", path: "", body: wishes } as const;
       const chance = error instanceof ServiceDown ? this.retry.byChance(asked) : undefined;
       if (chance === undefined) throw error;
-      return new DeviceOffer(chance, http, () => undefined);
+      return new DeviceOffer(chance, () => Promise.resolve());
     }
+  }
+
+  /** This visit: the one that is not answered yet, or a new one where there is none, or its ticket or offer expired. */
+  private async visiting(): Promise<Visit> {
+    const held = this.ticket;
+    const ticket = (this.ticket ??= (async () => this.options.ticket())());
+    try {
+      const http = new Connection(this.url, `Ticket ${await ticket}`, this.options.timeout ?? 5, this.retry);
+      return { ticket, http, slot: (await http.call(shelfCall("POST", this.shelf, "/slots", {}))) as TakenSlot };
+    } catch (error) {
+      if (error instanceof ServiceDown) throw error; // it may have taken its place: it is kept
+      this.over(ticket);
+      const late = error instanceof Refused && (error.status === 401 || error.kind === "offer-expired");
+      if (held === undefined || !late) throw error;
+      return this.visiting();
+    }
+  }
+
+  /** Whoever asks from now on has another ticket. */
+  private over(ticket: Promise<string>): void {
+    if (this.ticket === ticket) this.ticket = undefined;
   }
 
   /** The model, the catalogue and the batch that a slot speaks of: fetched once, then kept. */
@@ -107,12 +147,12 @@ export class DeviceOffer implements Offer {
   readonly fallback: boolean;
   private given: number | undefined; // the first answer
   private sent: Promise<void> | undefined;
+  private withdrawn = false;
   private readonly leave = (): void => void this.answer(-1).catch(() => undefined); // nobody is there to be told
 
   constructor(
     made: Offer,
-    private readonly http: Connection,
-    private readonly contributed: (chosen: number) => unknown,
+    private readonly send: (chosen: number) => Promise<void>,
   ) {
     ({ id: this.id, items: this.items, release: this.release, expires: this.expires, fallback: this.fallback } = made);
     if (this.id !== null) globalThis.addEventListener?.("pagehide", this.leave);
@@ -122,25 +162,33 @@ export class DeviceOffer implements Offer {
   async choose(item: string | null): Promise<void> {
     const place = item === null ? -1 : this.items.indexOf(item);
     if (item !== null && place < 0) throw new RangeError(`item must be one of those shown, got ${JSON.stringify(item)}`);
+    if (this.withdrawn) throw new Error("another offer of this visit has taken the place of this one");
     await this.answer(place);
+  }
+
+  /** Another offer of the same visit was made: this one is not answered any more, unless it has been. */
+  withdraw(): void {
+    if (this.given !== undefined) return;
+    this.withdrawn = true;
+    globalThis.removeEventListener?.("pagehide", this.leave);
   }
 
   private async answer(place: number): Promise<void> {
     if (this.id === null) return;
     this.given ??= place;
-    this.sent ??= this.send(this.id, this.contributed(this.given));
+    this.sent ??= this.send(this.given);
     try {
       await this.sent;
+      globalThis.removeEventListener?.("pagehide", this.leave);
     } catch (error) {
       if (error instanceof ServiceDown) this.sent = undefined; // nobody refused it: the same answer may go once more
       throw error;
     }
   }
+}
 
-  private async send(id: string, body: unknown): Promise<void> {
-    const call: Call = { method: "POST", path: `/v1/offers/${segment(id)}/contribution`, body };
-    const keepalive = JSON.stringify(body).length < MOST_KEPT_ALIVE; // a choice, too, often leads to another page
-    read(await this.http.send(call, { keepalive }));
-    globalThis.removeEventListener?.("pagehide", this.leave);
-  }
+async function sent(http: Connection, offer: string, body: unknown): Promise<void> {
+  const call: Call = { method: "POST", path: `/v1/offers/${segment(offer)}/contribution`, body };
+  const keepalive = JSON.stringify(body).length < MOST_KEPT_ALIVE; // a choice, too, often leads to another page
+  read(await http.send(call, { keepalive }));
 }
