@@ -124,12 +124,11 @@ def _visit(rng: np.random.Generator, kind: str, settings: ShelfSettings, found: 
         features *= 10.0 ** rng.choice([-320, -160, 0, 3, 100, 160, 200, 300])
     some = [str(each) for each in rng.permutation(ids)[: int(rng.integers(0, 3))]]
     candidates = [str(each) for each in rng.permutation(ids)[: int(rng.integers(1, len(ids) + 1))]]
-    most = min(settings.capacity, len(ids))
     wishes = Wishes(
         features.tolist(),
         sorted(candidates) if rng.random() < 0.2 else None,
         sorted(some),
-        int(rng.integers(1, most + 1)) if rng.random() < 0.2 else most,
+        int(rng.integers(1, settings.capacity + 1)) if rng.random() < 0.2 else settings.capacity,
     )
     coins = SlotCoins([rng.bytes(16)])
     normals = coins.standard_normal((1, len(model["theta"])))[0].tolist() if model["draws"] else None

@@ -41,3 +41,16 @@ def test_features_of_another_length_are_refused() -> None:
     model, catalogue = SOME["models"][case["model"]], SOME["catalogues"][case["catalogue"]]
     with pytest.raises(ValueError, match="features must have length"):
         choose(model, catalogue, case, Wishes([*case["visitor"], 0.0]))
+
+
+def test_at_most_the_slots_capacity_is_asked_for_also_where_there_are_fewer_items() -> None:
+    """As the service has it: more than there are items is fine, more than the slot's capacity is not."""
+    sizes = [len(catalogue["ids"]) for catalogue in SOME["catalogues"]]
+    case = next(each for each in SOME["choices"] if each["capacity"] > sizes[each["catalogue"]])
+    model, catalogue = SOME["models"][case["model"]], SOME["catalogues"][case["catalogue"]]
+    wishes = Wishes(case["visitor"], case["candidates"], case["exclude"], case["capacity"])
+    shown = choose(model, catalogue, case, wishes)
+    assert [catalogue["ids"][item] for item in shown.items] == case["items"]
+    for capacity in (case["capacity"] + 1, 0, -1):
+        with pytest.raises(ValueError, match="capacity must be between 1 and"):
+            choose(model, catalogue, case, wishes._replace(capacity=capacity))

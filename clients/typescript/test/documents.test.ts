@@ -6,6 +6,10 @@ import { test } from "node:test";
 import { choose, contribution, opened, Untrusted, type Batch, type Catalogue, type Model } from "@quietshelf/client/device";
 import { signed, type TicketFields } from "@quietshelf/client/tickets";
 
+const { checkBatch } = (await import(
+  new URL("../../dist/device/envelope.js", import.meta.url).href
+)) as typeof import("../dist/device/envelope.js");
+
 interface Choice {
   readonly model: number;
   readonly catalogue: number;
@@ -36,6 +40,34 @@ test("the chosen items are equal", () => {
     const wishes = { exclude, ...(candidates === null ? {} : { candidates }) };
     const places = choose(told.models[each.model]!, catalogue, each.visitor, each, wishes);
     assert.deepEqual(places.map((place) => catalogue.ids[place]), each.items);
+  }
+});
+
+test("wishes that the service would refuse are refused", () => {
+  const [each] = told.choices;
+  assert.ok(each !== undefined);
+  const [model, catalogue] = [told.models[each.model]!, told.catalogues[each.catalogue]!];
+  const slot = { ...each, capacity: 3 };
+  const [one] = catalogue.ids;
+  assert.ok(one !== undefined);
+  for (const capacity of [0, -1, 1.5, NaN, Infinity, 4]) {
+    assert.throws(() => choose(model, catalogue, each.visitor, slot, { capacity }), /capacity must be between 1 and/);
+  }
+  for (const wish of ["candidates", "required", "exclude"]) {
+    assert.throws(() => choose(model, catalogue, each.visitor, slot, { [wish]: [one, one] }), /at most once/);
+    assert.throws(() => choose(model, catalogue, each.visitor, slot, { [wish]: ["toString"] }), /must name items of the shelf/);
+  }
+});
+
+test("a batch is computed with only if what comes of it is bounded and rounded", () => {
+  for (const batch of told.batches) checkBatch(batch, batch.theta.length);
+  const [batch] = told.batches;
+  assert.ok(batch !== undefined);
+  const dim = batch.theta.length;
+  assert.throws(() => checkBatch(batch, dim + 1), Untrusted);
+  assert.throws(() => checkBatch({ ...batch, coordinates: batch.coordinates.slice(1) }, dim), Untrusted);
+  for (const [name, values] of Object.entries({ bound: [0, 1e-7, 1e7, NaN, -1], score_grid: [0, 0.3, NaN, -0.5], row_grid: [0, 3, Infinity] })) {
+    for (const value of values) assert.throws(() => checkBatch({ ...batch, [name]: value }, dim), Untrusted, `${name}=${value}`);
   }
 });
 

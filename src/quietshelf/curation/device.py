@@ -26,7 +26,7 @@ from quietshelf.model.assortment import items_for
 from quietshelf.model.assortment.exponential import exp
 from quietshelf.model.choice.features import Catalogued
 from quietshelf.model.choice.portable import utilities
-from quietshelf.model.types import NOTHING, FloatArray, Release, require
+from quietshelf.model.types import NOTHING, FloatArray, Release, integer, require
 from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, without_ties
 from quietshelf.policies.shortlist import MANY
 from quietshelf.privacy.release import batch_pair
@@ -140,7 +140,7 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
         available=np.asarray(catalogue["offerable"], dtype=bool),
         ids=tuple(ids),
     )
-    most = min(slot["capacity"], len(ids))
+    most = slot["capacity"]
     settings = ShelfSettings(
         rho=1.0,  # says nothing here: what is released was noisy before it came
         capacity=most,
@@ -150,6 +150,7 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
         item_effects=named["effects"],
         visitor_dim=named["visitor_dim"],
     )
+    asked = integer("capacity", most if wishes.capacity is None else wishes.capacity, high=most)
     context = visitor_context(
         settings,
         stock,
@@ -157,7 +158,7 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
         candidates=wishes.candidates,
         required=list(wishes.required) or None,
         exclude=list(wishes.exclude) or None,
-        capacity=most if wishes.capacity is None else wishes.capacity,
+        capacity=min(asked, len(ids)),
     )
     assert isinstance(context.features, Catalogued)  # noqa: S101 - there is a map
     theta, covariance = _tastes(model, slot), np.array(model["covariance"], dtype=np.float64)

@@ -56,18 +56,30 @@ export function rowsOf(
 }
 
 function rulesOf({ ids, offerable }: Catalogue, slot: Slot, wishes: Wishes): Rules {
-  const { candidates = ids, required = [], exclude = [] } = wishes;
-  const [wanted, needed, barred] = [new Set(candidates), new Set(required), new Set(exclude)];
+  const { candidates, required = [], exclude = [], capacity = slot.capacity } = wishes;
   const known = new Set(ids);
-  for (const id of [...candidates, ...required, ...exclude]) {
-    if (!known.has(id)) throw new RangeError(`items must be known to the shelf, got ${JSON.stringify(id)}`);
-  }
+  const wanted = candidates === undefined ? known : named("candidates", candidates, known);
+  const [needed, barred] = [named("required", required, known), named("exclude", exclude, known)];
   const available = ids.map((id, place) => offerable[place] === true && wanted.has(id) && !barred.has(id));
   const lacking = ids.find((id, place) => needed.has(id) && !available[place]);
   if (lacking !== undefined) throw new RangeError(`required items must be available, got ${JSON.stringify(lacking)}`);
-  const capacity = Math.min(wishes.capacity ?? slot.capacity, slot.capacity, ids.length);
-  if (needed.size > capacity) throw new RangeError(`required must name at most ${capacity} items, got ${needed.size}`);
-  return { capacity, exactly: slot.fill, available, required: ids.map((id) => needed.has(id)) };
+  if (!Number.isInteger(capacity) || capacity < 1 || capacity > slot.capacity) {
+    throw new RangeError(`capacity must be between 1 and the shelf's capacity=${slot.capacity}, got capacity=${capacity}`);
+  }
+  const most = Math.min(capacity, ids.length);
+  if (needed.size > most) throw new RangeError(`required must name at most ${most} items, got ${needed.size}`);
+  return { capacity: most, exactly: slot.fill, available, required: ids.map((id) => needed.has(id)) };
+}
+
+/** Items of a wish: each known, and named once. */
+function named(wish: string, items: readonly string[], known: ReadonlySet<string>): ReadonlySet<string> {
+  const found = new Set<string>();
+  for (const id of items) {
+    if (!known.has(id)) throw new RangeError(`${wish} must name items of the shelf, got ${JSON.stringify(id)}`);
+    if (found.has(id)) throw new RangeError(`${wish} must name each item at most once, got ${JSON.stringify(id)} again`);
+    found.add(id);
+  }
+  return found;
 }
 
 /** Tastes drawn for this visitor where the model asks for that, `theta + draws root normals`; else theta. */

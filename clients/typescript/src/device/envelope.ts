@@ -1,6 +1,7 @@
 /** What the service publishes for devices, each signed: the model, the catalogue, and what a batch froze. */
 
 import { decoded } from "../base64.js";
+import { frexp } from "./exponential.js";
 import type { Frozen } from "./factors.js";
 import { FeatureMap, type MapName } from "./maps.js";
 
@@ -63,6 +64,7 @@ const ARITHMETIC: Readonly<Record<string, number>> = {
   margin: 1 - 2e-10,
   most_moved: 0.75,
 };
+const BOUNDS = [1e-6, 1e6] as const;
 const CONTEXT = "quietshelf device 1\n";
 
 /** What an envelope holds, if its signature and its contents are right; `key` null checks no signature. */
@@ -96,6 +98,20 @@ export function mapOf(model: Model): FeatureMap {
     throw new Untrusted(`a model must have ${map.dim} coordinates, got ${model.theta.length}`);
   }
   return map;
+}
+
+/** A batch, if what is computed with it fits a model of `dim` coordinates and is bounded and rounded, whoever signed it. */
+export function checkBatch({ theta, coordinates, bound, score_grid, row_grid }: Batch, dim: number): void {
+  if (theta.length !== dim || coordinates.length !== dim || !coordinates.every((line) => line.length === dim)) {
+    throw new Untrusted(`a batch must have ${dim} coordinates, got ${theta.length}`);
+  }
+  const [least, most] = BOUNDS;
+  if (!(bound >= least && bound <= most)) {
+    throw new Untrusted(`bound must be between ${least} and ${most}, got bound=${bound}`);
+  }
+  for (const [name, grid] of Object.entries({ score_grid, row_grid })) {
+    if (!(grid > 0 && frexp(grid)[0] === 0.5)) throw new Untrusted(`${name} must be a power of two, got ${name}=${grid}`);
+  }
 }
 
 async function check(key: string, text: string, signature: string): Promise<void> {

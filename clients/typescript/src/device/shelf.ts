@@ -5,7 +5,7 @@ import { Connection, read } from "../http.js";
 import { Retry, type RetryOptions } from "../retry.js";
 import { Refused, ServiceDown, type Offer } from "../words.js";
 import { choose, rowsOf, type Slot, type Wishes } from "./choose.js";
-import { opened, Untrusted, type Batch, type Catalogue, type Model, type Published } from "./envelope.js";
+import { checkBatch, opened, Untrusted, type Batch, type Catalogue, type Model, type Published } from "./envelope.js";
 import { contribution } from "./factors.js";
 
 const MOST_KEPT_ALIVE = 60_000; // bytes that browsers send while a page goes
@@ -117,6 +117,7 @@ export class DeviceShelf {
     if (!alike || model.release !== slot.release || batch.batch !== slot.batch || !newer) {
       throw new Untrusted("the service must send what the slot speaks of, got another version");
     }
+    checkBatch(batch, model.theta.length);
     return [model, catalogue, batch];
   }
 
