@@ -26,32 +26,38 @@ from quietshelf.research.auditing.plan import (
 from quietshelf.research.auditing.verdicts import summary, verdict
 from quietshelf.research.loop.named import SPECS
 
+Policy = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=f"Attack only these policies, comma-separated or one per option: {', '.join(THOROUGH_POLICIES)}.",
+        autocompletion=lambda: list(SPECS),
+    ),
+]
+Mechanism = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=f"Audit only these mechanisms, comma-separated or one per option: {', '.join(MECHANISMS)}.",
+        autocompletion=lambda: [*MECHANISMS],
+    ),
+]
+Rho = Annotated[float, typer.Option(help="The claimed budget rho (zCDP), which the audit tests.")]
+Runs = Annotated[int | None, typer.Option(help=f"Runs in each of the two worlds of a test; {RUNS:,} by default.")]
+Thorough = Annotated[
+    bool, typer.Option("--thorough", help=f"Test every calibration and policy, with {THOROUGH_RUNS:,} runs each.")
+]
+Seed = Annotated[int, typer.Option(help="Seed of simulated noise; a shelf's own noise never has one.")]
+Report = Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")]
+
 
 def audit(
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Attack only these policies, comma-separated or one per option: {', '.join(THOROUGH_POLICIES)}.",
-            autocompletion=lambda: list(SPECS),
-        ),
-    ] = None,
-    mechanism: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Audit only these mechanisms, comma-separated or one per option: {', '.join(MECHANISMS)}.",
-            autocompletion=lambda: [*MECHANISMS],
-        ),
-    ] = None,
-    rho: Annotated[float, typer.Option(help="The claimed budget rho (zCDP), which the audit tests.")] = 1.0,
-    runs: Annotated[
-        int | None, typer.Option(help=f"Runs in each of the two worlds of a test; {RUNS:,} by default.")
-    ] = None,
-    thorough: Annotated[
-        bool, typer.Option("--thorough", help=f"Test every calibration and policy, with {THOROUGH_RUNS:,} runs each.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of simulated noise; a shelf's own noise never has one.")] = 0,
+    policy: Policy = None,
+    mechanism: Mechanism = None,
+    rho: Rho = 1.0,
+    runs: Runs = None,
+    thorough: Thorough = False,
+    seed: Seed = 0,
     workers: Workers = 0,
-    report: Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")] = None,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Measure what leaks, and compare it with what is promised; the exit status is 1 if a promise is refuted.

@@ -25,6 +25,8 @@ Delta = Annotated[
     float, typer.Option(callback=lambda given: _delta(given), help="The delta that epsilon is stated for.")
 ]
 Workers = Annotated[int, typer.Option(help="Processes; 0: one per core.")]
+Items = Annotated[int, typer.Option(help="Items in the shop, N.")]
+Capacity = Annotated[int, typer.Option(help="The most items shown at once, K.")]
 
 talk = Console(stderr=True)
 """Progress and remarks; results go to stdout. Colours only on a terminal, and never where NO_COLOR is set."""

@@ -17,23 +17,28 @@ expedia = typer.Typer(
     help="Prepare the hotel searches of the Kaggle file 'Expedia Personalized Sort'.", no_args_is_help=True
 )
 
+Train = Annotated[Path, typer.Argument(help="train.csv as downloaded, or a zip that holds it alone.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Where the result goes (.npz).")]
+Destination = Annotated[int | None, typer.Option(help="srch_destination_id; the one searched most if not given.")]
+Outcome = Annotated[str, typer.Option(help="booking or click: what counts as taking a hotel.")]
+Impressions = Annotated[int, typer.Option(help="Drop hotels shown less often; not with --public.")]
+Public = Annotated[
+    bool,
+    typer.Option(
+        "--public",
+        help="Each search from its own rows and constants alone, as a private fit needs it; needs --destination.",
+    ),
+]
+
 
 @expedia.command()
 def prepare(
-    train: Annotated[Path, typer.Argument(help="train.csv as downloaded, or a zip that holds it alone.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the result goes (.npz).")],
-    destination: Annotated[
-        int | None, typer.Option(help="srch_destination_id; the one searched most if not given.")
-    ] = None,
-    outcome: Annotated[str, typer.Option(help="booking or click: what counts as taking a hotel.")] = "booking",
-    impressions: Annotated[int, typer.Option(help="Drop hotels shown less often; not with --public.")] = 1,
-    public: Annotated[
-        bool,
-        typer.Option(
-            "--public",
-            help="Each search from its own rows and constants alone, as a private fit needs it; needs --destination.",
-        ),
-    ] = False,
+    train: Train,
+    output: Output,
+    destination: Destination = None,
+    outcome: Outcome = "booking",
+    impressions: Impressions = 1,
+    public: Public = False,
     as_json: Json = False,
 ) -> None:
     """Turn the raw file into searches of one destination, in bounded memory.

@@ -41,27 +41,31 @@ REFUSED = (
     "--allow-data-dependent, which promises nothing (rho is infinite)"
 )
 
+Rho = Annotated[
+    float | None, typer.Option(help="Privacy budget rho (zCDP) of the estimates; without it they are not private.")
+]
+Capacity = Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")]
+Ridge = Annotated[float, typer.Option(help="Ridge penalty; fits without privacy only.")]
+Prior = Annotated[
+    Path | None, typer.Option(help="Write what was learned here, for a shelf to start from; needs --rho.")
+]
+AllowDataDependent = Annotated[
+    bool,
+    typer.Option("--allow-data-dependent", help="Fit a file whose preparation looked at the data; rho is infinite."),
+]
+
 
 def fit(
     log: logs.LogFile,
-    rho: Annotated[
-        float | None, typer.Option(help="Privacy budget rho (zCDP) of the estimates; without it they are not private.")
-    ] = None,
+    rho: Rho = None,
     feature_map: logs.MapName = "concat",
     scales: logs.Scales = "",
     schema: logs.SchemaFile = None,
-    capacity: Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")] = 10,
+    capacity: Capacity = 10,
     delta: Delta = DELTA,
-    ridge: Annotated[float, typer.Option(help="Ridge penalty; fits without privacy only.")] = 0.0,
-    prior: Annotated[
-        Path | None, typer.Option(help="Write what was learned here, for a shelf to start from; needs --rho.")
-    ] = None,
-    allow_data_dependent: Annotated[
-        bool,
-        typer.Option(
-            "--allow-data-dependent", help="Fit a file whose preparation looked at the data; rho is infinite."
-        ),
-    ] = False,
+    ridge: Ridge = 0.0,
+    prior: Prior = None,
+    allow_data_dependent: AllowDataDependent = False,
     column: logs.Columns = None,
     separator: logs.Separator = None,
     wide: logs.Wide = False,

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import Delta, Json, Workers, out, processes, progress, say, strict_json, writable
+from quietshelf.cli.console import (
+    Capacity,
+    Delta,
+    Items,
+    Json,
+    Workers,
+    out,
+    processes,
+    progress,
+    say,
+    strict_json,
+    writable,
+)
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.model.types import require
 from quietshelf.privacy.accounting import DELTA, rho_from
@@ -19,40 +31,51 @@ from quietshelf.research.experiments.plan_report import PlanTable, advice, headl
 from quietshelf.research.experiments.planning import Planned, Wish
 from quietshelf.research.experiments.planning import plan as run
 
+Dim = Annotated[
+    int | None,
+    typer.Option(help="Features of a product and an intercept, d.", show_default="6, or that of the prior"),
+]
+Conversion = Annotated[
+    float,
+    typer.Option(help="Share of visitors who buy from random offers; what your shop sells today is near enough."),
+]
+Visitors = Annotated[int, typer.Option(help="Visitors expected over the shelf's lifetime.")]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(help="The promise to one person, at --delta, also if they are in the log of --prior."),
+]
+Rho = Annotated[
+    float | None,
+    typer.Option(help="The promise in zCDP instead; what the log of --prior cost comes on top.", show_default="1"),
+]
+Returns = Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")]
+Shelves = Annotated[int, typer.Option(help="How many shelves the same people visit: their budgets add up.")]
+Prior = Annotated[Path | None, typer.Option(help="A file of `quietshelf fit --prior` that the shelf will start from.")]
+AllowDataDependent = Annotated[
+    bool, typer.Option("--allow-data-dependent", help="Take a prior that is not private; rho is infinite.")
+]
+Seed = Annotated[int, typer.Option(help="Equal seeds give equal plans.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the price at each budget (png, svg or pdf).")]
+Report = Annotated[Path | None, typer.Option(help="Write the plan as one HTML page.")]
+
 
 def plan(
-    items: Annotated[int, typer.Option(help="Items in the shop, N.")] = 100,
-    capacity: Annotated[int, typer.Option(help="The most items shown at once, K.")] = 10,
-    dim: Annotated[
-        int | None,
-        typer.Option(help="Features of a product and an intercept, d.", show_default="6, or that of the prior"),
-    ] = None,
-    conversion: Annotated[
-        float,
-        typer.Option(help="Share of visitors who buy from random offers; what your shop sells today is near enough."),
-    ] = 0.03,
-    visitors: Annotated[int, typer.Option(help="Visitors expected over the shelf's lifetime.")] = 10_000,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="The promise to one person, at --delta, also if they are in the log of --prior."),
-    ] = None,
-    rho: Annotated[
-        float | None,
-        typer.Option(help="The promise in zCDP instead; what the log of --prior cost comes on top.", show_default="1"),
-    ] = None,
+    items: Items = 100,
+    capacity: Capacity = 10,
+    dim: Dim = None,
+    conversion: Conversion = 0.03,
+    visitors: Visitors = 10_000,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
     delta: Delta = DELTA,
-    returns: Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")] = 1.0,
-    shelves: Annotated[int, typer.Option(help="How many shelves the same people visit: their budgets add up.")] = 1,
-    prior: Annotated[
-        Path | None, typer.Option(help="A file of `quietshelf fit --prior` that the shelf will start from.")
-    ] = None,
-    allow_data_dependent: Annotated[
-        bool, typer.Option("--allow-data-dependent", help="Take a prior that is not private; rho is infinite.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal plans.")] = 0,
+    returns: Returns = 1.0,
+    shelves: Shelves = 1,
+    prior: Prior = None,
+    allow_data_dependent: AllowDataDependent = False,
+    seed: Seed = 0,
     workers: Workers = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the price at each budget (png, svg or pdf).")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the plan as one HTML page.")] = None,
+    plot: Plot = None,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Estimate what a promise costs your shop: when it becomes useful, revenue, other budgets, the person cap, noise.

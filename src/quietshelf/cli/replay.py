@@ -20,6 +20,12 @@ NOT_PRIVATE = (
     "Not private: these figures come from the raw log, whatever the policy promises. Do not publish them as private."
 )
 
+Capacity = Annotated[int | None, typer.Option(help="Items shown at once; as many as the log showed at most.")]
+Ridge = Annotated[float, typer.Option(help="Ridge penalty of the tastes that are fitted.")]
+Horizon = Annotated[int, typer.Option(help="Simulated visitors per replicate.")]
+Replicates = Annotated[int, typer.Option(help="Independent simulations.")]
+Seed = Annotated[int, typer.Option(help="Equal seeds give equal results.")]
+
 
 def replay(
     log: logs.LogFile,
@@ -28,13 +34,11 @@ def replay(
     feature_map: logs.MapName = "concat",
     scales: logs.Scales = "",
     schema: logs.SchemaFile = None,
-    capacity: Annotated[
-        int | None, typer.Option(help="Items shown at once; as many as the log showed at most.")
-    ] = None,
-    ridge: Annotated[float, typer.Option(help="Ridge penalty of the tastes that are fitted.")] = 1.0,
-    horizon: Annotated[int, typer.Option(help="Simulated visitors per replicate.")] = 2000,
-    replicates: Annotated[int, typer.Option(help="Independent simulations.")] = 10,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal results.")] = 0,
+    capacity: Capacity = None,
+    ridge: Ridge = 1.0,
+    horizon: Horizon = 2000,
+    replicates: Replicates = 10,
+    seed: Seed = 0,
     column: logs.Columns = None,
     separator: logs.Separator = None,
     wide: logs.Wide = False,

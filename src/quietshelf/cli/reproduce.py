@@ -23,42 +23,43 @@ QUICK = {"horizon": 1000, "replicates": 4}
 UNTESTED = "it needs another size of the study"
 SIGNS = {"holds": "✔", "fails": "✘", "undecided": "?"}
 
+Name = Annotated[str, typer.Argument(help=f"{', '.join(names())}, all (the paper's four), or a TOML file.")]
+Folder = Annotated[Path, typer.Option("--out", help="Output folder; each study gets a folder in it.")]
+Replicates = Annotated[int | None, typer.Option(help="Independent replicates, instead of the study's own number.")]
+Horizon = Annotated[int | None, typer.Option(help="Visitors per replicate, instead of the study's own number.")]
+Seed = Annotated[int | None, typer.Option(help="Seed, instead of the study's own; equal seeds give equal rows.")]
+Seeds = Annotated[
+    str,
+    typer.Option(help="report; or tuning: a separate set of seeds for choosing settings, in studies that have one."),
+]
+Full = Annotated[bool, typer.Option("--full", help="The paper's own length, for expedia.")]
+Data = Annotated[
+    Path | None, typer.Option(help="File of searches, for the studies of hotels: see `quietshelf expedia`.")
+]
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick",
+        help="A small version, 4 replicates of 1,000 visitors or in proportion: shows what the report looks like, "
+        "and is too small to decide most claims.",
+    ),
+]
+ClusterAddress = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://HOST:PORT.")]
+
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help=f"{', '.join(names())}, all (the paper's four), or a TOML file.")],
-    folder: Annotated[Path, typer.Option("--out", help="Output folder; each study gets a folder in it.")] = Path(
-        "out/reproduce"
-    ),
-    replicates: Annotated[
-        int | None, typer.Option(help="Independent replicates, instead of the study's own number.")
-    ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="Visitors per replicate, instead of the study's own number.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed, instead of the study's own; equal seeds give equal rows.")
-    ] = None,
-    seeds: Annotated[
-        str,
-        typer.Option(
-            help="report; or tuning: a separate set of seeds for choosing settings, in studies that have one."
-        ),
-    ] = SEEDS[0],
-    full: Annotated[bool, typer.Option("--full", help="The paper's own length, for expedia.")] = False,
-    data: Annotated[
-        Path | None, typer.Option(help="File of searches, for the studies of hotels: see `quietshelf expedia`.")
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="A small version, 4 replicates of 1,000 visitors or in proportion: shows what the report looks like, "
-            "and is too small to decide most claims.",
-        ),
-    ] = False,
+    name: Name,
+    folder: Folder = Path("out/reproduce"),
+    replicates: Replicates = None,
+    horizon: Horizon = None,
+    seed: Seed = None,
+    seeds: Seeds = SEEDS[0],
+    full: Full = False,
+    data: Data = None,
+    quick: Quick = False,
     delta: Delta = DELTA,
     workers: Workers = 0,
-    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://HOST:PORT.")] = None,
+    cluster: ClusterAddress = None,
     as_json: Json = False,
 ) -> None:
     """Run a study, test its claims on the rows, draw its figures and write report.html.

@@ -10,7 +10,9 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import (
+    Capacity,
     Delta,
+    Items,
     Json,
     Workers,
     listed,
@@ -37,51 +39,67 @@ from quietshelf.research.loop.named import SPECS
 
 FLOOR = tuple(name for name, spec in SPECS.items() if spec.learns and not spec.private)
 """Without privacy; the best of those that take part is the floor that others are measured against."""
+PAPER_LAW = {"contexts": "clipped", "scale": 1.0, "theta": "uniform", "drift": 0.0}
+"""Options of the paper's world alone, as they are if they are not given."""
 KEPT = (
     "Nothing was kept: a simulation is not resumed. "
     "`quietshelf reproduce STUDY.toml` keeps what is done and goes on from there."
 )
 
+Dim = Annotated[int, typer.Option(help="Length of theta, d.")]
+Contexts = Annotated[str, typer.Option(help="normal (as in the paper) or clipped (to the unit ball).")]
+Scale = Annotated[float, typer.Option(help="Factor by which features are multiplied.")]
+Fixed = Annotated[bool, typer.Option(help="Items look the same to every visitor.")]
+Revenue = Annotated[str, typer.Option(help="Revenue per item: equal, or uniform (drawn at random).")]
+Theta = Annotated[str, typer.Option(help="True tastes, numbers separated by commas; uniform draws them.")]
+Drift = Annotated[float, typer.Option(help="How far the true tastes move after every visitor (random walk).")]
+Geometry = Annotated[
+    str,
+    typer.Option(
+        help="Whether quiet is told the second moments of the features: declared, or unknown (it assumes I/d)."
+    ),
+]
+Conversion = Annotated[
+    float | None,
+    typer.Option(
+        help="Simulate a shop where this share of visitors buys from random offers (0.03: three in a hundred), "
+        "instead of the paper's world; quiet is told the share."
+    ),
+]
+Calibration = Annotated[
+    str, typer.Option(help="sound, or paper for the printed constants of dpmnl and dpmnl-eps-delta.")
+]
+Horizon = Annotated[int, typer.Option(help="Visitors in each replicate, T.")]
+Replicates = Annotated[int, typer.Option(help="Independent replicates.")]
+Seed = Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")]
+Device = Annotated[
+    str, typer.Option(help="What scores the visitors of many replicates: cpu, or cuda by PyTorch or CuPy.")
+]
+Curve = Annotated[Path | None, typer.Option(help="Draw regret over time to this file (png, svg or pdf).")]
+
 
 def simulate(
     policy: Policies = None,
     rho: Budgets = None,
-    items: Annotated[int, typer.Option(help="Items in the shop, N.")] = 100,
-    capacity: Annotated[int, typer.Option(help="The most items shown at once, K.")] = 10,
-    dim: Annotated[int, typer.Option(help="Length of theta, d.")] = 5,
-    contexts: Annotated[str, typer.Option(help="normal (as in the paper) or clipped (to the unit ball).")] = "clipped",
-    scale: Annotated[float, typer.Option(help="Factor by which features are multiplied.")] = 1.0,
-    fixed: Annotated[bool, typer.Option(help="Items look the same to every visitor.")] = False,
-    revenue: Annotated[str, typer.Option(help="Revenue per item: equal, or uniform (drawn at random).")] = "equal",
-    theta: Annotated[
-        str, typer.Option(help="True tastes, numbers separated by commas; uniform draws them.")
-    ] = "uniform",
-    drift: Annotated[float, typer.Option(help="How far the true tastes move after every visitor (random walk).")] = 0.0,
-    geometry: Annotated[
-        str,
-        typer.Option(
-            help="Whether quiet is told the second moments of the features: declared, or unknown (it assumes I/d)."
-        ),
-    ] = "declared",
-    conversion: Annotated[
-        float | None,
-        typer.Option(
-            help="Simulate a shop where this share of visitors buys from random offers (0.03: three in a hundred), "
-            "instead of the paper's world; quiet is told the share."
-        ),
-    ] = None,
-    calibration: Annotated[
-        str, typer.Option(help="sound, or paper for the printed constants of dpmnl and dpmnl-eps-delta.")
-    ] = "sound",
-    horizon: Annotated[int, typer.Option(help="Visitors in each replicate, T.")] = 2000,
-    replicates: Annotated[int, typer.Option(help="Independent replicates.")] = 20,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")] = 0,
+    items: Items = 100,
+    capacity: Capacity = 10,
+    dim: Dim = 5,
+    contexts: Contexts = "clipped",
+    scale: Scale = 1.0,
+    fixed: Fixed = False,
+    revenue: Revenue = "equal",
+    theta: Theta = "uniform",
+    drift: Drift = 0.0,
+    geometry: Geometry = "declared",
+    conversion: Conversion = None,
+    calibration: Calibration = "sound",
+    horizon: Horizon = 2000,
+    replicates: Replicates = 20,
+    seed: Seed = 0,
     delta: Delta = DELTA,
     workers: Workers = 0,
-    device: Annotated[
-        str, typer.Option(help="What scores the visitors of many replicates: cpu, or cuda by PyTorch or CuPy.")
-    ] = "cpu",
-    curve: Annotated[Path | None, typer.Option(help="Draw regret over time to this file (png, svg or pdf).")] = None,
+    device: Device = "cpu",
+    curve: Curve = None,
     as_json: Json = False,
 ) -> None:
     """Let policies serve the same simulated visitors and compare what each of them loses.
@@ -91,16 +109,11 @@ def simulate(
     Example: quietshelf simulate --policy quiet,greedy,uniform --conversion 0.03 --fixed
     """
     size: dict[str, Any] = {"items": items, "capacity": capacity, "revenue": revenue}
-    world: World
+    law: dict[str, Any] = {"contexts": contexts, "scale": scale, "theta": theta, "drift": drift}
     if conversion is None:
-        tastes = theta if theta == "uniform" else tuple(numbers("theta", listed([theta])))
-        world = Synthetic(**size, dim=dim, contexts=contexts, scale=scale, fixed=fixed, theta=tastes, drift=drift)
+        world: World = _paper_world(size, law, dim=dim, fixed=fixed)
     else:
-        kind = {"contexts": contexts == "clipped", "scale": scale == 1, "theta": theta == "uniform", "drift": not drift}
-        given = [f"--{name}" for name, default in kind.items() if not default]
-        require(not given, "conversion makes another world than the paper's, which these belong to", options=given)
-        integer("dim", dim, low=2)
-        world = Shop(**size, conversion_rate=conversion, item_dim=dim - 1, per_visitor=not fixed)
+        world = _shop(size, law, conversion=conversion, dim=dim, fixed=fixed)
     names, contestants = parse_contestants(policy, rho, geometry, calibration)
     check_calibrations(world, contestants, horizon=horizon)
     if curve is not None:
@@ -127,6 +140,19 @@ def simulate(
         kind_of = f"{contexts} contexts" if conversion is None else f"{100 * conversion:.3g} % buy"
         title = f"{items} items, {capacity} shown, {kind_of}"
         say(f"drawn: {regret_curves(result, curve, title=title)}")
+
+
+def _paper_world(size: dict[str, Any], law: dict[str, Any], *, dim: int, fixed: bool) -> Synthetic:
+    theta = law["theta"]
+    tastes = theta if theta == "uniform" else tuple(numbers("theta", listed([theta])))
+    return Synthetic(**size, **{**law, "theta": tastes}, dim=dim, fixed=fixed)
+
+
+def _shop(size: dict[str, Any], law: dict[str, Any], *, conversion: float, dim: int, fixed: bool) -> Shop:
+    given = [f"--{name}" for name, value in law.items() if value != PAPER_LAW[name]]
+    require(not given, "conversion makes another world than the paper's, which these belong to", options=given)
+    integer("dim", dim, low=2)
+    return Shop(**size, conversion_rate=conversion, item_dim=dim - 1, per_visitor=not fixed)
 
 
 def lines(result: Result, names: dict[str, str], delta: float) -> list[dict[str, Any]]:
