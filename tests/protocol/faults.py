@@ -261,7 +261,8 @@ def _when_all_answered() -> list[Any]:
 
 @fault("R5", "answers and changes do not wait for a release that is due", "service-sqlite", first=400)
 def _no_waiting() -> list[Any]:
-    return [mock.patch.object(Schedule, "waits_from", return_value=math.inf)]
+    never = mock.patch.object(Schedule, "waits_from", lambda *given: dict.fromkeys(given[-1], math.inf))
+    return [never]
 
 
 # R6: contributions

@@ -13,6 +13,7 @@ from quietshelf.curation.batches import LEASE_SECONDS, end, lease
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.visitors import answers, slots
 from quietshelf.serving.service.visitors.leasing import Leasing
+from quietshelf.serving.service.visitors.slot_rows import SlotRows
 from quietshelf.serving.service.visitors.slots import Held, Slots
 
 
@@ -29,17 +30,17 @@ def _lease_ended_by_an_answer() -> list[Any]:
 
 @fault("R2", "what is leased depends on who shares a transaction", "service-sqlite-leases")
 def _leased_by_the_group() -> list[Any]:
-    real = Leasing.write
+    real = Leasing.enter
 
-    def write(self: Leasing, name: str, given: Slots) -> None:
+    def enter(self: Leasing, rows: SlotRows, name: str, given: Slots) -> None:
         newest = None if given.batches is None or given.held is not None else given.batches.get(given.schedule.opened)
         if newest is not None and newest.free and given.batches is not None:
             number, until = newest.frozen.number, given.now + LEASE_SECONDS
             given.batches[number], mine = lease(newest, 1, given.now, until=until)
             given.held = Held(mine, new=True)
-        real(self, name, given)
+        real(self, rows, name, given)
 
-    return [mock.patch.object(Leasing, "write", write)]
+    return [mock.patch.object(Leasing, "enter", enter)]
 
 
 @fault("R2", "slots that nobody took are given out again", "service-sqlite-leases")
@@ -49,21 +50,21 @@ def _given_again() -> list[Any]:
 
 @fault("R2", "slots are given out after their lease has ended", "service-sqlite-leases")
 def _given_late() -> list[Any]:
-    real, kept = Leasing._slots, dict[str, Any]()
+    real_slots, real_enter, kept = Leasing.slots, SlotRows.enter, dict[str, Any]()
 
-    def found(self: Leasing, connection: Any, name: str, asked: Any) -> Any:
-        row, mine = real(self, connection, name, asked)
-        before = kept.get(self._holder)
-        if mine.held is None and before is not None and before.lease.taken < before.lease.size:
-            mine.held = before._replace(lease=before.lease._replace(until=math.inf), new=False)
-        return row, mine
+    def found(self: Leasing, connection: Any, asked: Any) -> Any:
+        each = real_slots(self, connection, asked)
+        for _, mine in each.values():
+            before = kept.get(self._holder)
+            if mine.held is None and before is not None and before.lease.taken < before.lease.size:
+                mine.held = before._replace(lease=before.lease._replace(until=math.inf), new=False)
+        return each
 
-    def write(self: Slots, holder: str) -> None:
-        if self.held is not None:
-            kept[holder] = self.held
-            if self.held.lease.until == math.inf:
-                self.held = None
-        _write(self, holder)
+    def enter(self: SlotRows, given: Slots, holder: str) -> None:
+        if given.held is not None:
+            kept[holder] = given.held
+            if given.held.lease.until == math.inf:
+                given.held = None
+        real_enter(self, given, holder)
 
-    _write = Slots.write
-    return [mock.patch.object(Leasing, "_slots", found), mock.patch.object(Slots, "write", write)]
+    return [mock.patch.object(Leasing, "slots", found), mock.patch.object(SlotRows, "enter", enter)]

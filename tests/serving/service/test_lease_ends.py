@@ -70,7 +70,7 @@ def test_a_clock_that_was_ahead_holds_up_no_lease(database: str, tmp_path: Path)
     service._chores()
     service._chores()
     with service.store.read() as connection:
-        (batch,) = in_use(connection, 1).values()
+        (batch,) = in_use(connection, [1])[1].values()
     service.store.close()
     assert (batch.leased, batch.taken, batch.unused) == (0, 2, BLOCK - 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -27,6 +28,7 @@ from tests.serving.service.harness import (
     visit,
 )  # fmt: skip
 
+from quietshelf.curation.coins import Coins
 from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.serving.service import queries
 from quietshelf.serving.service.catalogue import items, shelves
@@ -41,11 +43,16 @@ from quietshelf.serving.service.settings import ServiceSettings
 
 
 def machine(
-    database: str, folder: Path, clock: FakeClock, source: NoiseSource | None = None, **options: Any
+    database: str,
+    folder: Path,
+    clock: FakeClock,
+    source: NoiseSource | None = None,
+    coins: Callable[[int], Coins] | None = None,
+    **options: Any,
 ) -> Service:
     """A service that does nothing by itself."""
     settings = ServiceSettings(database=database, secrets=str(folder), **{"release_seconds": 0.0, **options})
-    return Service(settings, clock=clock, source=source)
+    return Service(settings, clock=clock, source=source, coins=coins)
 
 
 def visitors(service: Service, count: int, then: Exception | None = None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from quietshelf.serving.service.access.keys import Key
 from quietshelf.serving.service.catalogue import items, shelves
 from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.lookup import TO_CHANGE, Keyed
 from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.serving.service.problems import Frozen, OfferExpired, Unavailable
 from quietshelf.serving.service.releases import releaser
@@ -32,6 +33,7 @@ from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.writer import Writer
 
 ADMIN = Key("id", "test", "", frozenset({"admin"}), None)
+BATCH = ("shelf", "batch")
 RHO = 1e3
 """Large, so that batches are small."""
 
@@ -68,7 +70,8 @@ def test_an_arrival_reads_two_batches_however_many_wait(service: Service, clock:
     fill(service, "zinc", 3, clock.time)
     with service.store.write() as connection:
         service.writing.place(connection, [visit("zinc", clock.time)])
-        found = slot_rows.in_use(connection, shelf_row(connection, "zinc")["shelf"])
+        number = shelf_row(connection, "zinc")["shelf"]
+        found = slot_rows.in_use(connection, [number])[number]
     assert [(batch.frozen.number, batch.full) for batch in found.values()] == [(0, True), (3, False)]
 
 
@@ -79,7 +82,7 @@ def test_an_answer_in_flight_does_not_change_the_order_of_releases(service: Serv
     found: list[Outcome | None] = []
     thread = threading.Thread(target=lambda: found.append(_release(service, clock)))
     with service.store.write() as connection:
-        answers._BATCH_SHARED.rows(connection, {"of_shelf": 1, "of_batch": 0})
+        answers._SHARED.rows(connection, [(1, 0)])
         thread.start()
         _until_somebody_waits(service)
         assert found == []
@@ -96,7 +99,7 @@ def test_a_late_answer_does_not_wait_and_is_not_waited_for(service: Service, clo
     clock.time += WINDOW
     late = Choice(ticket, None, Receipt(clock.time))
     with service.store.write() as first:
-        first.execute(answers._SAME.with_for_update(), {"of_shelf": 1, "of_batch": 0}).all()
+        Keyed(schema.batches, ("shelf", "batch"), lock=TO_CHANGE).rows(first, [(1, 0)])
         with service.store.write() as second:
             second.exec_driver_sql("SET LOCAL lock_timeout = '5s'")  # an answer that waits is to fail, not to hang
             assert isinstance(answers.take(second, service.store, [late])[0], OfferExpired)
@@ -136,29 +139,38 @@ def test_transactions_of_several_processes_hold_offers_or_answers(service: Servi
     assert all(len({job.operation for job in group}) == 1 for group in groups)
 
 
-def test_shelves_of_one_transaction_are_taken_in_the_order_of_their_numbers(
-    service: Service, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Offers as answers, whatever the shelves are called: so no two transactions can deadlock."""
+def test_rows_of_one_transaction_are_locked_in_the_order_of_their_shelves(service: Service, clock: FakeClock) -> None:
+    """By offers as by answers, whatever the shelves are called: who waits for the first has not locked the second."""
     tickets = [service.vault.ticket(fill(service, name, 1, clock.time)[0]["offer"]) for name in ("zinc", "acid")]
-    service.writing.settled(True, [])
-    taken: list[tuple[str, int]] = []
+    given = [Choice(each, None, Receipt(clock.time)) for each in reversed(tickets) if each is not None]
+    visits = [visit(name, clock.time) for name in ("acid", "zinc")]
+    shelves, batches = Keyed(schema.shelves, ["shelf"], lock=TO_CHANGE), Keyed(schema.batches, BATCH, lock=TO_CHANGE)
+    waiting: list[tuple[Keyed, list[Any], Any]] = [
+        (shelves, [(1,), (2,)], lambda c: service.writing.place(c, visits)),
+        (batches, [(1, 0), (2, 0)], lambda c: service.writing.take_choices(c, given)),
+        (
+            batches,
+            [(1, 1), (2, 1)],
+            lambda c: service.writing.place(c, visits),
+        ),  # each opens its second batch, in this order
+    ]
+    with service.store.write() as connection:
+        service.writing.place(connection, visits)
+    for rows, (first, second), operation in waiting:
 
-    def offered(_: Any, __: Any, place: tuple[int, str], some: Sequence[Any]) -> list[None]:
-        taken.append(("offers", place[0]))
-        return [None] * len(some)
+        def work(operation: Any = operation) -> None:
+            with service.store.rehearse() as connection:
+                operation(connection)
 
-    def answered(_: Any, __: Any, ___: Any, place: tuple[int, int], some: Sequence[Any]) -> list[None]:
-        taken.append(("answers", place[0]))
-        return [None] * len(some)
-
-    monkeypatch.setattr(service.writing, "_take", offered)
-    monkeypatch.setattr(answers, "_of_batch", answered)
-    with service.store.rehearse() as connection:
-        service.writing.place(connection, [visit(name, clock.time) for name in ("acid", "zinc")])
-        given = [Choice(each, None, Receipt(clock.time)) for each in reversed(tickets) if each is not None]
-        service.writing.take_choices(connection, given)
-    assert taken == [("offers", 1), ("offers", 2), ("answers", 1), ("answers", 2)]
+        thread = threading.Thread(target=work)
+        with service.store.rehearse() as connection:
+            assert rows.rows(connection, [first])
+            thread.start()
+            _until_somebody_waits(service)
+            with service.store.rehearse() as other:
+                other.exec_driver_sql("SET LOCAL lock_timeout = '100ms'")
+                assert rows.rows(other, [second])
+        thread.join()
 
 
 def test_releases_of_one_transaction_lock_shelves_in_the_order_of_their_numbers(

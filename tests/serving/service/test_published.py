@@ -159,7 +159,7 @@ def crossed(service: Service, database: str, tmp_path: Path, clock: FakeClock) -
 
 def time_of_both(service: Service) -> float:
     with service.store.read() as connection:
-        return max(batch.published_at for batch in slot_rows.in_use(connection, 1).values())
+        return max(batch.published_at for batch in slot_rows.in_use(connection, [1])[1].values())
 
 
 def test_an_arrival_waits_for_a_release_that_shares_its_time_with_the_one_before(

@@ -25,7 +25,6 @@ from quietshelf.serving.service.catalogue.catalogues import follow
 from quietshelf.serving.service.catalogue.uploads import Line
 from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.database.lookup import of_ids
 from quietshelf.serving.service.database.prepared import insert_rows
 from quietshelf.serving.service.http import uploading
 from quietshelf.serving.service.problems import Conflict
@@ -232,13 +231,13 @@ def test_a_shelf_deleted_meanwhile_ends_its_uploads(client: httpx.Client, clock:
 def test_a_look_for_ids_reads_their_rows_alone(client: httpx.Client) -> None:
     """In a table that is being filled, of which the database knows nothing yet, as in one of any size."""
     stocked(client)
-    wanted, mine = [f"new {n}" for n in range(100)], schema.staged.c.upload == "one"
+    wanted = [("one", f"new {n}") for n in range(100)]
     with service_of(client).store.rehearse() as connection:
         work = []
         for numbers in (range(1_000), range(1_000, 10_000)):
             added = [Line(n, f"new {n}", "{}")._asdict() for n in numbers]
             insert_rows(connection, schema.staged, [{"upload": "one", **each} for each in added])
-            work.append(work_of(connection, partial(of_ids, connection, schema.staged, mine, wanted)))
+            work.append(work_of(connection, partial(uploads.STAGED.rows, connection, wanted)))
     assert work[1] <= 2 * work[0]
 
 

@@ -90,11 +90,11 @@ class Following:
                 self._refresh(connection, name)
 
     def view(self, connection: Connection, name: str, row: Row) -> View:
-        """A shelf as it stands in a transaction that has read ``row`` of it: whole, or its versions alone."""
+        """A shelf as it stands in a transaction that has read its versions, ``row``."""
         view = self.views.get(name)
         if view is not None and view.is_of(row):
             return view
-        return look(connection, row if "config" in row else shelf_row(connection, name), view, self.catalogues.follow)
+        return look(connection, shelf_row(connection, name), view, self.catalogues.follow)
 
     def catch_up(self, name: str) -> None:
         """Read the items of a shelf now, on this thread, so that the next visitor sees them."""

@@ -266,21 +266,6 @@ def _resolve(future: asyncio.Future[Any], answer: Any) -> None:
         future.set_result(answer)
 
 
-def in_groups(
-    payloads: Sequence[Any], key: Callable[[Any], Any], take: Callable[[Any, list[Any]], Sequence[Any]]
-) -> list[Any]:
-    """Answers to payloads that are taken group by group, in the order of their keys: so no two writers deadlock."""
-    groups: dict[Any, list[int]] = {}
-    for place, payload in enumerate(payloads):
-        groups.setdefault(key(payload), []).append(place)
-    found: list[Any] = [None] * len(payloads)
-    for each in sorted(groups):
-        replies = take(each, [payloads[place] for place in groups[each]])
-        for place, reply in zip(groups[each], replies, strict=True):
-            found[place] = reply
-    return found
-
-
 def problem_or(answer: Callable[[], Any]) -> Any:
     """What a step answers, or the problem it raised before it changed anything."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 
 from quietshelf.curation.coins import Coins
 from quietshelf.privacy.release.noise import NoiseSource
-from quietshelf.serving.service.catalogue.views import View, number_of
+from quietshelf.serving.service.catalogue.views import View, not_there, number_of
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.following import Following
-from quietshelf.serving.service.problems import NotFound, Unavailable
+from quietshelf.serving.service.problems import NotFound, Problem, Unavailable
 from quietshelf.serving.service.releases.schedule import Schedule
 from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors import answers
@@ -24,9 +24,11 @@ from quietshelf.serving.service.visitors.contributed import Contributed
 from quietshelf.serving.service.visitors.device import transaction_of
 from quietshelf.serving.service.visitors.inbox import Inbox, Step
 from quietshelf.serving.service.visitors.leasing import Leasing
-from quietshelf.serving.service.visitors.offers import OfferRequest
-from quietshelf.serving.service.visitors.remembering import NewRows
-from quietshelf.serving.service.writer import AGAIN, in_groups, problem_or
+from quietshelf.serving.service.visitors.offers import OfferRequest, OfferTransaction
+from quietshelf.serving.service.visitors.remembering import NewRows, recall
+from quietshelf.serving.service.visitors.slot_rows import SlotRows
+from quietshelf.serving.service.visitors.slots import Slots
+from quietshelf.serving.service.writer import AGAIN, problem_or
 
 
 @dataclass(eq=False)
@@ -59,16 +61,33 @@ class Writing:
     _fresh: dict[str, View] = field(default_factory=dict)  # views of a transaction that is not committed yet
 
     def place(self, connection: Connection, requests: Sequence[OfferRequest]) -> list[Any]:
-        """Operation: give each request its slot."""
-        rows = NewRows()
-        replies = in_groups(requests, lambda request: self._order(request.shelf), partial(self._take, connection, rows))
-        rows.write(connection)
-        return replies
+        """Operation: give each request its slot.
+
+        Shelves know nothing of each other: what each decides is a function of its own rows and requests (`offers`).
+        Together they are read, locked and written, by one set of statements (`slot_rows`, `remembering`).
+        """
+        asked: dict[str, list[OfferRequest]] = {}
+        for request in requests:
+            asked.setdefault(request.shelf, []).append(request)
+        begun, refused = self._begun(connection, asked)
+        recall(connection, [each.memory for each in begun.values()])
+        new, moved = NewRows(), SlotRows()
+        replies = {name: iter([problem] * len(asked[name])) for name, problem in refused.items()}
+        for name, each in begun.items():
+            replies[name] = iter(each.take(new))
+            self.leasing.enter(moved, name, each.slots)
+            self._fresh[name] = each.view
+        moved.write(connection)
+        new.write(connection)
+        filled = any(each.slots.opened_or_filled for each in begun.values())
+        self.opened |= filled
+        if filled or any(each.blocked for each in begun.values()):  # what is due next has changed, or was not known
+            self.schedule.look_soon()
+        return [next(replies[request.shelf]) for request in requests]
 
     def take_choices(self, connection: Connection, choices: Sequence[Answered]) -> list[Any]:
         """Operation: enter each answer."""
-        shelves = sorted({each.shelf for each in choices})
-        until = {shelf: self.schedule.waits_from(connection, shelf) for shelf in shelves}
+        until = self.schedule.waits_from(connection, {each.shelf for each in choices})
         in_time = [choice.receipt.time < until[choice.shelf] for choice in choices]
         written = [choice for choice, counts in zip(choices, in_time, strict=True) if counts]
         replies = iter(answers.take(connection, self.store, written))
@@ -88,35 +107,32 @@ class Writing:
             if isinstance(payload, (OfferRequest, Choice, Contributed, Step)):
                 self.inbox.settle(payload.receipt)
 
-    def _order(self, name: str) -> tuple[int, str]:
-        """Shelves are locked in the order of their numbers, as by answers; one that is not known yet before others."""
-        view = self.following.views.get(name)
-        return -1 if view is None else view.shelf, name
+    def _begun(
+        self, connection: Connection, asked: Mapping[str, Sequence[OfferRequest]]
+    ) -> tuple[dict[str, OfferTransaction], dict[str, Problem]]:
+        """The shelves that take visitors, in the order of their numbers, and why the others do not."""
+        found = self.leasing.slots(connection, asked)
+        refused: dict[str, Problem] = {name: not_there(name) for name in asked if name not in found}
+        begun: dict[str, OfferTransaction] = {}
+        for name, (row, slots) in sorted(found.items(), key=lambda each: each[1][1].shelf):
+            try:
+                view = self.following.view(connection, name, row)
+            except (NotFound, Unavailable) as problem:
+                refused[name] = problem
+            else:
+                begun[name] = self._transaction(connection, view, slots, asked[name])
+        return begun, refused
 
-    def _take(
-        self, connection: Connection, rows: NewRows, place: tuple[int, str], requests: Sequence[OfferRequest]
-    ) -> list[Any]:
-        name = place[1]
-        try:
-            row, slots = self.leasing.slots(connection, name, requests)
-            view = self.following.view(connection, name, row)
-        except (NotFound, Unavailable) as problem:
-            return [problem] * len(requests)
-        coins, waits = self.coins(slots.shelf), self.schedule.waits
-        limits = self.settings.batch_limit, self.settings.release_seconds
-        kind = transaction_of(view)
-        transaction = kind(connection, self.vault, self.source, coins, slots, view, waits, *limits)
-        replies = transaction.take(requests, rows)
-        self.leasing.write(name, slots)
-        self._fresh[name] = transaction.view
-        self.opened |= slots.opened_or_filled
-        if slots.opened_or_filled or transaction.blocked:  # what is due next has changed, or was not known here
-            self.schedule.look_soon()
-        return replies
+    def _transaction(
+        self, connection: Connection, view: View, slots: Slots, requests: Sequence[OfferRequest]
+    ) -> OfferTransaction:
+        coins, limits = self.coins(slots.shelf), (self.settings.batch_limit, self.settings.release_seconds)
+        given = (connection, self.vault, self.source, coins, slots, view, requests, self.schedule.waits, *limits)
+        return transaction_of(view)(*given)
 
     def _step(self, connection: Connection, step: Step) -> Any:
         shelf = None if step.shelf is None else number_of(connection, step.shelf)
-        if shelf is not None and step.receipt.time >= self.schedule.waits_from(connection, shelf):
+        if shelf is not None and step.receipt.time >= self.schedule.waits_from(connection, [shelf])[shelf]:
             return self._again()
         return problem_or(partial(step, connection))
 

@@ -20,7 +20,7 @@ from quietshelf.serving.service.catalogue.catalogues import counted
 from quietshelf.serving.service.catalogue.views import item_rows, public_of, settings_of, shelf_row
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row
-from quietshelf.serving.service.database.lookup import of_ids
+from quietshelf.serving.service.database.lookup import Keyed
 from quietshelf.serving.service.database.prepared import insert_rows
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.problems import Invalid
@@ -32,6 +32,7 @@ NO_FEATURES = (
 )
 _table = schema.items
 _this = (_table.c.shelf == sa.bindparam("of_shelf")) & (_table.c.number == sa.bindparam("this"))
+_NAMED = Keyed(_table, ("shelf", "id"))
 
 
 @dataclass
@@ -159,7 +160,7 @@ def show(connection: Connection, shelf: int, version: int) -> None:
 
 def named(connection: Connection, shelf: int, ids: Sequence[str]) -> dict[str, Row]:
     """Those of the items that the shelf has, by id."""
-    return {row["id"]: row for row in of_ids(connection, _table, _table.c.shelf == shelf, ids)}
+    return {row["id"]: row for row in _NAMED.rows(connection, [(shelf, each) for each in ids])}
 
 
 def check_distinct(ids: Iterable[str]) -> None:

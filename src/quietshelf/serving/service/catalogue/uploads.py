@@ -19,7 +19,7 @@ from quietshelf.serving.service.catalogue.items import Prepared, Stamps, named, 
 from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row
-from quietshelf.serving.service.database.lookup import of_ids
+from quietshelf.serving.service.database.lookup import Keyed
 from quietshelf.serving.service.database.prepared import insert_rows
 from quietshelf.serving.service.database.store import one
 from quietshelf.serving.service.models import ItemBody
@@ -36,6 +36,7 @@ LEFT_SECONDS = 30.0
 ORPHANS = 2000
 """Lines of broken uploads that are deleted at once."""
 _uploads, _staged = schema.uploads, schema.staged
+STAGED = Keyed(_staged, ("upload", "id"))
 
 
 class Line(NamedTuple):
@@ -57,7 +58,7 @@ def stage(connection: Connection, upload: str, lines: Sequence[Line], now: float
     """Keep some lines; `Invalid` for an id that came before."""
     _touch(connection, upload, now)
     ids = {each.id: each.line for each in lines}
-    for again in of_ids(connection, _staged, _staged.c.upload == upload, list(ids)):
+    for again in STAGED.rows(connection, [(upload, name) for name in ids]):
         name = again["id"]
         raise Invalid(f"items must be named once each, got {name!r} in lines {again['line']} and {ids[name]}")
     insert_rows(connection, _staged, [{"upload": upload, **each._asdict()} for each in lines])

@@ -142,8 +142,13 @@ def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
     query = _LIVING_LOCKED if lock else _LIVING
     row = query.one(connection, {"wanted": name})
     if row is None:
-        raise NotFound(f"shelf must exist (/v1/shelves lists those that do), got shelf={name!r}")
+        raise not_there(name)
     return row
+
+
+def not_there(name: str) -> NotFound:
+    """The refusal of whoever asks for a shelf that does not live."""
+    return NotFound(f"shelf must exist (/v1/shelves lists those that do), got shelf={name!r}")
 
 
 def number_of(connection: Connection, name: str) -> int | None:

@@ -1,30 +1,94 @@
-"""Rows found by name, each by one look into a unique index."""
+"""Rows found by their whole key, each by one step into its index, however many are wanted of however many shelves."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Connection
+
+from quietshelf.serving.service.database.prepared import KINDS, driven, rows_of
+
+TO_CHANGE: Final = "FOR UPDATE"
+"""Locks each row, in the order of the keys: two transactions that sort them never deadlock. SQLite has one writer."""
+SHARED: Final = "FOR SHARE"
 
 
-def of_ids(
-    connection: Connection, table: sa.Table, within: ColumnElement[bool], ids: Sequence[str]
-) -> list[dict[str, Any]]:
-    """The rows of a table that have one of these ids; ``within`` and the id are a unique key.
+class Keyed:
+    """Looks for rows of one table by some keys, each a value for every column of a unique index.
 
-    A database that knows nothing yet of a table which is being filled would read all of it for a list of ids. The outer
-    join of SQLite and the lateral one of PostgreSQL leave it nothing to choose: one look into the index per id.
+    A database that knows nothing yet of a table which is being filled would read all of it for a list of keys. The
+    cross join of SQLite and the lateral one of PostgreSQL leave it nothing to choose: one step into the index per key.
+
+    Args:
+        table: Where.
+        key: Columns of a unique index, all of them.
+        take: Columns to read; all of them by default.
+        only: A condition on the row besides, in SQL.
+        lock: `TO_CHANGE` or `SHARED`.
     """
-    if connection.dialect.name == "sqlite":
-        wanted = sa.func.json_each(json.dumps(list(ids))).table_valued("value")
-        query = sa.select(table).select_from(wanted.outerjoin(table, within & (table.c.id == wanted.c.value)))
-    else:
-        wanted = sa.func.unnest(sa.literal(list(ids), ARRAY(sa.Text))).table_valued("value", name="wanted")
-        wanted = wanted.render_derived()
-        found = sa.select(table).where(within, table.c.id == wanted.c.value).limit(1).lateral()
-        query = sa.select(found).select_from(wanted.join(found, sa.true()))
-    return [dict(row) for row in connection.execute(query).mappings() if row["id"] is not None]
+
+    def __init__(
+        self, table: sa.Table, key: Sequence[str], *, take: Sequence[str] = (), only: str = "true", lock: str = ""
+    ) -> None:
+        names = ", ".join(f't."{name}"' for name in take or table.c.keys())
+        places = range(len(key))
+
+        def same(values: Sequence[str]) -> str:
+            return " AND ".join(f't."{name}" = {value}' for name, value in zip(key, values, strict=True))
+
+        lists = ", ".join(f"%s::{KINDS[type(table.c[name].type)]}[]" for name in key)
+        wanted = f"unnest({lists}) AS w({', '.join(f'k{place}' for place in places)})"
+        row = f"SELECT {names} FROM {table.name} AS t WHERE {same([f'w.k{place}' for place in places])} AND {only}"  # noqa: S608 - our names
+        self._postgresql = f"SELECT r.* FROM {wanted} CROSS JOIN LATERAL ({row} LIMIT 1 {lock}) AS r"  # noqa: S608 - as above
+        of_key = same([f"json_extract(w.value, '$[{place}]')" for place in places])
+        self._sqlite = f"SELECT {names} FROM json_each(?) AS w CROSS JOIN {table.name} AS t WHERE {of_key} AND {only}"  # noqa: S608 - as above
+
+    def rows(self, connection: Connection, keys: Sequence[Sequence[int | str]]) -> list[dict[str, Any]]:
+        """The rows that are there, in the order of the keys; no question without a key."""
+        if not keys:
+            return []
+        if connection.dialect.name == "sqlite":
+            return rows_of(driven(connection, self._sqlite, (json.dumps([list(key) for key in keys]),)))
+        return rows_of(driven(connection, self._postgresql, [list(column) for column in zip(*keys, strict=True)]))
+
+
+class Change:
+    """Changes rows of one table by one statement, each given by its key: of however many shelves.
+
+    Whoever calls it has locked the rows, or whoever else may change them: nobody promises an order.
+
+    Args:
+        table: Of some rows for each shelf, no more: PostgreSQL may read all of it.
+        key: Columns of a unique index.
+        to: Columns that get a value.
+        by: Columns to which a number is added.
+    """
+
+    def __init__(self, table: sa.Table, key: Sequence[str], *, to: Sequence[str] = (), by: Sequence[str] = ()) -> None:
+        self._names = (*to, *by, *key)
+
+        def text(value: Sequence[str]) -> str:
+            given = dict(zip(self._names, value, strict=True))
+            new = [f'"{name}" = {given[name]}' for name in to] + [
+                f'"{name}" = t."{name}" + {given[name]}' for name in by
+            ]
+            same = " AND ".join(f't."{name}" = {given[name]}' for name in key)
+            return f"UPDATE {table.name} AS t SET {', '.join(new)} {{}} WHERE {same}"  # noqa: S608 - our names
+
+        kinds = (f"%s::{KINDS[type(table.c[name].type)]}[]" for name in self._names)
+        columns = [f"c{place}" for place in range(len(self._names))]
+        wanted = f"FROM unnest({', '.join(kinds)}) AS w({', '.join(columns)})"
+        self._postgresql = text([f"w.{column}" for column in columns]).format(wanted)
+        self._sqlite = text(["?" for _ in self._names]).format("")
+
+    def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """How many rows it changes: those of the keys that are there."""
+        values = [tuple(row[name] for name in self._names) for row in rows]
+        if not values:
+            return 0
+        if connection.dialect.name == "sqlite":
+            return int(driven(connection, self._sqlite, values, many=True))
+        return int(driven(connection, self._postgresql, [list(each) for each in zip(*values, strict=True)]).rowcount)

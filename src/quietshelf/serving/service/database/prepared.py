@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 _LIST = re.compile(r"IN \(__\[POSTCOMPILE_(\w+)\]\)")
-_TYPES: dict[Any, str] = {
+KINDS: dict[Any, str] = {
     sa.Integer: "int4", sa.BigInteger: "int8", sa.Boolean: "bool",
     sa.Text: "text", sa.Double: "float8", sa.LargeBinary: "bytea",
 }  # fmt: skip
@@ -40,24 +40,17 @@ class Prepared:
 
     def rows(self, connection: Connection, given: Given) -> list[dict[str, Any]]:
         """The rows that it finds, by column name."""
-        cursor = self._execute(connection, given)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return rows_of(self._execute(connection, given))
 
     def tuples(self, connection: Connection, given: Given) -> list[tuple[Any, ...]]:
         """The rows that it finds, where there are many of them."""
-        found: list[tuple[Any, ...]] = self._execute(connection, given).fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = self._execute(connection, given).fetchall()
+        return rows
 
     def one(self, connection: Connection, given: Given) -> dict[str, Any] | None:
         """The only row, or None."""
         (row,) = self.rows(connection, given) or (None,)
         return row
-
-    def scalar(self, connection: Connection, given: Given) -> Any:
-        """The only number of the first row, or None."""
-        row = self._execute(connection, given).fetchone()
-        return None if row is None else row[0]
 
     def run(self, connection: Connection, given: Given) -> int:
         """How many rows it changes."""
@@ -67,12 +60,12 @@ class Prepared:
         """The same, once for each of some parameters."""
         plain = self._plain(connection)
         return int(
-            _driven(connection, plain.text, [self._parameters(connection, plain, each) for each in given], many=True)
+            driven(connection, plain.text, [self._parameters(connection, plain, each) for each in given], many=True)
         )
 
     def _execute(self, connection: Connection, given: Given) -> Any:
         plain = self._plain(connection)
-        return _driven(connection, plain.text, self._parameters(connection, plain, given))
+        return driven(connection, plain.text, self._parameters(connection, plain, given))
 
     def _plain(self, connection: Connection) -> _Text:
         kind = connection.dialect.name
@@ -83,7 +76,7 @@ class Prepared:
     def _parameters(self, connection: Connection, plain: _Text, given: Given) -> Any:
         values, sqlite = {**plain.fixed, **given}, connection.dialect.name == "sqlite"
         for name in plain.lists:
-            values[name] = json.dumps(values[name]) if sqlite else _array(values[name])
+            values[name] = json.dumps(list(values[name])) if sqlite else list(values[name])
         return tuple(values[name] for name in plain.names) if sqlite else values
 
 
@@ -94,20 +87,20 @@ def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Given]) 
     values = [tuple(row[name] for name in names) for row in rows]
     if connection.dialect.name == "sqlite":
         text = f"INSERT INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our names
-        _driven(connection, text, values, many=True)
+        driven(connection, text, values, many=True)
         return
     cursor: Any = connection.connection.cursor()
     text = f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)"
     try:
         with cursor.copy(text) as copy:
-            copy.set_types([_TYPES[type(table.c[name].type)] for name in names])
+            copy.set_types([KINDS[type(table.c[name].type)] for name in names])
             for row in values:
                 copy.write_row(row)
     except Exception as error:
         connection._handle_dbapi_exception(error, text, None, cursor, None)
 
 
-def _driven(connection: Connection, text: str, given: Any, *, many: bool = False) -> Any:
+def driven(connection: Connection, text: str, given: Any, *, many: bool = False) -> Any:
     """The driver's cursor, or how many rows were changed by ``many`` executions."""
     cursor: Any = connection.connection.cursor()
     try:
@@ -120,21 +113,20 @@ def _driven(connection: Connection, text: str, given: Any, *, many: bool = False
         connection._handle_dbapi_exception(error, text, None, cursor, None)
 
 
-def _array(values: Sequence[int | str]) -> str:
-    """A list as PostgreSQL reads it; of numbers and hashes, which need no quotes."""
-    words = [str(value) for value in values]
-    assert all(word.isalnum() for word in words)  # noqa: S101 - nothing else is looked for by list
-    return f"{{{','.join(words)}}}"
+def rows_of(cursor: Any) -> list[dict[str, Any]]:
+    """The rows that a cursor finds, by column name."""
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _compiled(statement: Any, dialect: sa.Dialect) -> _Text:
     made = statement.compile(dialect=dialect)
     lists = tuple(_LIST.findall(str(made)))
     sqlite = dialect.name == "sqlite"
-    kinds = {name: _TYPES[type(made.binds[name].type)] for name in lists}
+    kinds = {name: KINDS[type(made.binds[name].type)] for name in lists}
 
-    def array(found: re.Match[str]) -> str:
-        return "IN (SELECT value FROM json_each(?))" if sqlite else f"= ANY(%({found[1]})s::{kinds[found[1]]}[])"
+    def array(named: re.Match[str]) -> str:
+        return "IN (SELECT value FROM json_each(?))" if sqlite else f"= ANY(%({named[1]})s::{kinds[named[1]]}[])"
 
     text = _LIST.sub(array, str(made))
     fixed = {name: value for name, value in made.params.items() if not made.binds[name].required}

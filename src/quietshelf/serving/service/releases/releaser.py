@@ -11,6 +11,8 @@ is gone was released by another.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -50,10 +52,15 @@ _DUE = (
 )
 _PUBLICATION = sa.select(sa.func.min(_published_at)).where(_FIRST)
 _PUBLICATION_OF = Prepared(  # in the order of batches: one whose own time is earlier comes with the one before it
-    sa.select(_published_at)
-    .where(_batches.shelf == sa.bindparam("of_shelf"), _published_at > sa.bindparam("after"), ~_HELD_UP)
-    .order_by(_batches.batch)
-    .limit(1)
+    sa.select(
+        schema.shelves.c.shelf,
+        sa.select(_published_at)
+        .where(_batches.shelf == schema.shelves.c.shelf, _published_at > sa.bindparam("after"), ~_HELD_UP)
+        .order_by(_batches.batch)
+        .limit(1)
+        .scalar_subquery()
+        .label("at"),
+    ).where(schema.shelves.c.shelf.in_(sa.bindparam("shelves", expanding=True)))
 )
 
 
@@ -85,10 +92,10 @@ def next_publication(connection: Connection) -> float | None:
     return connection.execute(_PUBLICATION).scalar()
 
 
-def next_publication_of(connection: Connection, shelf: int, *, after: float) -> float | None:
-    """The same of one shelf, if later than ``after``."""
-    found: float | None = _PUBLICATION_OF.scalar(connection, {"of_shelf": shelf, "after": after})
-    return found
+def next_publication_of(connection: Connection, shelves: Sequence[int], *, after: float) -> dict[int, float]:
+    """The same of each of some shelves, if later than ``after``; infinity if no batch of it is full."""
+    found = _PUBLICATION_OF.rows(connection, {"shelves": shelves, "after": after})
+    return dict.fromkeys(shelves, math.inf) | {row["shelf"]: row["at"] for row in found if row["at"] is not None}
 
 
 def due_batches(connection: Connection) -> dict[Place, float]:

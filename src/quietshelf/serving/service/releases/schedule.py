@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sqlalchemy import Connection
 
@@ -63,10 +63,10 @@ class Schedule:
         """What is received waits for a release that was due, unless another machine makes it, or it failed."""
         return not self._releasing.elsewhere and due > self._tried
 
-    def waits_from(self, connection: Connection, shelf: int) -> float:
+    def waits_from(self, connection: Connection, shelves: Iterable[int]) -> dict[int, float]:
         """From when on what is received for a shelf waits for its next release; infinity if no batch is full."""
-        due = next_publication_of(connection, shelf, after=self._tried)
-        return math.inf if due is None or not self.waits(due) else due
+        due = next_publication_of(connection, sorted(shelves), after=self._tried)
+        return {shelf: at if self.waits(at) else math.inf for shelf, at in due.items()}
 
     def failed(self, at: float) -> None:
         """Nobody waits for releases that fail: whatever was due by then has been tried, of all shelves."""

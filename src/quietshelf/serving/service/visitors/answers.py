@@ -8,8 +8,8 @@ does until the offer expires, one window after it was made, and its batch is rel
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -22,35 +22,33 @@ from quietshelf.curation.fields import batch_from
 from quietshelf.model.types import NOTHING
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row, from_row, packed, unpacked
+from quietshelf.serving.service.database.lookup import SHARED, TO_CHANGE, Keyed
 from quietshelf.serving.service.database.prepared import Prepared
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Ticket
 from quietshelf.serving.service.problems import AnswerConflict, Invalid, NotFound, OfferErased, OfferExpired, Problem
 from quietshelf.serving.service.visitors.contributed import Contributed
 from quietshelf.serving.service.visitors.inbox import Receipt
-from quietshelf.serving.service.writer import in_groups
 
-_batches, _offers = schema.batches.c, schema.offers.c
-_MINE = sa.and_(_offers.shelf == sa.bindparam("of_shelf"), _offers.batch == sa.bindparam("of_batch"))
-_SAME = sa.select(schema.batches).where(
-    _batches.shelf == sa.bindparam("of_shelf"), _batches.batch == sa.bindparam("of_batch")
-)
-_BATCH = Prepared(_SAME)
+_offers = schema.offers.c
+_PLACE = ("shelf", "batch")
+_BATCHES = Keyed(schema.batches, _PLACE)
 # Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
-_BATCH_SHARED = Prepared(
-    _SAME.with_only_columns(_batches.batch).where(_batches.stage == schema.TAKING).with_for_update(read=True)
-)
-_SLOTS = Prepared(
-    sa.select(*(_offers[name] for name in ("slot", "nonce", "made", "items", "rows", "answer")))
-    .where(_MINE, _offers.slot.in_(sa.bindparam("slots", expanding=True)))
-    .order_by(_offers.slot)
-    .with_for_update()
-)
+_SHARED = Keyed(schema.batches, _PLACE, take=_PLACE, only=f"t.stage = {schema.TAKING}", lock=SHARED)
+_SLOT = ("slot", "nonce", "made", "items", "rows", "answer")
+_SLOTS = Keyed(schema.offers, (*_PLACE, "slot"), take=(*_PLACE, *_SLOT), lock=TO_CHANGE)
 _ENTER = Prepared(
     sa.update(schema.offers)
-    .where(_MINE, _offers.slot == sa.bindparam("this"))
+    .where(*(_offers[name] == sa.bindparam(f"of_{name}") for name in (*_PLACE, "slot")))
     .values(answer=sa.bindparam("chosen"), contribution=sa.bindparam("part"), rows=None)
 )
+_NAMES = Prepared(
+    sa.select(schema.shelves.c.shelf, schema.shelves.c.name).where(
+        schema.shelves.c.shelf.in_(sa.bindparam("shelves", expanding=True)), schema.shelves.c.deleted.is_(None)
+    )
+)
+Place = tuple[int, int]
+"""Number of a shelf, and of its batch."""
 
 
 class Choice(NamedTuple):
@@ -89,16 +87,31 @@ Answered = Choice | Contributed
 class Entry(NamedTuple):
     """An answer that counts: the row of its slot, with the answer, and its batch."""
 
-    place: dict[str, int]
     row: Row
     batch: Batch
 
 
 def take(connection: Connection, store: Store, choices: Sequence[Answered]) -> list[Any]:
-    """For each answer None if it is taken, or a `Problem`."""
+    """For each answer None if it is taken, or a `Problem`: by one set of statements, of however many shelves."""
+    hidden = _hidden(connection, choices)
+    batches = _live(connection, store, choices)
+    wanted = sorted({_slot_of(each.ticket) for each in choices if _slot_of(each.ticket)[:2] in batches})
+    rows = {(row["shelf"], row["batch"], row["slot"]): row for row in _SLOTS.rows(connection, wanted)}
     entries: list[Entry] = []
-    judge = partial(_of_batch, connection, store, entries)
-    replies = in_groups(choices, lambda one: (one.ticket.shelf, one.ticket.batch), judge)
+    replies: list[Problem | None] = []
+    for choice, none_of_theirs in zip(choices, hidden, strict=True):
+        row = rows.get(_slot_of(choice.ticket))
+        try:
+            if none_of_theirs:
+                raise NotFound("this shelf does not exist for this key")
+            if row is None or row["nonce"] != choice.ticket.nonce:
+                raise _expired()
+            batch = batches[row["shelf"], row["batch"]]
+            if _counts(row, choice, batch):
+                entries.append(Entry(row, batch))
+            replies.append(None)
+        except Problem as problem:
+            replies.append(problem)
     if entries:
         _enter(connection, entries)
     return replies
@@ -120,32 +133,8 @@ def erase(connection: Connection, shelf: int, person: str, *, received: float) -
     return int(erased.rowcount)
 
 
-def _of_batch(
-    connection: Connection, store: Store, entries: list[Entry], key: tuple[int, int], choices: list[Answered]
-) -> list[Any]:
-    """Answers to offers of one batch; those that count go to ``entries``."""
-    names = _names(connection, key[0]) if any(choice.only is not None for choice in choices) else []
-    hidden = [choice.only is not None and choice.only not in names for choice in choices]
-    place = {"of_shelf": key[0], "of_batch": key[1]}
-    batch = _live(connection, store, place, min(choice.receipt.time for choice in choices))
-    if batch is None:
-        return [_hidden() if each else _expired() for each in hidden]
-    slots = sorted({choice.ticket.slot for choice in choices})
-    rows = {row["slot"]: row for row in _SLOTS.rows(connection, {**place, "slots": slots})}
-    replies: list[Problem | None] = []
-    for choice, none_of_theirs in zip(choices, hidden, strict=True):
-        row = rows.get(choice.ticket.slot)
-        try:
-            if none_of_theirs:
-                raise _hidden()
-            if row is None or row["nonce"] != choice.ticket.nonce:
-                raise _expired()
-            if _counts(row, choice, batch):
-                entries.append(Entry(place, row, batch))
-            replies.append(None)
-        except Problem as problem:
-            replies.append(problem)
-    return replies
+def _slot_of(ticket: Ticket) -> tuple[int, int, int]:
+    return ticket.shelf, ticket.batch, ticket.slot
 
 
 def _enter(connection: Connection, entries: Sequence[Entry]) -> None:
@@ -165,29 +154,36 @@ def _enter(connection: Connection, entries: Sequence[Entry]) -> None:
             rows = [unpacked(each.row["rows"], -1, kind[1]) for each in some]
             found = contributions(rows, [e.row["answer"] for e in some], [e.batch.frozen for e in some], kind[2])
             parts = [packed(each) for each in found]
-        for (place, row, _), part in zip(some, parts, strict=True):
-            changed.append({**place, "this": row["slot"], "chosen": row["answer"], "part": part})
+        for (row, _), part in zip(some, parts, strict=True):
+            place = {f"of_{name}": row[name] for name in (*_PLACE, "slot")}
+            changed.append({**place, "chosen": row["answer"], "part": part})
     _ENTER.run_all(connection, changed)
 
 
-def _names(connection: Connection, shelf: int) -> list[str]:
-    """The name of a shelf, if it lives."""
-    table = schema.shelves
-    living = sa.select(table.c.name).where(table.c.shelf == shelf, table.c.deleted.is_(None))
-    return list(connection.execute(living).scalars())
+def _hidden(connection: Connection, choices: Sequence[Answered]) -> list[bool]:
+    """Which answers are to offers of a shelf that their key may not touch."""
+    some = {choice.shelf for choice in choices if choice.only is not None}
+    names = {row["shelf"]: row["name"] for row in _NAMES.rows(connection, {"shelves": sorted(some)})} if some else {}
+    return [choice.only is not None and names.get(choice.shelf) != choice.only for choice in choices]
 
 
-def _live(connection: Connection, store: Store, place: dict[str, int], received: float) -> Batch | None:
-    """The batch, locked; None if it is sealed or released, or was due when the first of these answers was received.
+def _live(connection: Connection, store: Store, choices: Sequence[Answered]) -> dict[Place, Batch]:
+    """The batches, locked; not those that are sealed or released, or were due when the first of these was received.
 
-    Without a lock in that case: a late answer must not so much as delay a release.
+    Those are not locked: a late answer must not so much as delay a release.
     """
-    seen = _BATCH.one(connection, place)
-    batch = None if seen is None else batch_from(from_row(seen))
-    if seen is None or batch is None or seen["stage"] != schema.TAKING or due(batch, received):
-        return None
-    # SQLite has one writer, so nobody takes it away; elsewhere it may be sealed, but what answers use of it is frozen.
-    return batch if store.sqlite or _BATCH_SHARED.one(connection, place) is not None else None
+    first: dict[Place, float] = {}
+    for choice in choices:
+        place = _slot_of(choice.ticket)[:2]
+        first[place] = min(choice.receipt.time, first.get(place, math.inf))
+    seen = [row for row in _BATCHES.rows(connection, sorted(first)) if row["stage"] == schema.TAKING]
+    found = {(row["shelf"], row["batch"]): batch_from(from_row(row)) for row in seen}
+    live = {place: batch for place, batch in found.items() if not due(batch, first[place])}
+    if store.sqlite:  # it has one writer, so nobody takes them away
+        return live
+    # elsewhere they may be sealed meanwhile, but what answers use of them is frozen
+    taking = {(row["shelf"], row["batch"]) for row in _SHARED.rows(connection, list(live))}
+    return {place: batch for place, batch in live.items() if place in taking}
 
 
 def _counts(row: dict[str, Any], given: Answered, batch: Batch) -> bool:
@@ -207,10 +203,6 @@ def _counts(row: dict[str, Any], given: Answered, batch: Batch) -> bool:
     if verdict is Verdict.COUNTS:
         row |= {**kept, "answer": place}
     return verdict is Verdict.COUNTS
-
-
-def _hidden() -> NotFound:
-    return NotFound("this shelf does not exist for this key")
 
 
 def _expired() -> OfferExpired:

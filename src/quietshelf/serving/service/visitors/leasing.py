@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from quietshelf.curation.batches import Lease, block, ended
-from quietshelf.serving.service.catalogue.views import shelf_row
-from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.database.store import Store
-from quietshelf.serving.service.problems import NotFound
 from quietshelf.serving.service.visitors.offers import OfferRequest
-from quietshelf.serving.service.visitors.slot_rows import first_end, shelves_with_ended_leases
-from quietshelf.serving.service.visitors.slots import Block, Pace, Slots, end_leases, leased, locked
+from quietshelf.serving.service.visitors.slot_rows import Found, SlotRows, first_end, read, shelves_with_ended_leases
+from quietshelf.serving.service.visitors.slots import Block, Pace, Slots
 from quietshelf.serving.service.writer import Contended
+
+
+class Mine(NamedTuple):
+    """A lease of this process, and the number of its shelf."""
+
+    shelf: int
+    lease: Lease
 
 
 class Leasing:
@@ -35,31 +39,30 @@ class Leasing:
     def __init__(self, store: Store, now: Callable[[Connection], float]) -> None:
         self._store, self._now, self._holder = store, now, secrets.token_hex(8)
         self.block: Block = block
-        self._held: dict[str, Lease] = {}
+        self._held: dict[str, Mine] = {}
         self._paces: dict[str, Pace] = {}
         self._fresh: dict[str, Slots] = {}
         self.next_end = math.inf
 
-    def slots(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> tuple[Row, Slots]:
-        """Slots for these requests, and the row of their shelf: of it only the versions, where a lease has enough."""
-        row, found = self._slots(connection, name, requests)
-        found.pace, found.block = self._paces.get(name, Pace()), self.block
-        return row, found
+    def slots(self, connection: Connection, asked: Mapping[str, Sequence[OfferRequest]]) -> dict[str, Found]:
+        """Of each shelf slots for these requests, and the row of its versions; one that is not there is not found."""
+        mine = {name: self._held[name] for name, some in asked.items() if self._enough(name, some)}
+        for name in asked:
+            self._held.pop(name, None)  # until the transaction is committed
+        rest = [name for name in asked if name not in mine]
+        numbers = [held.shelf for held in mine.values()]
+        found = read(connection, self._holder, rest, numbers, lambda: self._now(connection))
+        for name in mine:  # gone by another process; or one of them has ended, which may have filled a batch
+            if name not in found or any(each.receipt.time >= found[name][1].ends for each in asked[name]):
+                raise Contended  # the shelf is to be locked first
+        for name, (_, slots) in found.items():
+            slots.pace, slots.block = self._paces.get(name, Pace()), self.block
+        return found
 
-    def _slots(self, connection: Connection, name: str, requests: Sequence[OfferRequest]) -> tuple[Row, Slots]:
-        if self._enough(name, requests):
-            found, _ = leased(connection, name, self._holder), self._held.pop(name)
-            if found is not None:  # else it was ended, or dropped, by another process
-                row, mine, ends = found
-                if all(request.receipt.time < ends for request in requests):
-                    return row, mine
-                raise Contended  # a lease has ended: that may have filled a batch, and the shelf is to be locked first
-        row = shelf_row(connection, name, lock=True)
-        return row, locked(connection, row, self._holder, self._now(connection))
-
-    def write(self, name: str, slots: Slots) -> None:
-        """Write what has changed of the slots."""
-        slots.write(self._holder)
+    def enter(self, rows: SlotRows, name: str, slots: Slots) -> None:
+        """Let what has changed of the slots be written."""
+        slots.end_mine()
+        rows.enter(slots, self._holder)
         self._fresh[name] = slots
 
     def settled(self, committed: bool) -> None:
@@ -69,7 +72,7 @@ class Leasing:
             if committed:
                 self._paces[name] = slots.pace
             if committed and slots.held is not None:
-                self._held[name] = slots.held.lease
+                self._held[name] = Mine(slots.shelf, slots.held.lease)
                 self.next_end = min(self.next_end, slots.held.lease.until)
         self._fresh = {}
 
@@ -82,20 +85,26 @@ class Leasing:
 
         All that this process has received before ``now`` is written.
         """
-        names, filled = [name for name, held in self._held.items() if held.taken >= held.size], False
+        names = [name for name, held in self._held.items() if held.lease.taken >= held.lease.size]
         if now >= self.next_end:
             with self._store.read() as connection:
                 names = shelves_with_ended_leases(connection, min(now, self._now(connection)))
                 self.look(connection)
         for name in names:
             self._held.pop(name, None)
-            with suppress(NotFound), self._store.write() as connection:  # it may be deleted meanwhile
-                row = shelf_row(connection, name, lock=True)
-                filled |= end_leases(connection, row, min(now, self._now(connection))).opened_or_filled
-        return filled
+        return bool(names) and self._enter_ended(names, now)
+
+    def _enter_ended(self, names: Sequence[str], now: float) -> bool:
+        rows = SlotRows()
+        with self._store.write() as connection:
+            found = read(connection, "", names, (), lambda: min(now, self._now(connection)))
+            for _, slots in found.values():
+                rows.enter(slots, "")
+            rows.write(connection)
+        return any(slots.opened_or_filled for _, slots in found.values())
 
     def _enough(self, name: str, requests: Sequence[OfferRequest]) -> bool:
-        held = self._held.get(name)
+        held = self._held[name].lease if name in self._held else None
         if held is None or held.taken + len(requests) > held.size:
             return False
         return not any(ended(held, request.receipt.time) for request in requests)

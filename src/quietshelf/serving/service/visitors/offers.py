@@ -115,9 +115,10 @@ class Arrival(NamedTuple):
 
 @dataclass
 class OfferTransaction:
-    """Takes the requests of one shelf in one transaction, in order.
+    """Takes the requests of one shelf in one transaction, in order; what its `memory` asks for is read in between.
 
     Attributes:
+        requests: What is asked.
         slots: Those that it may give out.
         waits: Whether an arrival waits for the release that was due at that time; if not, the last one serves it.
         batch_limit: The most visitors in a batch of any shelf.
@@ -130,6 +131,7 @@ class OfferTransaction:
     coins: Coins
     slots: Slots
     view: View
+    requests: Sequence[OfferRequest]
     waits: Callable[[float], bool]
     batch_limit: int | None = None
     release_seconds: float = 0.0
@@ -137,14 +139,16 @@ class OfferTransaction:
     arrivals: list[Arrival] = field(default_factory=list)
     memory: Memory = field(init=False)
 
-    def take(self, requests: Sequence[OfferRequest], rows: NewRows) -> list[Any]:
+    def __post_init__(self) -> None:
+        self._named = self._all_named()
+        keys = [each.key for each in self._named if each.key is not None]
+        persons = [each.person for each in self._named if each.person is not None]
+        self.memory = Memory(self.slots.shelf, keys, persons)
+
+    def take(self, rows: NewRows) -> list[Any]:
         """A reply to each request: the offer, a `Problem`, or `RELEASE_FIRST`; what is to be written goes to rows."""
-        named = self._named(requests)
-        keys = [each.key for each in named if each.key is not None]
-        persons = [each.person for each in named if each.person is not None]
-        self.memory = Memory.of(self.connection, self.slots.shelf, keys, persons)
         begins = self.view.learner is None
-        found = [self._one(each) for each in named]
+        found = [self._one(each) for each in self._named]
         if self.arrivals:
             self._decide()
             self.memory.enter(rows, (each.row for each in self.arrivals))
@@ -152,8 +156,8 @@ class OfferTransaction:
                 self._write_start()
         return [self._reply(each.row, each.shown) if isinstance(each, Arrival) else each for each in found]
 
-    def _named(self, requests: Sequence[OfferRequest]) -> list[Named]:
-        shelf, vault, nonces = self.slots.shelf, self.vault, secrets.token_bytes(NONCE * len(requests))
+    def _all_named(self) -> list[Named]:
+        shelf, vault, nonces = self.slots.shelf, self.vault, secrets.token_bytes(NONCE * len(self.requests))
         return [
             Named(
                 each,
@@ -161,7 +165,7 @@ class OfferTransaction:
                 None if each.body.person is None else vault.person(shelf, each.body.person),
                 each.nonce(vault, shelf, nonces[NONCE * place : NONCE * (place + 1)]),
             )
-            for place, each in enumerate(requests)
+            for place, each in enumerate(self.requests)
         ]
 
     def _one(self, named: Named) -> Any:

@@ -1,4 +1,4 @@
-"""What is remembered of persons and of Idempotency-Keys: read once per shelf, written once per transaction.
+"""What is remembered of persons and of Idempotency-Keys: read and written once per transaction, of all its shelves.
 
 Several processes may serve one shelf at the same time, so each is written only if it is still what was read; else the
 transaction is undone and asked again.
@@ -15,19 +15,14 @@ from sqlalchemy.exc import IntegrityError
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.lookup import Keyed
 from quietshelf.serving.service.database.prepared import Prepared, insert_rows
 from quietshelf.serving.service.writer import Contended
 
 _persons, _retries = schema.persons.c, schema.retries.c
 _of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
-_KNOWN_PERSONS = Prepared(
-    sa.select(schema.persons).where(
-        _persons.shelf == _of_shelf, _persons.person.in_(sa.bindparam("names", expanding=True))
-    )
-)
-_KNOWN_RETRIES = Prepared(
-    sa.select(schema.retries).where(_retries.shelf == _of_shelf, _retries.key.in_(sa.bindparam("keys", expanding=True)))
-)
+_KNOWN_PERSONS = Keyed(schema.persons, ("shelf", "person"))
+_KNOWN_RETRIES = Keyed(schema.retries, ("shelf", "key"))
 _PERSON = Prepared(
     sa.update(schema.persons)
     .where(
@@ -63,31 +58,23 @@ class NewRows:
 
 @dataclass
 class Memory:
-    """What one shelf knows of those who ask.
+    """What one shelf knows of those who ask: once it is recalled (`recall`).
 
     Attributes:
+        shelf: Its number.
+        keys: Keyed hashes of the Idempotency-Keys of this transaction.
+        names: Keyed hashes of its persons.
         persons: Visits that count, and the last batch, of each person.
         retries: Rows of Idempotency-Keys, those of this transaction included.
     """
 
     shelf: int
+    keys: Sequence[str] = ()
+    names: Sequence[str] = ()
     persons: dict[str, tuple[int, int]] = field(default_factory=dict)
     retries: dict[str, Row] = field(default_factory=dict)
     _known: dict[str, tuple[int, int]] = field(default_factory=dict)
     _new: list[Row] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, connection: Connection, shelf: int, keys: Sequence[str], persons: Sequence[str]) -> Memory:
-        """What is remembered of these, given by their keyed hashes."""
-        found = cls(shelf)
-        if keys:
-            rows = _KNOWN_RETRIES.rows(connection, {"of_shelf": shelf, "keys": keys})
-            found.retries = {row["key"]: row for row in rows}
-        if persons:
-            rows = _KNOWN_PERSONS.rows(connection, {"of_shelf": shelf, "names": persons})
-            found._known = {row["person"]: (row["counted"], row["last_batch"]) for row in rows}
-            found.persons = dict(found._known)
-        return found
 
     def remember(self, key: str, fingerprint: str, offer: Row) -> None:
         """An Idempotency-Key got this offer."""
@@ -105,6 +92,16 @@ class Memory:
         rows.moved += [dict(zip(_OLD, each, strict=True)) for each in old]
         rows.offers += offers
         rows.retries += self._new
+
+
+def recall(connection: Connection, memories: Iterable[Memory]) -> None:
+    """Read what is remembered of those who came to some shelves."""
+    each = {memory.shelf: memory for memory in memories}
+    for row in _KNOWN_RETRIES.rows(connection, [(one.shelf, key) for one in each.values() for key in one.keys]):
+        each[row["shelf"]].retries[row["key"]] = row
+    for row in _KNOWN_PERSONS.rows(connection, [(one.shelf, name) for one in each.values() for name in one.names]):
+        known = (row["counted"], row["last_batch"])
+        each[row["shelf"]].persons[row["person"]] = each[row["shelf"]]._known[row["person"]] = known
 
 
 _PLACE = ("shelf", "batch", "slot", "made")

@@ -1,52 +1,70 @@
-"""Rows of slots: leases, batches that are not released, and how many arrivals a shelf has counted."""
+"""Shelves, batches and leases as rows: read, locked and written for all shelves of a transaction together.
+
+A transaction costs one set of statements, however many shelves its visitors come to. Rows are locked in an order that
+all processes share, so that none ever deadlock: shelves by their numbers, then leases by shelf, batch and first slot,
+then batches by shelf and number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.curation.batches import Batch, Lease, Schedule
+from quietshelf.curation.batches import Batch, Lease, Schedule, ended
 from quietshelf.curation.fields import batch_fields, batch_from
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row, from_row, to_row
+from quietshelf.serving.service.database.lookup import TO_CHANGE, Change, Keyed
 from quietshelf.serving.service.database.prepared import Prepared, insert_rows
+from quietshelf.serving.service.visitors.slots import Held, Slots
+from quietshelf.serving.service.writer import Contended
 
 MOVED = ("taken", "full_at", "present", "share", "leased", "unused", "latest")
 """What arrivals and leases change of a batch."""
+USED = ("taken", "last", "present", "share", "anonymous")
+"""What arrivals change of a lease."""
+_OF_SCHEDULE = tuple(asdict(Schedule()))
 _batches, _leases, _shelves = schema.batches.c, schema.leases.c, schema.shelves.c
-_of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
-_THIS = sa.and_(_batches.shelf == _of_shelf, _batches.batch == sa.bindparam("of_batch"))
-_KEEP = Prepared(sa.update(schema.batches).where(_THIS).values({name: sa.bindparam(f"now_{name}") for name in MOVED}))
+_SEEN = ("shelf", "name", "last_time", "config_version", "stock_version", "releases")
+_VERSIONS = (*(_shelves[name] for name in _SEEN), _shelves.second.isnot(None).label("begun"))
+"""What tells whether a view is of the shelf as it is; the rest is read if it is not."""
+
+
+def _among(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+    return column.in_(sa.bindparam(name, expanding=True))
+
+
+_LOCKED = Prepared(
+    sa.select(*_VERSIONS, *(_shelves[name] for name in _OF_SCHEDULE))
+    .where(_among(_shelves.name, "names"), _shelves.deleted.is_(None))
+    .order_by(_shelves.shelf)
+    .with_for_update()
+)
+_other = schema.batches.alias()
 _EITHER_END = [
-    sa.select(end_of(_batches.batch)).where(_batches.shelf == _of_shelf).scalar_subquery()
+    sa.select(end_of(_other.c.batch)).where(_other.c.shelf == _batches.shelf).scalar_subquery()
     for end_of in (sa.func.min, sa.func.max)
 ]
 _IN_USE = Prepared(
     sa.select(schema.batches)
-    .where(_batches.shelf == _of_shelf, sa.or_(_batches.batch.in_(_EITHER_END), _batches.leased > 0))
-    .order_by(_batches.batch)
+    .where(_among(_batches.shelf, "shelves"), sa.or_(_batches.batch.in_(_EITHER_END), _batches.leased > 0))
+    .order_by(_batches.shelf, _batches.batch)
 )
 _HELD = Prepared(
-    sa.select(schema.leases).where(_leases.shelf == _of_shelf).order_by(_leases.batch, _leases.first).with_for_update()
-)
-_ONE = sa.and_(
-    _leases.shelf == _of_shelf, _leases.batch == sa.bindparam("of_batch"), _leases.first == sa.bindparam("of_first")
-)
-_ENDED = Prepared(sa.delete(schema.leases).where(_ONE))
-_USED = ("taken", "last", "present", "share", "anonymous")
-_USE = Prepared(sa.update(schema.leases).where(_ONE).values({name: sa.bindparam(f"now_{name}") for name in _USED}))
-_COUNT = Prepared(
-    sa.update(schema.shelves)
-    .where(_shelves.shelf == _of_shelf)
-    .values(
-        arrivals=_shelves.arrivals + sa.bindparam("more"),
-        anonymous=_shelves.anonymous + sa.bindparam("more_anonymous"),
-        last_time=sa.bindparam("now"),
+    sa.select(schema.leases)
+    .where(
+        sa.or_(
+            _among(_leases.shelf, "locked"),
+            sa.and_(_among(_leases.shelf, "mine"), _leases.holder == sa.bindparam("holder")),
+        )
     )
+    .order_by(_leases.shelf, _leases.batch, _leases.first)
+    .with_for_update()
 )
 _DUE = (
     sa.select(_batches.full_at + _batches.window + _batches.lag)
@@ -55,88 +73,129 @@ _DUE = (
     .limit(1)
     .scalar_subquery()
 )
-_other = schema.leases.alias()
-_UNTIL = sa.select(sa.func.min(_other.c.until)).where(_other.c.shelf == _shelves.shelf).scalar_subquery()
-_MINE = Prepared(
-    sa.select(
-        *(_shelves[name] for name in ("shelf", "last_time", "config_version", "stock_version", "releases")),
-        *(_leases[name] for name in (*Lease._fields, "anonymous")),
-        (_shelves.second.isnot(None)).label("begun"),
-        _DUE.label("due"),
-        _UNTIL.label("ends"),
+_UNTIL = sa.select(sa.func.min(_leases.until)).where(_leases.shelf == _shelves.shelf).scalar_subquery()
+_WITH_LEASES = Prepared(
+    sa.select(*_VERSIONS, _DUE.label("due"), _UNTIL.label("ends")).where(
+        _among(_shelves.shelf, "shelves"), _shelves.deleted.is_(None)
     )
-    .join_from(schema.shelves, schema.leases, _shelves.shelf == _leases.shelf)
-    .where(
-        _shelves.name == sa.bindparam("wanted"), _shelves.deleted.is_(None), _leases.holder == sa.bindparam("holder")
-    )
-    .with_for_update(of=schema.leases)
 )
+_BATCH, _LEASE = ("shelf", "batch"), ("shelf", "batch", "first")
+_KEPT = Keyed(schema.batches, _BATCH, take=("batch",), lock=TO_CHANGE)
+_KEEP = Change(schema.batches, _BATCH, to=MOVED)
+_USE = Change(schema.leases, _LEASE, to=USED)
+_COUNT = Change(schema.shelves, ("shelf",), to=("last_time",), by=("arrivals", "anonymous"))
+_SCHEDULE = Change(schema.shelves, ("shelf",), to=_OF_SCHEDULE)
+_ENDED = Prepared(sa.delete(schema.leases).where(*(_leases[name] == sa.bindparam(f"of_{name}") for name in _LEASE)))
 
 
-def leased_by(connection: Connection, name: str, holder: str) -> Row | None:
-    """A process's lease at a shelf with the shelf's versions, and nothing locked but the lease; None if there is none.
+Found = tuple[Row, Slots]
+"""Of a shelf the row that tells its versions, and the slots that it may give out."""
 
-    ``due`` and ``ends``: when the shelf's oldest batch is published, and when the first lease of the shelf ends.
+
+def read(
+    connection: Connection, holder: str, names: Sequence[str], mine: Sequence[int], now: Callable[[], float]
+) -> dict[str, Found]:
+    """Shelves by name, those of ``names`` locked, of those with the numbers ``mine`` nothing but ``holder``'s leases.
+
+    At shelves that are locked others' leases which ended by ``now`` are entered. A shelf that is not there, or has no
+    such lease, is not found.
     """
-    return _MINE.one(connection, {"wanted": name, "holder": holder})
+    rows = _LOCKED.rows(connection, {"names": names}) if names else []
+    batches = in_use(connection, [row["shelf"] for row in rows])
+    leased = [shelf for shelf, some in batches.items() if any(each.leased for each in some.values())]
+    held = _leases_of(connection, holder, leased, mine)
+    found = {row["name"]: (_seen(row), _slots(row, batches.get(row["shelf"], {}))) for row in rows}
+    for _, slots in found.values():
+        for whose, each in held.get(slots.shelf, ()):
+            if whose == holder:
+                slots.held = each  # whether it has ended is told by the stamps of its own arrivals
+            elif ended(each.lease, now()):
+                slots.finish(each)
+    for row in _WITH_LEASES.rows(connection, {"shelves": mine}) if mine else ():
+        for _, each in held.get(row["shelf"], ()):
+            due = math.inf if row["due"] is None else row["due"]
+            found[row["name"]] = _seen(row), Slots(row["shelf"], row["last_time"], due, each, ends=row["ends"])
+    return found
 
 
-def leases_of(connection: Connection, shelf: int) -> Sequence[Row]:
-    """All leases of a shelf, locked."""
-    return _HELD.rows(connection, {"of_shelf": shelf})
+def _seen(row: Row) -> Row:
+    return {**row, "second": b"" if row["begun"] else None}
 
 
-def lease_of(row: Mapping[str, Any]) -> Lease:
-    """What the rules know of such a row."""
-    return Lease(*(row[name] for name in Lease._fields))
+def _slots(row: Row, batches: Mapping[int, Batch]) -> Slots:
+    schedule = Schedule(*(row[name] for name in _OF_SCHEDULE))
+    return Slots(row["shelf"], row["last_time"], batches=dict(batches), before=batches, schedule=schedule)
 
 
-def add_lease(connection: Connection, shelf: int, mine: Lease, holder: str, anonymous: int) -> None:
-    """A new one."""
-    row = {"shelf": shelf, **mine._asdict(), "holder": holder, "anonymous": anonymous}
-    insert_rows(connection, schema.leases, [row])
+def _leases_of(
+    connection: Connection, holder: str, shelves: Sequence[int], mine: Sequence[int]
+) -> dict[int, list[tuple[str, Held]]]:
+    """Leases, locked, each with its holder: all of some shelves, and this holder's of others."""
+    given = {"locked": shelves, "mine": mine, "holder": holder}
+    found: dict[int, list[tuple[str, Held]]] = {}
+    for row in _HELD.rows(connection, given) if shelves or mine else ():
+        held = Held(Lease(*(row[name] for name in Lease._fields)), row["anonymous"])
+        found.setdefault(row["shelf"], []).append((row["holder"], held))
+    return found
 
 
-def use_lease(connection: Connection, shelf: int, mine: Lease, anonymous: int) -> bool:
-    """Write what was used of a lease; false where it is gone."""
-    now = {f"now_{name}": getattr(mine, name) for name in _USED[:-1]}
-    return bool(_USE.run(connection, {**_key(shelf, mine), **now, "now_anonymous": anonymous}))
-
-
-def end_lease(connection: Connection, shelf: int, mine: Lease) -> None:
-    """Delete one that is entered."""
-    _ENDED.run(connection, _key(shelf, mine))
-
-
-def add_batch(connection: Connection, shelf: int, batch: Batch, opened_at: float) -> None:
-    """One that has opened."""
-    row = {**to_row(batch_fields(batch)), "shelf": shelf, "opened_at": opened_at}
-    connection.execute(sa.insert(schema.batches), row)
-
-
-def keep_batch(connection: Connection, shelf: int, batch: Batch) -> None:
-    """Write what has changed of a batch."""
-    now = {f"now_{name}": getattr(batch, name) for name in MOVED}
-    _KEEP.run(connection, {"of_shelf": shelf, "of_batch": batch.frozen.number, **now})
-
-
-def count_arrivals(connection: Connection, shelf: int, arrivals: int, anonymous: int, now: float) -> None:
-    """Count more arrivals at a shelf, and keep its time."""
-    _COUNT.run(connection, {"of_shelf": shelf, "more": arrivals, "more_anonymous": anonymous, "now": now})
-
-
-def keep_schedule(connection: Connection, shelf: int, schedule: Schedule) -> None:
-    """Write which batch of a shelf comes next."""
-    connection.execute(sa.update(schema.shelves).where(_shelves.shelf == shelf).values(asdict(schedule)))
-
-
-def in_use(connection: Connection, shelf: int) -> dict[int, Batch]:
-    """Of a shelf's batches that are not released the first, the last, and those with leases, by number.
+def in_use(connection: Connection, shelves: Sequence[int]) -> dict[int, dict[int, Batch]]:
+    """Of each shelf's batches that are not released the first, the last, and those with leases, by number.
 
     The others are full and wait for their turn: no arrival depends on them, and there may be many.
     """
-    rows = _IN_USE.rows(connection, {"of_shelf": shelf})
-    return {row["batch"]: batch_from(from_row(row)) for row in rows}
+    found: dict[int, dict[int, Batch]] = {}
+    for row in _IN_USE.rows(connection, {"shelves": shelves}) if shelves else ():
+        found.setdefault(row["shelf"], {})[row["batch"]] = batch_from(from_row(row))
+    return found
+
+
+@dataclass
+class SlotRows:
+    """What the visitors of one transaction change, of all its shelves."""
+
+    used: list[Row] = field(default_factory=list)
+    leased: list[Row] = field(default_factory=list)
+    ended: list[Row] = field(default_factory=list)
+    kept: list[Row] = field(default_factory=list)
+    opened: list[Row] = field(default_factory=list)
+    counted: list[Row] = field(default_factory=list)
+    schedules: list[Row] = field(default_factory=list)
+
+    def enter(self, slots: Slots, holder: str) -> None:
+        """What has changed of a shelf's slots; shelves come in the order of their numbers."""
+        shelf = slots.shelf
+        if slots.held is not None:
+            row = {"shelf": shelf, **slots.held.lease._asdict(), "anonymous": slots.held.anonymous}
+            (self.leased if slots.held.new else self.used).append({**row, "holder": holder})
+        self.ended += [{"of_shelf": shelf, "of_batch": over.batch, "of_first": over.first} for over in slots.over]
+        for number, batch in (slots.batches or {}).items():
+            if number in slots.opened_at:
+                opened = {"shelf": shelf, "opened_at": slots.opened_at[number]}
+                self.opened.append({**to_row(batch_fields(batch)), **opened})
+            elif batch is not slots.before[number]:
+                self.kept.append({"shelf": shelf, "batch": number, **{name: getattr(batch, name) for name in MOVED}})
+        if slots.batches is not None:
+            moved = {"arrivals": slots.arrivals, "anonymous": slots.anonymous, "last_time": slots.now}
+            self.counted.append({"shelf": shelf, **moved})
+        if slots.opened_at:
+            self.schedules.append({"shelf": shelf, **asdict(slots.schedule)})
+
+    def write(self, connection: Connection) -> None:
+        """By one statement for each kind of change; this process's leases only where they still are."""
+        if _USE.run(connection, self.used) != len(self.used):
+            raise Contended
+        if self.ended:
+            _ENDED.run_all(connection, self.ended)
+        if self.leased:
+            insert_rows(connection, schema.leases, self.leased)
+        if connection.dialect.name != "sqlite":  # in their order: answers lock them, too, and wait for no shelf
+            _KEPT.rows(connection, [(row["shelf"], row["batch"]) for row in self.kept])
+        _KEEP.run(connection, self.kept)
+        if self.opened:
+            insert_rows(connection, schema.batches, self.opened)
+        _COUNT.run(connection, self.counted)
+        _SCHEDULE.run(connection, self.schedules)
 
 
 def first_end(connection: Connection) -> float | None:
@@ -162,7 +221,3 @@ def drop_leases(connection: Connection, shelf: int, batch: int) -> int:
         more = {"arrivals": _shelves.arrivals + taken, "anonymous": _shelves.anonymous + anonymous}
         connection.execute(sa.update(schema.shelves).where(_shelves.shelf == shelf).values(more))
     return int(taken)
-
-
-def _key(shelf: int, mine: Lease) -> dict[str, int]:
-    return {"of_shelf": shelf, "of_batch": mine.batch, "of_first": mine.first}

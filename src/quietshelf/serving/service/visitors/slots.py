@@ -3,7 +3,7 @@
 With a lease that is large enough a transaction reads the shelf, adds rows of its own, and changes nothing that another
 process changes: any number of processes serve one shelf side by side. All that has to be agreed on (which slots are
 whose, which batch is open, when it is full) is written under the shelf's lock, once per lease (docs/proofs.md,
-section 6).
+section 6). Rows are read and written by `slot_rows`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
 from quietshelf.curation.batches import LEASE_SECONDS, Batch, Lease, Schedule, arrive, block, end, ended, lease, take
-from quietshelf.serving.service.database.learning import Row
-from quietshelf.serving.service.visitors import slot_rows
 from quietshelf.serving.service.writer import Contended
 
 Opens = Callable[[Schedule], tuple[Schedule, Batch]]
@@ -49,7 +45,6 @@ class Slots:
     """The slots that one transaction may give out, at one shelf.
 
     Attributes:
-        connection: The transaction's.
         shelf: Number of the shelf.
         now: The shelf's time.
         seen_due: When its oldest batch's release was to be published as this transaction began.
@@ -57,10 +52,10 @@ class Slots:
         batches: What may change, by number; None where the shelf is not locked and the lease is all there is.
         schedule: Which batch comes next.
         pace: How fast visitors come to this process.
+        ends: When the first lease of a shelf that is not locked ends.
         block: How many slots it leases then. What is leased depends on stamps, not on who shares a transaction.
     """
 
-    connection: Connection
     shelf: int
     now: float
     seen_due: float = math.inf
@@ -72,6 +67,7 @@ class Slots:
     before: Mapping[int, Batch] = field(default_factory=dict)
     over: list[Lease] = field(default_factory=list)
     opened_at: dict[int, float] = field(default_factory=dict)
+    ends: float = math.inf
     arrivals: int = 0
     anonymous: int = 0
 
@@ -126,24 +122,10 @@ class Slots:
             self.opened_at[newest.frozen.number] = self.now
         return newest
 
-    def write(self, holder: str) -> None:
-        """Write what has changed."""
-        if self.batches is None:
-            self._use(holder)
-            return
-        self._finish_mine(self.now)
-        if self.held is not None:
-            self._use(holder)
-        for over in self.over:
-            slot_rows.end_lease(self.connection, self.shelf, over)
-        for number, batch in self.batches.items():
-            if number in self.opened_at:
-                slot_rows.add_batch(self.connection, self.shelf, batch, self.opened_at[number])
-            elif batch is not self.before.get(number):
-                slot_rows.keep_batch(self.connection, self.shelf, batch)
-        slot_rows.count_arrivals(self.connection, self.shelf, self.arrivals, self.anonymous, self.now)
-        if self.opened_at:
-            slot_rows.keep_schedule(self.connection, self.shelf, self.schedule)
+    def end_mine(self) -> None:
+        """R2: enter this process's lease, if it has ended; nothing to do where the shelf is not locked."""
+        if self.batches is not None:
+            self._finish_mine(self.now)
 
     def _finish_mine(self, now: float) -> None:
         if self.held is not None and ended(self.held.lease, now):
@@ -153,7 +135,7 @@ class Slots:
             self.held = None
 
     def finish(self, over: Held) -> None:
-        """Enter a lease that has ended; nothing of that is written before `write`."""
+        """R2: enter a lease that has ended."""
         assert self.batches is not None  # noqa: S101 - the shelf is locked
         mine = over.lease
         self.batches[mine.batch] = end(self.batches[mine.batch], mine)
@@ -161,48 +143,3 @@ class Slots:
         self.anonymous += over.anonymous
         if not over.new:
             self.over.append(mine)
-
-    def _use(self, holder: str) -> None:
-        """Write this process's lease: only where it still is."""
-        assert self.held is not None  # noqa: S101 - a lease or the shelf's lock
-        mine, anonymous = self.held.lease, self.held.anonymous
-        if self.held.new:
-            slot_rows.add_lease(self.connection, self.shelf, mine, holder, anonymous)
-        elif not slot_rows.use_lease(self.connection, self.shelf, mine, anonymous):
-            raise Contended
-
-
-def leased(connection: Connection, name: str, holder: str) -> tuple[Row, Slots, float] | None:
-    """The shelf's versions, the slots of this process's lease, and when the first lease of the shelf ends.
-
-    Nothing is locked but the lease. None if there is none.
-    """
-    row = slot_rows.leased_by(connection, name, holder)
-    if row is None:
-        return None
-    held = Held(slot_rows.lease_of(row), row["anonymous"])
-    due = math.inf if row["due"] is None else row["due"]
-    versions = {**row, "second": b"" if row["begun"] else None}
-    return versions, Slots(connection, row["shelf"], row["last_time"], due, held), row["ends"]
-
-
-def locked(connection: Connection, row: Row, holder: str, now: float) -> Slots:
-    """The slots of a shelf whose row this transaction has locked; others' leases that ended by ``now`` are entered."""
-    batches = slot_rows.in_use(connection, row["shelf"])
-    slots = Slots(connection, row["shelf"], row["last_time"], batches=dict(batches), before=batches)
-    slots.schedule = Schedule(row["opened"], row["last_size"], row["next_size"])
-    some = any(batch.leased for batch in batches.values())
-    for each in slot_rows.leases_of(connection, row["shelf"]) if some else []:
-        found = Held(slot_rows.lease_of(each), each["anonymous"])
-        if each["holder"] == holder:
-            slots.held = found  # whether it has ended is told by the stamps of its own arrivals
-        elif ended(found.lease, now):
-            slots.finish(found)
-    return slots
-
-
-def end_leases(connection: Connection, row: Row, now: float) -> Slots:
-    """Enter the leases of a shelf, whose row is locked, that ended by ``now``."""
-    slots = locked(connection, row, "", now)
-    slots.write("")
-    return slots
