@@ -31,6 +31,8 @@ def test_the_short_way_and_the_routes_answer_alike(tmp_path: Path) -> None:
             (choice, "{"),
             ("/v1/offers/nobody/choice", '{"item": null}'),
             ("/v1/shelves/none/offers", asked),
+            *((f"/v1/shelves/{name}/offers", asked) for name in ("n" * 100, "n" * 101, "-none", "no.ne")),
+            *((f"/v1/offers/{name}/choice", '{"item": null}') for name in ("n" * 200, "n" * 201, "n n")),
             ("/v1/shelves/teas/offers", '{"features": [1.0]}'),
             ("/v1/shelves/teas/offers", '{"features": [NaN, 1.0]}'),
             ("/v1/shelves/teas/offers", '{"features": [0.1, 0.2], "surplus": 1}'),

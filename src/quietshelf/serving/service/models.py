@@ -9,7 +9,11 @@ from pydantic_core import PydanticCustomError
 
 from quietshelf.privacy.release.quiet_settings import MOST_COMPARISON
 
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+LONGEST_NAME = 100
+NAME = f"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}"
+"""Of a shelf, as a pattern."""
+LONGEST_OFFER_ID, LONGEST_RETRY = 200, 200
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=f"^{NAME}$")]
 ItemId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Group = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
 Person = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -20,7 +20,8 @@ from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
 from quietshelf.serving.service.problems import Forbidden, NotFound, Unauthorised
 
-SCOPES = ("offer", "choose", "read", "admin")
+Scope = Literal["offer", "choose", "read", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 """``offer`` asks for offers, ``choose`` answers them, ``read`` looks at releases and metrics, ``admin`` may do all."""
 MOST = 10_000
 """Valid keys of a store."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
@@ -23,7 +23,7 @@ Limit = Annotated[int, Query(ge=1, le=admin_log.LARGEST_PAGE, description="The m
 class KeyBody(models.Strict):
     """A key to be made."""
 
-    scopes: list[Literal["offer", "choose", "read", "admin"]] = Field(min_length=1, max_length=4)
+    scopes: list[keys.Scope] = Field(min_length=1, max_length=len(keys.SCOPES))
     name: str = Field("", max_length=200, pattern=r"^[^\x00]*$", description="What it is for.")
     shelf: models.Name | None = Field(None, description="The only shelf it may touch.")
     expires: str | None = Field(None, max_length=40, description="From when on it is worthless, such as 2027-01-31.")

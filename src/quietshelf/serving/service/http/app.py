@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from quietshelf.__about__ import __version__
@@ -24,14 +24,14 @@ from quietshelf.serving.service.catalogue import uploads
 from quietshelf.serving.service.database.store import SteadyClock
 from quietshelf.serving.service.health import Probe
 from quietshelf.serving.service.http import admin, device_routes, listing, uploading
-from quietshelf.serving.service.http.dependencies import Admin, Serving, may
+from quietshelf.serving.service.http.dependencies import Admin, OfferId, Serving, Shelf, may
 from quietshelf.serving.service.http.fast_path import FastPath
 from quietshelf.serving.service.http.middleware import Gate
 from quietshelf.serving.service.http.origins import Origins
 from quietshelf.serving.service.http.refusals import PROBLEMS, refuse
 from quietshelf.serving.service.http.sub_path import SubPath
 from quietshelf.serving.service.http.uploading import NDJSON
-from quietshelf.serving.service.http.visits import LONGEST_RETRY, VISITS, Visits
+from quietshelf.serving.service.http.visits import CHOICE, OFFER, VISITS, Visits
 from quietshelf.serving.service.pages.routes import add_pages, pages
 from quietshelf.serving.service.problems import Unavailable
 from quietshelf.serving.service.service import Service
@@ -62,11 +62,10 @@ TAGS = [
 """The groups of the API's page, in their order."""
 public = APIRouter(tags=["about"])
 routes = APIRouter(prefix="/v1", responses=PROBLEMS)
-Shelf = Annotated[models.Name, Path(description="Name of the shelf.")]
 Delta = Annotated[float, Query(ge=1e-300, lt=1, description="The delta that epsilon is stated for.")]
 After = Annotated[int, Query(ge=-1, le=2**31 - 1, description="The `next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=queries.LARGEST_PAGE, description="The most items in the reply.")]
-Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=LONGEST_RETRY,
+Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=models.LONGEST_RETRY,
                                      description="The same key and request again return the same offer.")]  # fmt: skip
 
 
@@ -126,7 +125,7 @@ async def retire_items(shelf: Shelf, body: models.RetireBody, service: Serving, 
 
 @routes.post(
     "/shelves/{shelf}/offers",
-    dependencies=[Depends(may("offer"))],
+    dependencies=[Depends(may(OFFER.scope))],
     responses={200: {"model": models.OfferReply}},
     tags=["visitors"],
 )
@@ -139,11 +138,11 @@ async def make_offer(
 
 @routes.post("/offers/{offer}/choice", status_code=204, tags=["visitors"])
 async def choose(
-    offer: Annotated[str, Path(max_length=200)],
+    offer: OfferId,
     body: models.ChoiceBody,
     service: Serving,
     request: Request,
-    key: Annotated[Key, Depends(may("choose"))],
+    key: Annotated[Key, Depends(may(CHOICE.scope))],
 ) -> Response:
     """What the visitor chose. The same answer again is fine."""
     await service.choose(offer, body.item, key, request.scope["receipt"])

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
 from fastapi.security import HTTPBearer
 
-from quietshelf.serving.service.access.keys import Key
+from quietshelf.serving.service.access.keys import Key, Scope
+from quietshelf.serving.service.models import LONGEST_OFFER_ID, Name
 from quietshelf.serving.service.service import Service
 
+Shelf = Annotated[Name, Path(description="Name of the shelf.")]
+OfferId = Annotated[str, Path(max_length=LONGEST_OFFER_ID)]
 bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshelf keys create`.")
 
 
@@ -23,7 +26,7 @@ async def service_of(request: Request) -> Service:
 Serving = Annotated[Service, Depends(service_of)]
 
 
-def may(scope: str) -> Callable[..., Awaitable[Key]]:
+def may(scope: Scope) -> Callable[..., Awaitable[Key]]:
     """A dependency: the caller's key, if it has that scope and covers the shelf in the path."""
 
     async def check(request: Request, _: Annotated[Any, Depends(bearer)]) -> Key:

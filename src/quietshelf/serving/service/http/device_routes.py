@@ -11,22 +11,16 @@ from fastapi.responses import JSONResponse, Response
 from quietshelf.serving.service import models
 from quietshelf.serving.service.access import signing, tickets
 from quietshelf.serving.service.catalogue.documents import Document
+from quietshelf.serving.service.http.dependencies import OfferId, Serving, Shelf, service_of
 from quietshelf.serving.service.http.refusals import PROBLEMS
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.visitors.contributed import ContributionBody, SlotBody
 
 FOREVER, NEVER = "public, max-age=31536000, immutable", "no-store"
 routes = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["devices"])
-Shelf = Annotated[models.Name, Path(description="Name of the shelf.")]
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 Version = Annotated[int, Path(ge=0, le=2**63 - 1)]
 Edition = Annotated[str, Query(max_length=100, description="As the slot says; without it nothing is to be kept.")]
-
-
-async def service_of(request: Request) -> Service:
-    """The service behind the app."""
-    found: Service = request.app.state.service
-    return found
 
 
 async def visiting(request: Request, service: Annotated[Service, Depends(service_of)]) -> Service:
@@ -35,7 +29,6 @@ async def visiting(request: Request, service: Annotated[Service, Depends(service
     return service
 
 
-Serving = Annotated[Service, Depends(service_of)]
 Visiting = Annotated[Service, Depends(visiting)]
 
 
@@ -74,9 +67,7 @@ async def take_slot(shelf: Shelf, body: SlotBody, service: Serving, request: Req
 
 
 @routes.post("/offers/{offer}/contribution", status_code=204)
-async def contribute(
-    offer: Annotated[str, Path(max_length=200)], body: ContributionBody, service: Serving, request: Request
-) -> Response:
+async def contribute(offer: OfferId, body: ContributionBody, service: Serving, request: Request) -> Response:
     """What the device computed from what was shown and chosen; until the offer expires, whatever the ticket says."""
     visitor = tickets.visitor(request.scope["key"])
     await service.contribute(offer, body, visitor, request.scope["receipt"])

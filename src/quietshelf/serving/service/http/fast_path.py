@@ -19,11 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quietshelf.serving.service.http import uploading
 from quietshelf.serving.service.http.middleware import is_streamed
 from quietshelf.serving.service.http.visits import Head, Headers, Route, Visits, by_name, head_of, reply_to
+from quietshelf.serving.service.models import NAME
 from quietshelf.serving.service.problems import Invalid
 from quietshelf.serving.service.service import Service
 
-ITEMS = Route("/v1/shelves/{shelf}/items")
-ITEMS_PATH = re.compile(r"/v1/shelves/([A-Za-z0-9][A-Za-z0-9_-]{0,99})/items")
+ITEMS = Route("/v1/shelves/{shelf}/items", "admin")
+ITEMS_PATH = re.compile(f"/v1/shelves/({NAME})/items")
 MOST_FIELDS = 100
 
 
@@ -52,7 +53,7 @@ class FastPath:
 
     async def _items(self, shelf: str, kind: str, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = ITEMS
-        scope["key"].may("admin", shelf)
+        scope["key"].may(ITEMS.scope, shelf)
         reply = await uploading.receive(self._service, shelf, kind, _parts(receive), scope["key"].id)
         await _reply(send, *reply_to(reply))
 

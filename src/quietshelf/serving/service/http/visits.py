@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from quietshelf.serving.service.access.keys import Key
+from quietshelf.serving.service.access.keys import Key, Scope
 from quietshelf.serving.service.http.middleware import SMALL, TOO_SLOW, guarded, record
-from quietshelf.serving.service.models import ChoiceBody, OfferBody
+from quietshelf.serving.service.models import LONGEST_OFFER_ID, LONGEST_RETRY, NAME, ChoiceBody, OfferBody
 from quietshelf.serving.service.problems import Failure, Problem, TooSlow
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.visitors.inbox import Receipt
@@ -28,19 +28,19 @@ Send = Callable[[int, Headers, bytes], None]
 VISITS = "visits"
 """Under which name uvicorn keeps them, in the state of the app."""
 JSON = (b"content-type", b"application/json")
-LONGEST_RETRY = 200
 _ENCODED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class Route(NamedTuple):
-    """What the log and the metrics call a request."""
+    """What the log and the metrics call a request, and the scope that a key needs for it."""
 
     path: str
+    scope: Scope
 
 
-OFFER, CHOICE = Route("/v1/shelves/{shelf}/offers"), Route("/v1/offers/{offer}/choice")
-OFFER_PATH = re.compile(r"/v1/shelves/([A-Za-z0-9][A-Za-z0-9_-]{0,99})/offers")
-CHOICE_PATH = re.compile(r"/v1/offers/([A-Za-z0-9._=-]{1,200})/choice")
+OFFER, CHOICE = Route("/v1/shelves/{shelf}/offers", "offer"), Route("/v1/offers/{offer}/choice", "choose")
+OFFER_PATH = re.compile(f"/v1/shelves/({NAME})/offers")
+CHOICE_PATH = re.compile(f"/v1/offers/([A-Za-z0-9._=-]{{1,{LONGEST_OFFER_ID}}})/choice")
 
 
 class Head(NamedTuple):
@@ -110,10 +110,10 @@ class Visits:
         service = self.service
         if head.route is OFFER:
             offer = OfferBody.model_validate_json(body)
-            key.may("offer", head.name)
+            key.may(OFFER.scope, head.name)
             return Asked(service.writing.place, service.offer_request(head.name, offer, head.retry, receipt))
         item = ChoiceBody.model_validate_json(body).item
-        key.may("choose", key.shelf)
+        key.may(CHOICE.scope, key.shelf)
         return Asked(service.writing.take_choices, service.choice(head.name, item, key, receipt))
 
 
