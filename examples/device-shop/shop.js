@@ -11,7 +11,12 @@ const teas = new DeviceShelf(url, shelf, { ticket: () => text("/ticket"), signin
 /** A button that answers the offer. */
 function answers(button, offer, item, words) {
   button.onclick = async () => {
-    await offer.choose(item);
+    try {
+      await offer.choose(item);
+    } catch (error) { // a shop would sell the tea all the same
+      by("said").textContent = error.message;
+      return;
+    }
     by("teas").replaceChildren();
     by("none").hidden = true;
     by("said").textContent = words;

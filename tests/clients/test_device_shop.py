@@ -148,6 +148,24 @@ def test_somebody_who_tries_many_tastes_is_one_visit(tmp_path: Path) -> None:
         assert [each is not None for each in contributions(service)] == [True, False]
 
 
+def test_an_answer_that_gets_lost_is_said_and_sent_again(tmp_path: Path) -> None:
+    """While the network is away the page says so; the next press sends the same, and one contribution is kept."""
+    demand_browser()
+    with shop(tmp_path) as (url, service, _), browser() as chromium:
+        page, lost = chromium.new_page(viewport=DESKTOP), list[str]()
+        first, *_ = visit(page, url)
+        page.route("**/contribution", lambda route: (lost.append(route.request.post_data), route.abort()))
+        page.get_by_role("button", name=f"Buy {first}", exact=True).click()
+        page.get_by_text("got no answer in 4 attempts").wait_for()
+        assert contributions(service) == [None]
+        page.unroute("**/contribution")
+        with page.expect_request("**/contribution") as sent:
+            page.get_by_role("button", name=f"Buy {first}", exact=True).click()
+        page.get_by_text(f"Enjoy your {first}").wait_for()
+        assert set(lost) == {sent.value.post_data}
+        assert [each is not None for each in contributions(service)] == [True]
+
+
 def test_a_page_whose_script_is_late_sends_nothing(tmp_path: Path) -> None:
     """Whatever is pressed before the script runs, and whatever stands in the fields, no request comes of it."""
     demand_browser()
