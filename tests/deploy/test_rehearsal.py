@@ -27,6 +27,8 @@ from tests.studies.size import FULL
 pytestmark = pytest.mark.xdist_group("site")  # one worker starts it for all
 ROUNDS = 10
 """Rolling restarts, and losses of the releaser."""
+MAX_BATCH = 60
+"""Batches grow, and only a full one is released: after some rounds the visitors of a minute would not fill one."""
 ONLY_FULL = pytest.mark.skipif(
     not FULL, reason="a study; tests/serving/service/test_replicas.py does it without a proxy"
 )
@@ -52,7 +54,7 @@ def site(postgres: Any, role: str, tmp_path_factory: pytest.TempPathFactory) -> 
     """Both replicas and the proxy, with a shelf that has been offered."""
     with running(tmp_path_factory.mktemp("site") / "run", fresh(postgres, role)) as made:
         with made.client() as client:
-            stocked(client, window=0.5)
+            stocked(client, window=0.5, max_batch=MAX_BATCH)
             assert offered(client, person="first").status_code == 200
         yield made
 
