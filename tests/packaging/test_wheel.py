@@ -80,6 +80,7 @@ def test_sdist_has_what_a_packager_needs(built: Path) -> None:
     assert {f"src/{name}" for name in shipped()} <= names
     for needed in ("pyproject.toml", "LICENSE", "README.md", "Makefile", "examples/own_policy.py", "tests/conftest.py"):
         assert needed in names
+    assert {".ci/run", ".pre-commit-config.yaml", "Containerfile", "deploy/compose.yaml"} <= names
     assert "clients/typescript/package-lock.json" in names
     assert not any(name.startswith((".venv", "out/")) or "node_modules" in name or "/dist/" in name for name in names)
 
