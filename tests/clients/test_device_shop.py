@@ -154,7 +154,8 @@ def test_an_answer_that_gets_lost_is_said_and_sent_again(tmp_path: Path) -> None
     with shop(tmp_path) as (url, service, _), browser() as chromium:
         page, lost = chromium.new_page(viewport=DESKTOP), list[str]()
         first, *_ = visit(page, url)
-        page.route("**/contribution", lambda route: (lost.append(route.request.post_data), route.abort()))
+        page.on("requestfailed", lambda request: lost.append(request.post_data))
+        page.route("**/contribution", lambda route: route.abort())
         page.get_by_role("button", name=f"Buy {first}", exact=True).click()
         page.get_by_text("got no answer in 4 attempts").wait_for()
         assert contributions(service) == [None]
