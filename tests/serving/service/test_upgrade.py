@@ -29,7 +29,7 @@ from quietshelf.serving.service.releases.restore import BURNT
 from quietshelf.serving.service.settings import ServiceSettings
 
 RAW = ("offers", "batches")
-FOLDER = Path(__file__).parent.parent / "migrations"
+FOLDER = Path(__file__).parents[2] / "migrations"
 REVISIONS = {1: "0003", 2: "0004"}
 OPEN = {1: 59, 2: 46}
 """Visitors of `teas` who were not released."""
