@@ -187,6 +187,26 @@ def test_releases_of_one_transaction_lock_shelves_in_the_order_of_their_numbers(
         assert releaser.publish(connection, math.inf) == ["zinc", "acid"]
 
 
+def test_a_release_waits_for_no_other_shelf(service: Service, clock: FakeClock) -> None:
+    """Whoever has locked that may want this one next: of the two a release would be burnt, for it is drawn already."""
+    fill(service, "zinc", 1, clock.time)
+    fill(service, "acid", 1, clock.time + 1)
+    releasing = service.releasing
+    clock.time += WINDOW
+    assert any(releasing.release() for _ in range(5))
+    with service.store.read() as connection:
+        published = releaser.next_publication(connection)
+    assert published is not None
+    assert published > clock.time  # the release of the first is made, and not published
+    clock.time = published + 1
+    with service.store.write() as connection:
+        shelf_row(connection, "zinc", lock=True)
+        assert any(releasing.release() for _ in range(5))
+    assert releasing.publish()
+    with service.store.read() as connection:
+        assert [shelf_row(connection, name)["releases"] for name in ("zinc", "acid")] == [1, 1]
+
+
 def test_two_processes_and_two_shelves_do_not_deadlock(postgres: Any, tmp_path: Path) -> None:
     """Offers and answers of both, by both, at once: every one is taken."""
     options = {"database": fresh_postgres(postgres), "secrets": str(tmp_path / "secrets"), "log_level": "error"}

@@ -168,10 +168,14 @@ def enter(connection: Connection, charged: Charged, after: Learner) -> Outcome:
     return Outcome(shelf["name"], batch["batch"], batch["size"], released=True)
 
 
-def publish(connection: Connection, upto: float) -> list[str]:
-    """R5: offers rest on releases whose time has come, from the end of this transaction on; the shelves' names."""
+def publish(connection: Connection, upto: float, *, only: int | None = None) -> list[str]:
+    """R5: offers rest on releases whose time has come, from the end of this transaction on; the shelves' names.
+
+    ``only``: the shelf that the transaction has locked already. Others are locked after it in no order that is shared.
+    """
     table, releases, names = schema.shelves, schema.releases, []
     query = sa.select(_batches.shelf, _batches.batch).where(_FIRST, _batches.stage == RELEASED, _published_at <= upto)
+    query = query if only is None else query.where(_batches.shelf == only)
     for place in connection.execute(query.order_by(_batches.shelf)).all():  # locked in the order in which offers lock
         found = _locked(connection, tuple(place), any_stage=True)
         if found is None:

@@ -244,7 +244,7 @@ class Releasing:
             if self._election is not None:
                 require(election.withdraw(connection, drawn.told.id), UNTOLD)
             outcome = releaser.enter(connection, drawn.charged, drawn.found[0])
-            releaser.publish(connection, self._inbox.time())
+            releaser.publish(connection, self._inbox.time(), only=drawn.charged.place[0])
         return outcome
 
     def _fence(self, connection: Connection) -> None:
