@@ -1,4 +1,4 @@
-/** Offers decided on the visitor's device: features and choices never leave it. */
+/** Offers decided on the visitor's device: features and choices are not sent; a bounded contribution made of them is. */
 
 export { choose, rowsOf, type Slot, type Wishes } from "./choose.js";
 export { Coins } from "./coins.js";
