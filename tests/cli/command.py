@@ -16,3 +16,9 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         [sys.executable, "-m", "quietshelf", *arguments],
         capture_output=True, text=True, check=False, env={**os.environ, **environment},
     )  # fmt: skip
+
+
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from quietshelf.cli import main; main()"
+)
+"""As a shell starts a command: Ctrl-C is heard, whatever the process that runs the tests was told."""

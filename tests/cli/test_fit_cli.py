@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import command
 from tests.data.logs.hotels import ARRAYS, TABLES, needs_data
 from tests.data.logs.parts import in_parts, varied_log
-from tests.research.environments.test_replay import random_log
+from tests.research.environments.random_logs import random_log
 
 from quietshelf import Shelf
 from quietshelf.cli import main

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tests.cli.command import command
+from tests.data.logs.made_up import made_up
 from tests.data.logs.parts import in_parts
-from tests.data.logs.test_searches import made_up
-from tests.research.environments.test_replay import random_log
+from tests.research.environments.random_logs import random_log
 
 SMALL = ["--map", "item", "--horizon", "200", "--replicates", "3"]
 

@@ -13,13 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.command import TINY, command
+from tests.cli.command import START, TINY, command
 
 ESCAPE = "\x1b["
-START = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from quietshelf.cli import main; main()"
-)
-"""As a shell starts a command: Ctrl-C is heard, whatever the process that runs the tests was told."""
 
 
 def at_a_terminal(*arguments: str, **environment: str) -> str:

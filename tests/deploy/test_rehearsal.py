@@ -20,8 +20,8 @@ from tests.deploy.site import Replica, Site, answers, running, until
 from tests.deploy.tools import compose
 from tests.pages.browser import browser, demand_browser, sign_in
 from tests.serving.service.harness import answered, free_port, offered, stocked
-from tests.serving.service.test_replicas import Load, _check, _watched
-from tests.serving.service.test_upgrade import OPEN, put_down
+from tests.serving.service.load import Load, check, watched
+from tests.serving.service.old_versions import OPEN, put_down
 from tests.studies.size import FULL
 
 pytestmark = pytest.mark.xdist_group("site")  # one worker starts it for all
@@ -98,14 +98,14 @@ def test_the_proxy_serves_tls_under_the_sub_path(site: Site) -> None:
 def test_a_rolling_restart_under_load_loses_nothing(site: Site) -> None:
     """Each replica in turn, through the proxy: all that was acknowledged is there, and nobody is counted twice."""
     load = Shoppers(site)
-    with _watched(site) as engine:  # type: ignore[arg-type]  # the same, and the database
+    with watched(site) as engine:  # type: ignore[arg-type]  # the same, and the database
         with load.running():
             for _ in range(ROUNDS):
                 for each in site.replicas:
                     until(site.all_may_release)
                     each.end()
                     each.start()
-        _check(engine, load)
+        check(engine, load)
         with engine.begin() as connection:
             connection.execute(sa.text("DROP TRIGGER keep ON offers; DROP FUNCTION keep; DROP TABLE kept"))
     with site.client() as client:

@@ -50,3 +50,21 @@ def sign_in(page: Any, url: str, key: str, then: str = "/") -> None:
     page.get_by_label("API key").fill(key)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(url + then)
+
+
+CHECKS = (Path(__file__).parent / "checks.js").read_text(encoding="utf-8")
+
+
+@contextmanager
+def page_of(chromium: Any, **options: Any) -> Iterator[tuple[Any, list[str]]]:
+    """A fresh page, and everything it complains about or asks of others."""
+    context = chromium.new_context(**{"viewport": DESKTOP, **options})
+    page, heard = context.new_page(), []
+    page.on("console", lambda said: heard.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: heard.append(str(error)))
+    page.on("request", lambda asked: heard.append(asked.url) if not asked.url.startswith("http://127.0.0.1:") else None)
+    page.add_init_script(
+        "addEventListener('securitypolicyviolation', e => console.error('policy: ' + e.violatedDirective))"
+    )
+    yield page, heard
+    context.close()

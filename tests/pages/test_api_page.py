@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pages.browser import DESKTOP, PHONE
+from tests.pages.browser import CHECKS, DESKTOP, PHONE, page_of
 from tests.pages.states import opened
-from tests.pages.test_browser import CHECKS, page_of
 
 STEPS = (
     ("PUT", "/v1/shelves/{shelf}", "201"),

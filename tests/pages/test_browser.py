@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pages.browser import DESKTOP, PHONE, sign_in
+from tests.pages.browser import CHECKS, DESKTOP, PHONE, page_of, sign_in
 from tests.pages.states import PAGES, Shop, crowd, opened, stall
 
-CHECKS = (Path(__file__).parent / "checks.js").read_text(encoding="utf-8")
 STATES = (*PAGES, "/shelves/nowhere", "/sign-in")
-
-
-@contextmanager
-def page_of(chromium: Any, **options: Any) -> Iterator[tuple[Any, list[str]]]:
-    """A fresh page, and everything it complains about or asks of others."""
-    context = chromium.new_context(**{"viewport": DESKTOP, **options})
-    page, heard = context.new_page(), []
-    page.on("console", lambda said: heard.append(said.text) if said.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: heard.append(str(error)))
-    page.on("request", lambda asked: heard.append(asked.url) if not asked.url.startswith("http://127.0.0.1:") else None)
-    page.add_init_script(
-        "addEventListener('securitypolicyviolation', e => console.error('policy: ' + e.violatedDirective))"
-    )
-    yield page, heard
-    context.close()
 
 
 def test_signing_in_and_out(chromium: Any, shop: Shop) -> None:

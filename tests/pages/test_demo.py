@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from tests.pages.browser import DESKTOP, PHONE
-from tests.pages.test_browser import CHECKS, page_of
+from tests.pages.browser import CHECKS, DESKTOP, PHONE, page_of
 from tests.serving.service.harness import free_port, serving
 from typer.testing import CliRunner
 

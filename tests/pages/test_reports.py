@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.pages.browser import DESKTOP, PHONE
-from tests.pages.test_browser import CHECKS
-from tests.report.test_glance import SEEN
+from tests.pages.browser import CHECKS, DESKTOP, PHONE
+from tests.report.glances import SEEN
 
 from quietshelf.demo.page import DemoStory, demo_page
 from quietshelf.report import PageTable, Section, write_page

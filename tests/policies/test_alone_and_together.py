@@ -9,52 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.policies.coins import Coins, SelectiveCoins, part_of
 
 from quietshelf.model.choice.features import Catalogued, Dense
 from quietshelf.model.choice.maps import MAPS, feature_map
-from quietshelf.model.types import BoolArray, Context, Features, FloatArray, IntArray, Policy, Random, Release
+from quietshelf.model.types import Context, Features, FloatArray, IntArray, Policy, Random, Release
 from quietshelf.policies import Greedy, Optimistic, OptimisticDraw, Thompson, Uniform
 
 POLICIES = (Optimistic(), Greedy(), Thompson(3), OptimisticDraw(), Uniform())
 SIZES = np.array([1.0, 1.0, 1.0, 0.0, 1e-320, 1e-13, 1e5, 1e150, 1e200, 1e307])
 """Of visitors' features: ordinary, nothing, denormal, such that utilities are far apart, such that they overflow."""
 KINDS = [*((name, intercept) for name in MAPS for intercept in (True, False)), ("dense", True)]
-
-
-class Coins:
-    """A generator for each visitor: row i of a draw depends on visitor i's number and on nothing else."""
-
-    def __init__(self, visitors: IntArray) -> None:
-        self._generators = [np.random.default_rng([11, int(visitor)]) for visitor in np.ravel(visitors)]
-        self._alone = np.ndim(visitors) == 0
-
-    def random(self, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1)."""
-        return self._drawn("random", size)
-
-    def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Standard normal."""
-        return self._drawn("standard_normal", size)
-
-    def _drawn(self, kind: str, size: tuple[int, ...]) -> FloatArray:
-        if self._alone:
-            return np.asarray(getattr(self._generators[0], kind)(size))
-        assert size[0] == len(self._generators), "the first axis of a draw is the visitors"
-        return np.stack([getattr(each, kind)(size[1:]) for each in self._generators])
-
-
-class SelectiveCoins(Coins):
-    """The same, drawn only where they are needed."""
-
-    def __init__(self, visitors: IntArray) -> None:
-        super().__init__(visitors)
-        self.needed: list[BoolArray] = []
-
-    def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1) where needed, zero elsewhere."""
-        assert needed.shape == size[:-1]
-        self.needed.append(needed)
-        return np.where(needed[..., None], self.random(size), 0.0)
 
 
 def some_release(rng: np.random.Generator, batch: tuple[int, ...], dim: int) -> Release:
@@ -106,23 +71,6 @@ def some_context(rng: np.random.Generator, kind: tuple[str, bool], visitors: int
     if rng.random() < 0.3:
         made = replace(made, groups=rng.integers(-1, 3, size=items), limits=rng.integers(1, 3, size=3))
     return made
-
-
-def part_of(context: Context, who: Any) -> Context:
-    """Some visitors, or one without an axis; who wishes nothing then has no mask."""
-    features = context.features
-    own: Features
-    if isinstance(features, Catalogued):
-        own = replace(features, visitor=features.visitor[who].copy())
-    else:
-        assert isinstance(features, Dense)
-        own = Dense(features.x[who].copy())
-    available = None if context.available is None or context.available[who].all() else context.available[who]
-    required = None if context.required is None or not context.required[who].any() else context.required[who]
-    revenue = context.revenue[who]
-    if (revenue == 1.0).all():
-        revenue = np.broadcast_to(1.0, revenue.shape)
-    return replace(context, features=own, revenue=revenue, available=available, required=required)
 
 
 def part_of_release(release: Release, who: Any) -> Release:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.policies.test_alone_and_together import Coins, SelectiveCoins, part_of
+from tests.policies.coins import Coins, SelectiveCoins, part_of
 
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import Context, Policy, Release

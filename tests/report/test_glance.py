@@ -6,19 +6,10 @@ import csv
 import re
 from pathlib import Path
 
-from quietshelf.report import Glance, GlanceCell, GlanceRow, draw_glance, write_glance_csv
-from quietshelf.report.glance_table import glance_table
+from tests.report.glances import SEEN
 
-SEEN = Glance(
-    name="seen",
-    title="Two shops",
-    heads=("no privacy", "ρ = 1"),
-    rows=(
-        GlanceRow("ids only", "d 30", (GlanceCell("3.3 %", "ucb-mnl"), GlanceCell("9 %", "×2.7", tone=2.7, stuck=3))),
-        GlanceRow("hotels", "d 49", (GlanceCell("4.6 %", "greedy"), GlanceCell("99 %", "×21", tone=21.0, worse=7))),
-    ),
-    foot=(("geometric mean", ("", "×7.5")),),
-)
+from quietshelf.report import draw_glance, write_glance_csv
+from quietshelf.report.glance_table import glance_table
 
 
 def test_picture_says_everything_in_words_and_marks(tmp_path: Path) -> None:

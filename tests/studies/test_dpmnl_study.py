@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from tests.studies.kept import RHOS, SEED, kept
 from tests.studies.size import FULL
-from tests.studies.test_regret import RHOS, SEED, kept
 
 from quietshelf import simulate
 from quietshelf.research.environments import Synthetic

@@ -7,31 +7,20 @@ at or below it. ``make test`` runs the same code at T = 1,000 with 10 replicates
 from __future__ import annotations
 
 import pytest
-from tests.studies.size import FULL, keep
+from tests.studies.kept import QUIET, RHOS, SEED, kept
+from tests.studies.size import FULL
 
 from quietshelf import simulate
 from quietshelf.research.environments import Synthetic
-from quietshelf.research.loop import Result, summary
+from quietshelf.research.loop import Result
 from quietshelf.research.loop.named import contestant
 
 HORIZON, REPLICATES = (10_000, 100) if FULL else (1_000, 10)
-SEED = 20261115
-RHOS = (0.1, 0.5, 1.0, 5.0)
 EXACT = ("ucb-mnl", "ts-mnl", "ofu-mnl")
 FLOOR = {"clipped": 4.0, "normal": 1.2}
 UNIFORM = {"clipped": 420.0, "normal": 445.0}
-QUIET = {"clipped": (7.5, 5.6, 4.5, 3.9), "normal": (1.6, 0.9, 0.72, 0.52)}
 
 pytestmark = pytest.mark.study
-
-
-def kept(name: str, result: Result) -> dict[str, tuple[float, float]]:
-    """Mean and standard error of each contestant's final regret, written where reports can read them."""
-    found = {line.label: (line.mean, line.standard_error) for line in summary(result)}
-    keep(name, horizon=result.horizon, replicates=result.replicates, seed=SEED, regret=found)
-    for label, (mean, error) in found.items():
-        print(f"{name:28} {label:16} {mean:9.2f} ± {error:.2f}")
-    return found
 
 
 @pytest.mark.parametrize("contexts", QUIET)

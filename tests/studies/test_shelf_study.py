@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.studies.kept import QUIET, RHOS, SEED, kept
 from tests.studies.size import FULL
-from tests.studies.test_regret import QUIET, RHOS, SEED, kept
 
 from quietshelf import Shelf, simulate
 from quietshelf.model.types import NOTHING, Context, IntArray, Random, Release, Round

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from tests.data.logs.test_log import table
+from tests.data.logs.long_format import packed, table
 
 from quietshelf.data.logs.encoded import encoded, parse_scales, read_any, scaled
 from quietshelf.data.logs.layout import Layout, parse_columns
@@ -70,19 +65,6 @@ def test_wrong_names_are_refused(tmp_path: Path, columns: list[str], rule: str) 
     table().rename(columns=THEIRS).to_csv(tmp_path / "log.csv", index=False)
     with pytest.raises(ValueError, match=rule):
         read_log(tmp_path / "log.csv", layout=Layout(columns=parse_columns(columns)))
-
-
-def packed(path: Path, content: bytes) -> None:
-    """A file of that content, packed as its name says."""
-    if path.suffix == ".zst":
-        with pa.output_stream(str(path), compression="zstd") as file:
-            file.write(content)
-    elif path.suffix == ".zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("log.csv", content)
-    else:
-        pack: Any = {".gz": gzip, ".bz2": bz2, ".xz": lzma}[path.suffix]
-        path.write_bytes(pack.compress(content))
 
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz", "zst", "zip"])

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.data.logs.test_layout import packed
-from tests.data.logs.test_log import table
+from tests.data.logs.long_format import packed, table
 
 from quietshelf.data.logs.layout import Layout
 from quietshelf.data.logs.lines import BadLine, count_rows

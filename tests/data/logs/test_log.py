@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.data.logs.long_format import table
 
 from quietshelf.data.logs.encoded import Scale, encoded, parse_scales, scaled
 from quietshelf.data.logs.layout import Layout
 from quietshelf.data.logs.log import Log
 from quietshelf.data.logs.reading import BadLog, as_log, from_wide, read_log
 from quietshelf.model.choice.maps import feature_map
-
-
-def table() -> Any:
-    """Three rounds; the second also lists an item that was not shown."""
-    return pd.DataFrame(
-        {
-            "round": ["a", "a", "b", "b", "b", "c"],
-            "item": ["tea", "jam", "tea", "jam", "rye", "rye"],
-            "position": [1, 2, 2, np.nan, 1, 1],
-            "chosen": [0, 1, 1, 0, 0, 0],
-            "revenue": [3.0, 5.0, 3.0, 5.0, 1.0, 1.0],
-            "price": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
-            "visitor_age": [30, 30, 40, 40, 40, 50],
-            "person": ["zoe", "zoe", "adam", "adam", "adam", "zoe"],
-            "time": ["2024-02", "2024-02", "2024-03", "2024-03", "2024-03", "2024-01"],
-        }
-    )
 
 
 def test_a_good_log_becomes_rounds() -> None:

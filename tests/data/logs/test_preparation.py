@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.data.logs.hotels import ARRAYS, RAW, TABLES, needs_data
-from tests.data.logs.test_searches import made_up
+from tests.data.logs.made_up import made_up
 
 from quietshelf.data.logs.cleaned import read_searches
 from quietshelf.data.logs.expedia import clean, encode, encode_publicly, read, write_sample

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.privacy.statistics import pair_checks as checks
+from tests.privacy.statistics.exact_factors import SIZES, exact_distance, grids, integers
 from tests.privacy.statistics.pair_checks import public, visitor
-from tests.privacy.statistics.test_factors import SIZES, exact_distance, grids, integers
 
 from quietshelf.privacy.statistics import Factors, Grids, broken_rule, factors, received, totalled
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence
 from tests.data.logs.hotels import ARRAYS, needs_data
-from tests.data.logs.test_searches import made_up
-from tests.research.environments.test_contract import EnvironmentContract
+from tests.data.logs.made_up import made_up
+from tests.research.environments.contract import EnvironmentContract
 from tests.studies.size import FULL
 
 from quietshelf.curation.outlook import VISITORS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.random import SeedSequence
-from tests.research.environments.test_contract import random_offer
+from tests.research.environments.contract import random_offer
 
 from quietshelf.model.types import NOTHING, FloatArray, Streams
 from quietshelf.research.environments import Shop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,26 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.research.experiments.in_process import InProcess
 
 from quietshelf.research.experiments import Study
 from quietshelf.research.experiments.engine import Local, run_study
 from quietshelf.research.experiments.reproduce import series_of
 from quietshelf.research.experiments.store import RowStore
-from quietshelf.research.experiments.units import Done, Unit, run_unit
-
-
-class InProcess:
-    """Units one after the other, here; stops after so many."""
-
-    def __init__(self, most: int | None = None) -> None:
-        self.most, self.names = most, list[str]()
-
-    def __call__(self, units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
-        for unit in units:
-            if len(self.names) == self.most:
-                raise KeyboardInterrupt
-            self.names.append(unit.name)
-            yield unit, run_unit(unit, report)
 
 
 def rows(study: Study, folder: Path, engine: object) -> pa.Table:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.random import SeedSequence
-from tests.research.experiments.test_engine import InProcess
+from tests.research.experiments.in_process import InProcess
 
 from quietshelf.model.types import Round, Streams
 from quietshelf.report import Series

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.random import SeedSequence
-from tests.data.logs.test_searches import made_up
-from tests.research.experiments.test_engine import InProcess
+from tests.data.logs.made_up import made_up
+from tests.research.experiments.in_process import InProcess
 
 from quietshelf.policies import POLICIES
 from quietshelf.research.environments import Synthetic

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.data.logs.parts import in_parts
-from tests.research.environments.test_replay import random_log
+from tests.research.environments.random_logs import random_log
 
 from quietshelf.data.logs import partitions as module
 from quietshelf.data.logs.layout import Layout

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from tests.serving.service.elections import people
 from tests.serving.service.harness import FIRST, WINDOW, FakeClock
-from tests.serving.service.test_election import people
-from tests.serving.service.test_machines import machine, shop, with_the_key_of
+from tests.serving.service.machines import machine, shop, with_the_key_of
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases.election import LEASE_SECONDS, WITNESS_SECONDS, Announcement

@@ -236,3 +236,26 @@ def released_by(service: Service, upto: float) -> Outcome | None:
         outcome = releaser.enter(connection, charged, after)
         releaser.publish(connection, upto)
     return outcome
+
+
+def service_of(client: httpx.Client) -> Service:
+    """The service that the client talks to."""
+    found: Service = client.service  # type: ignore[attr-defined]
+    return found
+
+
+def with_key(client: httpx.Client, *scopes: str, shelf: str | None = None) -> httpx.Client:
+    """A client whose key has these scopes."""
+    service = client.service  # type: ignore[attr-defined]
+    with service.store.write() as connection:
+        key = keys.create(connection, name="x", scopes=scopes, shelf=shelf, now=0.0)
+    return like(client, f"Bearer {key}")
+
+
+def problem(reply: httpx.Response, status: int, kind: str) -> str:
+    """The detail of a problem of that status and type."""
+    assert reply.status_code == status, reply.text
+    assert reply.headers["content-type"] == "application/problem+json"
+    body = reply.json()
+    assert (body["status"], body["type"]) == (status, f"urn:quietshelf:problem:{kind}")
+    return str(body["detail"])

@@ -12,9 +12,17 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
-from tests.serving.service.harness import SHELF, FakeClock, Process, inline, like, offered, stocked
-from tests.serving.service.test_catalogues import service_of
-from tests.serving.service.test_keys import with_key
+from tests.serving.service.harness import (
+    SHELF,
+    FakeClock,
+    Process,
+    inline,
+    like,
+    offered,
+    service_of,
+    stocked,
+    with_key,
+)
 from typer.testing import CliRunner
 
 from quietshelf.cli import app

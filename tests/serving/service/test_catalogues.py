@@ -13,13 +13,13 @@ import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from tests.serving.service.harness import SHELF, inline, offered, stocked
+from tests.serving.service.harness import SHELF, inline, offered, service_of, stocked
+from tests.serving.service.statements import Statements
 
 from quietshelf.serving.service.catalogue import catalogues, preloading
 from quietshelf.serving.service.catalogue.catalogues import ShelfItems, follow
 from quietshelf.serving.service.catalogue.views import look, shelf_row
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.service import Service
 
 COUNT = 60
 
@@ -39,31 +39,6 @@ def many(client: httpx.Client, count: int = COUNT, **settings: Any) -> None:
 
 def put(client: httpx.Client, *items: dict[str, Any]) -> httpx.Response:
     return client.put("/v1/shelves/teas/items", json={"items": items})
-
-
-def service_of(client: httpx.Client) -> Service:
-    found: Service = client.service  # type: ignore[attr-defined]
-    return found
-
-
-class Statements:
-    """What is asked of the database."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self.statements: list[str] = []
-        store = service_of(client).store
-        for engine in {store._writer, store._reader}:
-            sa.event.listen(engine, "before_cursor_execute", self._seen)
-
-    def _seen(self, _c: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        self.statements.append(statement)
-
-    def of_all_items(self) -> list[str]:
-        """Queries of items that name neither an item, nor a version, nor how many rows they want."""
-        limits = ("items.id =", "items.version >", "LIMIT")
-        rows = [text for text in self.statements if "items.features" in text.partition("FROM")[0]]
-        asked = [text.partition("FROM")[2] for text in rows]
-        return [text for text in asked if not any(each in text for each in limits)]
 
 
 def test_one_changed_item_is_read_alone(client: httpx.Client) -> None:

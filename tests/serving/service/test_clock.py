@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.serving.service.backups import visitors
-from tests.serving.service.harness import FIRST, WINDOW, FakeClock, inline, offered, stocked
-from tests.serving.service.test_catalogues import service_of
+from tests.serving.service.harness import FIRST, WINDOW, FakeClock, inline, offered, service_of, stocked
 
 DAY = 86_400.0
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.serving.service.cut_short import Counting, Cut
 from tests.serving.service.harness import FIRST, WINDOW, FakeClock
-from tests.serving.service.test_machines import machine, shop, visitors
+from tests.serving.service.machines import machine, shop, visitors
 
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release import records
-from quietshelf.privacy.release.noise import DiscreteGaussian
 from quietshelf.serving.service import queries
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.releases import verify
@@ -25,23 +25,6 @@ from quietshelf.serving.service.releases.election import LEASE_SECONDS
 from quietshelf.serving.service.releases.restore import BURNT
 from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
-
-
-class Cut(Exception):  # noqa: N818 - the power is cut
-    """Everything ends here."""
-
-
-class Counting(DiscreteGaussian):
-    """Real noise, counted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.draws = 0
-
-    def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
-        self.draws += 1
-        return super().draw(scale, size)
-
 
 Patch = Callable[[Service, pytest.MonkeyPatch], None]
 

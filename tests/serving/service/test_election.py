@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from tests.serving.service.backups import put_back_live, snapshot
 from tests.serving.service.conftest import fresh_postgres
-from tests.serving.service.harness import FIRST, WINDOW, FakeClock, visit
-from tests.serving.service.test_cuts import Counting
-from tests.serving.service.test_machines import machine, shop, with_the_key_of
+from tests.serving.service.elections import full, ledger, people, two_machines, unit, waiting
+from tests.serving.service.harness import FIRST, WINDOW, FakeClock
+from tests.serving.service.machines import machine, shop, with_the_key_of
 
-from quietshelf.serving.service import queries
-from quietshelf.serving.service.database import learning, schema
-from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.releases.election import LEASE_SECONDS, LOST_LEASE, WITNESS_SECONDS
 from quietshelf.serving.service.releases.restore import BURNT, LOST
 from quietshelf.serving.service.service import Service
@@ -30,62 +25,12 @@ def pair(postgres: Any, tmp_path: Path, clock: FakeClock) -> Iterator[tuple[Serv
         yield both
 
 
-@contextmanager
-def two_machines(database: str, folder: Path, clock: FakeClock) -> Iterator[tuple[Service, Service]]:
-    first = machine(database, folder / "a", clock, source=Counting())
-    first.prepare()
-    shop(first)
-    people(first, 1, "early")
-    second = machine(database, with_the_key_of(folder / "a", folder / "b"), clock, source=Counting())
-    second.prepare()
-    clock.time += 1.0
-    first.releasing.stay()
-    second.releasing.stay()
-    yield first, second
-    first.store.close()
-    second.store.close()
-
-
-def people(service: Service, count: int, prefix: str) -> None:
-    now = service.store.local_now(0.0)
-    with service.store.write() as connection:
-        service.writing.place(connection, [visit("teas", now, person=f"{prefix} {n}") for n in range(count)])
-    service.writing.settled(True, [])
-
-
-def full(pair: tuple[Service, Service], clock: FakeClock) -> None:
-    """The first batch is full, one more visitor has come, its window has passed, and both machines live."""
-    people(pair[1], FIRST, "person")
-    clock.time += WINDOW
-    for each in pair:
-        each.releasing.stay()
-
-
 def passes(clock: FakeClock, seconds: float, *alive: Service) -> None:
     """Time passes, and machines that live look every few seconds."""
     for _ in range(round(seconds / 5)):
         clock.time += 5.0
         for each in alive:
             each.releasing.stay()
-
-
-def ledger(service: Service) -> list[tuple[int, str]]:
-    """Batch and detail of every event, of a ledger that is in order."""
-    with service.store.read() as connection:
-        row = queries.latest_row(connection, "teas")
-        assert verify.verify(connection, row) == []
-        return [(int(event.batch), event.detail) for event in learning.stored_events(connection, row["shelf"])]
-
-
-def unit(service: Service) -> str:
-    with service.store.read() as connection:
-        return queries.ledger_of(connection, queries.latest_row(connection, "teas")).promise().unit
-
-
-def waiting(service: Service) -> int:
-    """Visitors of batches that are not released."""
-    with service.store.read() as connection:
-        return int(connection.execute(sa.select(sa.func.count()).select_from(schema.offers)).scalar_one())
 
 
 def test_a_release_waits_until_every_machine_that_lives_has_noted_it(

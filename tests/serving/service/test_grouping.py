@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.serving.service.harness import FIRST, ITEMS, WINDOW, FakeClock, answered, inline, like, offered, visit
-from tests.serving.service.test_machines import machine, shop, visitors
+from tests.serving.service.machines import machine, shop, visitors
 
 from quietshelf.serving.service import writer
 from quietshelf.serving.service.access import keys

@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serving.service.harness import inline, like, offered, stocked
-from tests.serving.service.test_catalogues import service_of
+from tests.serving.service.harness import inline, like, offered, service_of, stocked
 
 KEPT = "public, max-age=31536000, immutable"
 

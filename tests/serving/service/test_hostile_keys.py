@@ -9,9 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.serving.service.harness import inline, like, offered, stocked
-from tests.serving.service.test_catalogues import Statements, service_of
-from tests.serving.service.test_keys import with_key
+from tests.serving.service.harness import inline, like, offered, service_of, stocked, with_key
+from tests.serving.service.statements import Statements
 
 from quietshelf.serving.service import health
 from quietshelf.serving.service.access import keyring, keys

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serving.service.harness import inline, offered, stocked
-from tests.serving.service.test_catalogues import service_of
+from tests.serving.service.harness import inline, offered, service_of, stocked
 
 from quietshelf.serving.service import logs
 from quietshelf.serving.service.database.store import Store

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from tests.cli.command import command
 from tests.serving.service.backups import people
 from tests.serving.service.harness import FakeClock, Process, inline, stocked
+from tests.serving.service.machines import machine, with_the_key_of
 from tests.serving.service.restoring import all_of_it, asked, flags, opened
-from tests.serving.service.test_machines import machine, with_the_key_of
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases import in_use

@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from tests.serving.service.harness import Process, answered, inline, like, offered, stocked
+from tests.serving.service.harness import Process, answered, inline, like, offered, stocked, with_key
 from typer.testing import CliRunner
 
 from quietshelf.cli import app
@@ -23,14 +22,6 @@ from quietshelf.serving.service.http.middleware import Gate
 from quietshelf.serving.service.metrics import Metrics
 from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors.inbox import Receipt
-
-
-def with_key(client: httpx.Client, *scopes: str, shelf: str | None = None) -> httpx.Client:
-    """A client whose key has these scopes."""
-    service = client.service  # type: ignore[attr-defined]
-    with service.store.write() as connection:
-        key = keys.create(connection, name="x", scopes=scopes, shelf=shelf, now=0.0)
-    return like(client, f"Bearer {key}")
 
 
 def test_scopes_are_kept(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from tests.serving.service.harness import FIRST, ITEMS, SHELF, WINDOW, FakeClock, visit
-from tests.serving.service.test_leases import BLOCK, came, figures, slots, two_processes, visits
-from tests.serving.service.test_machines import machine, shop
+from tests.serving.service.leasing import BLOCK, came, figures, slots, two_processes, visits
+from tests.serving.service.machines import machine, shop
 
 from quietshelf.curation.batches import LEASE_SECONDS
 from quietshelf.serving.service.catalogue import catalogues, items, shelves

@@ -11,8 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serving.service.harness import FIRST, FakeClock, inline, offered, stocked
-from tests.serving.service.test_catalogues import service_of
+from tests.serving.service.harness import FIRST, FakeClock, inline, offered, service_of, stocked
 
 from quietshelf.serving.service import queries
 from quietshelf.serving.service.catalogue.views import shelf_row

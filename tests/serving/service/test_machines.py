@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -16,8 +15,6 @@ import sqlalchemy as sa
 from tests.serving.service.conftest import fresh_postgres
 from tests.serving.service.harness import (
     FIRST,
-    ITEMS,
-    SHELF,
     WINDOW,
     FakeClock,
     Process,
@@ -25,55 +22,17 @@ from tests.serving.service.harness import (
     inline,
     offered,
     stocked,
-    visit,
 )  # fmt: skip
+from tests.serving.service.machines import machine, shop, visitors, with_the_key_of
 
-from quietshelf.curation.coins import Coins
-from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.serving.service import queries
-from quietshelf.serving.service.catalogue import items, shelves
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.store import SteadyClock, Store
 from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.http import app
-from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import ServiceSettings
-
-
-def machine(
-    database: str,
-    folder: Path,
-    clock: FakeClock,
-    source: NoiseSource | None = None,
-    coins: Callable[[int], Coins] | None = None,
-    **options: Any,
-) -> Service:
-    """A service that does nothing by itself."""
-    settings = ServiceSettings(database=database, secrets=str(folder), **{"release_seconds": 0.0, **options})
-    return Service(settings, clock=clock, source=source, coins=coins)
-
-
-def visitors(service: Service, count: int, then: Exception | None = None) -> None:
-    """So many, in one transaction, which ``then`` may spoil."""
-    with service.store.write() as connection:
-        service.writing.place(connection, [visit("teas", service.store.local_now(0.0)) for _ in range(count)])
-        if then is not None:
-            raise then
-
-
-def shop(service: Service) -> None:
-    with service.store.write() as connection:
-        shelves.put(connection, "teas", ShelfBody.model_validate(SHELF), 0.0)
-        items.put_items(connection, "teas", [ItemBody.model_validate(item) for item in ITEMS])
-
-
-def with_the_key_of(folder: Path, other: Path) -> Path:
-    """Another machine's secrets: the key, and no epoch file."""
-    other.mkdir(mode=0o700)
-    shutil.copy(folder / "key", other / "key")
-    return other
 
 
 def test_a_database_on_sqlite_has_one_epoch_file(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from tests.serving.service.conftest import fresh_postgres
 from tests.serving.service.harness import ITEMS, SHELF, FakeClock, visit
-from tests.serving.service.test_machines import machine
+from tests.serving.service.machines import machine
 
 from quietshelf.curation.coins import Coins
 from quietshelf.serving.service import writer

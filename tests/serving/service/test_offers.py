@@ -7,18 +7,9 @@ from typing import Any
 
 import httpx
 import sqlalchemy as sa
-from tests.serving.service.harness import ITEMS, SHELF, WINDOW, FakeClock, answered, inline, offered, stocked
+from tests.serving.service.harness import ITEMS, SHELF, WINDOW, FakeClock, answered, inline, offered, problem, stocked
 
 from quietshelf.serving.service.database import schema
-
-
-def problem(reply: httpx.Response, status: int, kind: str) -> str:
-    """The detail of a problem of that status and type."""
-    assert reply.status_code == status, reply.text
-    assert reply.headers["content-type"] == "application/problem+json"
-    body = reply.json()
-    assert (body["status"], body["type"]) == (status, f"urn:quietshelf:problem:{kind}")
-    return str(body["detail"])
 
 
 def test_an_offer_is_made_answered_and_then_fixed(client: httpx.Client, clock: FakeClock) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from tests.serving.service.harness import FakeClock, inline, offered, stocked
-from tests.serving.service.test_catalogues import service_of
+from tests.serving.service.harness import FakeClock, inline, offered, service_of, stocked
 
 from quietshelf.serving.service import old_rows
 from quietshelf.serving.service.database import schema

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from tests.serving.service.elections import people
 from tests.serving.service.harness import FIRST, WINDOW, FakeClock
-from tests.serving.service.test_election import people
-from tests.serving.service.test_machines import machine, shop
+from tests.serving.service.machines import machine, shop
 
 from quietshelf.curation.contributions import NUMBERS
 from quietshelf.curation.fields import record_from

@@ -10,8 +10,7 @@ import httpx
 import pytest
 from tests.curation.priors import not_private, prior
 from tests.serving.service.backups import copied, put_back
-from tests.serving.service.harness import FakeClock, inline
-from tests.serving.service.test_offers import problem
+from tests.serving.service.harness import FakeClock, inline, problem
 
 from quietshelf.curation.prior_file import PriorFile
 from quietshelf.privacy.accounting import epsilon_of

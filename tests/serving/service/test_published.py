@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from tests.serving.service.conftest import fresh_postgres
+from tests.serving.service.cut_short import Counting, Cut
+from tests.serving.service.elections import full, ledger, people, two_machines
 from tests.serving.service.harness import FIRST, ITEMS, SHELF, WINDOW, FakeClock, visit
-from tests.serving.service.test_cuts import Counting, Cut
-from tests.serving.service.test_election import full, ledger, people, two_machines
-from tests.serving.service.test_machines import machine, shop
+from tests.serving.service.machines import machine, shop
 
 from quietshelf.curation.batches import lag
 from quietshelf.serving.service import queries

@@ -12,6 +12,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from tests.serving.service.backups import faultless, released
+from tests.serving.service.filling import figures, fill
 from tests.serving.service.harness import (
     FIRST,
     SHELF,
@@ -34,12 +35,6 @@ from quietshelf.serving.service.releases.releaser import CHANGED, Outcome
 from quietshelf.serving.service.releases.restore import BURNT
 
 
-def figures(client: httpx.Client) -> tuple[int, int]:
-    """Arrivals and releases."""
-    found = client.get("/v1/shelves/teas").json()
-    return found["arrivals"], found["releases"]
-
-
 def wait_for(client: httpx.Client, releases: int) -> None:
     """Until so many releases are made; they come by themselves."""
     for _ in range(200):
@@ -47,14 +42,6 @@ def wait_for(client: httpx.Client, releases: int) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("no release")
-
-
-def fill(client: httpx.Client, count: int = FIRST) -> list[dict[str, Any]]:
-    """So many visitors, all answering at once."""
-    offers = [offered(client, retry=f"{time.monotonic()}").json() for _ in range(count)]
-    for offer in offers:
-        assert answered(client, offer["offer"], offer["items"][0]).status_code == 204
-    return offers
 
 
 def test_a_batch_is_released_one_window_after_its_last_slot_and_not_before(database: str, tmp_path: Path) -> None:

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from tests.cli.command import command
-from tests.cli.test_terminal import START
+from tests.cli.command import START, command
 from tests.serving.service.backups import faultless, people, put_back_live, released, snapshot
 from tests.serving.service.harness import FIRST, FakeClock, inline, stocked
+from tests.serving.service.machines import machine
 from tests.serving.service.restoring import Rows, all_of_it, asked, flags, opened
-from tests.serving.service.test_machines import machine
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases import restore_command

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from tests.serving.service.backups import put_back_live, snapshot
 from tests.serving.service.clusters import LONG, Cluster
 from tests.serving.service.conftest import fresh_postgres
+from tests.serving.service.elections import ledger, people, unit, waiting
 from tests.serving.service.harness import FIRST, FakeClock
-from tests.serving.service.test_election import ledger, people, unit, waiting
-from tests.serving.service.test_machines import shop
+from tests.serving.service.machines import shop
 from tests.studies.size import FULL
 
 from quietshelf.serving.service.database import schema

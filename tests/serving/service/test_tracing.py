@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tests.serving.service.harness import answered, inline, offered, stocked
-from tests.serving.service.test_catalogues import service_of
+from tests.serving.service.harness import answered, inline, offered, service_of, stocked
 
 from quietshelf.serving.service import tracing
 

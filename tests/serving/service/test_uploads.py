@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from tests.serving.service.harness import ITEMS, SHELF, FakeClock, offered, stocked
-from tests.serving.service.test_catalogues import service_of
+from tests.serving.service.harness import ITEMS, SHELF, FakeClock, offered, service_of, stocked
 
 from quietshelf.data.tables import Schema, number
 from quietshelf.serving.service.catalogue import uploads

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from tests.serving.service.filling import figures, fill
 from tests.serving.service.harness import WINDOW, FakeClock, inline, stocked
-from tests.serving.service.test_releases import figures, fill
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.queries import latest_row

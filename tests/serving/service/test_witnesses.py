@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from tests.serving.service.backups import put_back_live, snapshot
 from tests.serving.service.clusters import LONG, Cluster, started
 from tests.serving.service.conftest import fresh_postgres
+from tests.serving.service.elections import ledger, people, unit, waiting
 from tests.serving.service.harness import FIRST, WINDOW
-from tests.serving.service.test_election import ledger, people, unit, waiting
-from tests.serving.service.test_machines import machine, shop
+from tests.serving.service.machines import machine, shop
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases import election, releaser
