@@ -61,7 +61,7 @@ class Study:
     replicates: int
     seed: int
     block: int = 30
-    together: int = 10
+    together: int = 20
     checkpoints: int = 50
     watch: bool = False
     tuning_seed: int | None = None
