@@ -45,7 +45,7 @@ class Mergeable(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Entrant:
+class StartedContestant:
     """A contestant, the curator that was made for it, and the clock that timed that."""
 
     contestant: Contestant
@@ -54,25 +54,25 @@ class Entrant:
 
 
 @dataclass(frozen=True, eq=False)
-class Team:
+class ContestantBatch:
     """Contestants who are one runner of the loop, in the order of their axis.
 
     Attributes:
         runner: What takes part.
-        entrants: Who they are.
+        started: Who they are.
         curator: Theirs.
         clock: Hears how long they decide and learn; they share its time equally.
     """
 
     runner: Runner
-    entrants: tuple[Entrant, ...]
+    started: tuple[StartedContestant, ...]
     curator: Curator
     clock: Stopwatch
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Of the contestants."""
-        return tuple(entrant.contestant.label for entrant in self.entrants)
+        return tuple(each.contestant.label for each in self.started)
 
     @property
     def ledgers(self) -> dict[str, tuple[Ledger, ...]]:
@@ -85,26 +85,26 @@ class Team:
     @property
     def seconds(self) -> dict[str, float]:
         """What each took to decide and learn."""
-        share = self.clock.seconds / len(self.entrants)
-        return {entrant.contestant.label: entrant.clock.seconds + share for entrant in self.entrants}
+        share = self.clock.seconds / len(self.started)
+        return {each.contestant.label: each.clock.seconds + share for each in self.started}
 
 
-def teams(
-    entrants: Sequence[Entrant], environment: Environment, worlds: int, chance: Callable[[], Random]
-) -> list[Team]:
+def batched(
+    started: Sequence[StartedContestant], environment: Environment, worlds: int, chance: Callable[[], Random]
+) -> list[ContestantBatch]:
     """Who is served together; ``chance`` gives the randomness of a policy, the same for all."""
-    ahead, groups = isinstance(environment, AheadOfTime), list[list[Entrant]]()
-    for entrant in entrants:
-        alike = (group for group in groups if ahead and _alike(group[0], entrant))
+    ahead, groups = isinstance(environment, AheadOfTime), list[list[StartedContestant]]()
+    for each in started:
+        alike = (group for group in groups if ahead and _alike(group[0], each))
         found = next(alike, None)
         if found is None:
-            groups.append([entrant])
+            groups.append([each])
         else:
-            found.append(entrant)
-    return [_team(group, chance(), worlds if ahead else TOGETHER) for group in groups]
+            found.append(each)
+    return [_batch(group, chance(), worlds if ahead else TOGETHER) for group in groups]
 
 
-def _alike(one: Entrant, other: Entrant) -> bool:
+def _alike(one: StartedContestant, other: StartedContestant) -> bool:
     """Whether the same policy and a merged curator can serve both."""
     policy, mine, its = one.contestant.policy, one.curator, other.curator
     if not (getattr(policy, "stacks", False) and isinstance(mine, Mergeable) and isinstance(its, Mergeable)):
@@ -113,11 +113,11 @@ def _alike(one: Entrant, other: Entrant) -> bool:
     return equal and policy == other.contestant.policy
 
 
-def _team(entrants: list[Entrant], rng: Random, worlds: int) -> Team:
-    first, many, clock = entrants[0], len(entrants), Stopwatch()
-    label, curator = " | ".join(entrant.contestant.label for entrant in entrants), first.curator
+def _batch(started: list[StartedContestant], rng: Random, worlds: int) -> ContestantBatch:
+    first, many, clock = started[0], len(started), Stopwatch()
+    label, curator = " | ".join(each.contestant.label for each in started), first.curator
     if many > 1 and isinstance(curator, Mergeable):
-        curator = curator.merge([entrant.curator for entrant in entrants if isinstance(entrant.curator, Mergeable)])
+        curator = curator.merge([each.curator for each in started if isinstance(each.curator, Mergeable)])
     runner = Runner(
         label,
         TimedPolicy(CheckedPolicy(first.contestant.policy, label), clock),
@@ -126,4 +126,4 @@ def _team(entrants: list[Entrant], rng: Random, worlds: int) -> Team:
         stacked=many > 1,
         rounds=max(1, TOGETHER // (many * worlds)) if getattr(first.contestant.policy, "stacks", False) else 1,
     )
-    return Team(runner, tuple(entrants), curator, clock)
+    return ContestantBatch(runner, tuple(started), curator, clock)

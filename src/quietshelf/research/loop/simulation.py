@@ -19,7 +19,7 @@ from numpy.random import SeedSequence
 from quietshelf.model.choice.device import find_device, worlds_on
 from quietshelf.model.types import Environment, FloatArray, Streams, integer, require
 from quietshelf.research.loop.arrow import Runner, run
-from quietshelf.research.loop.batching import Entrant, Team, teams
+from quietshelf.research.loop.batching import ContestantBatch, StartedContestant, batched
 from quietshelf.research.loop.blocks import AheadOfTime, run_blocks
 from quietshelf.research.loop.clock import Stopwatch, TimedEnvironment
 from quietshelf.research.loop.contest import Contestant, SimulationContext, World
@@ -75,9 +75,9 @@ def simulate(
     check_world(world)
     integer("replicates", replicates)
     integer("seed", seed, low=0)
-    entrants = _checked(contestants)
+    taking_part = _checked(contestants)
     times = checkpoint_times(integer("horizon", horizon), integer("checkpoints", checkpoints))
-    study = Simulation(world=world, contestants=entrants, horizon=horizon, seed=seed, times=times, device=device)
+    study = Simulation(world=world, contestants=taking_part, horizon=horizon, seed=seed, times=times, device=device)
     groups = _groups(replicates, min(integer("workers", workers), replicates))
     report = Throttled(progress, horizon * replicates)
     parts = spread(partial(play, study), groups, report)
@@ -88,13 +88,13 @@ def simulate(
 def _checked(contestants: Sequence[Contestant | str]) -> tuple[Contestant, ...]:
     """Contestants with distinct labels; those that were named, made."""
     require(not isinstance(contestants, str), "contestants must be a list", contestants=contestants)
-    entrants = tuple(contestant(one) if isinstance(one, str) else one for one in contestants)
-    kinds = [type(one).__name__ for one in entrants if not isinstance(one, Contestant)]
+    taking_part = tuple(contestant(one) if isinstance(one, str) else one for one in contestants)
+    kinds = [type(one).__name__ for one in taking_part if not isinstance(one, Contestant)]
     rule = "contestants must be names or Contestant(label, policy, curator)"
     require(not kinds, f"{rule}, got an object of type {', '.join(kinds)}")
-    labels = [one.label for one in entrants]
+    labels = [one.label for one in taking_part]
     require(len(set(labels)) == len(labels) > 0, "contestants must have distinct labels, one at least", labels=labels)
-    return entrants
+    return taking_part
 
 
 def play(study: Simulation, group: range, tick: Callable[[int], None]) -> Result:
@@ -106,8 +106,8 @@ def play(study: Simulation, group: range, tick: Callable[[int], None]) -> Result
 def _play(study: Simulation, group: range, tick: Callable[[int], None]) -> Result:
     environment = study.world.open(_seeds(study.seed, group, WORLD))
     chance = partial(_chance, study.seed, group)
-    entered = teams(_enter(study, group, environment), environment, len(group), chance)
-    clock, runners = Stopwatch(), [team.runner for team in entered]
+    batches = batched(_start(study, group, environment), environment, len(group), chance)
+    clock, runners = Stopwatch(), [batch.runner for batch in batches]
     lost = dict.fromkeys((runner.label for runner in runners), np.zeros(len(group)))
     noted: dict[str, list[FloatArray]] = {runner.label: [] for runner in runners}
     for label, t, regret in _lost(study, environment, runners, clock, len(group)):
@@ -115,14 +115,14 @@ def _play(study: Simulation, group: range, tick: Callable[[int], None]) -> Resul
         noted[label].extend(path[time - t - 1] for time in study.times if t < time <= t + len(regret))
         lost[label] = path[-1]
         tick((t + len(regret)) * len(group))
-    paths = [path for team in entered for path in _paths(team, noted[team.runner.label])]
-    order = [entrant.label for entrant in study.contestants]
+    paths = [path for batch in batches for path in _paths(batch, noted[batch.runner.label])]
+    order = [each.label for each in study.contestants]
     return Result(
         study.horizon,
         study.times,
         _ordered(order, dict(paths)),
-        _ordered(order, {label: ledger for team in entered for label, ledger in team.ledgers.items()}),
-        _ordered(order, {label: seconds for team in entered for label, seconds in team.seconds.items()}),
+        _ordered(order, {label: ledger for batch in batches for label, ledger in batch.ledgers.items()}),
+        _ordered(order, {label: seconds for batch in batches for label, seconds in batch.seconds.items()}),
         clock.seconds,
     )
 
@@ -144,7 +144,7 @@ def _chance(seed: int, group: range) -> Streams:
     return Streams(_seeds(seed, group, POLICY))
 
 
-def _enter(study: Simulation, group: range, environment: Environment) -> list[Entrant]:
+def _start(study: Simulation, group: range, environment: Environment) -> list[StartedContestant]:
     setting = SimulationContext(
         world=study.world,
         worlds=len(group),
@@ -152,19 +152,19 @@ def _enter(study: Simulation, group: range, environment: Environment) -> list[En
         tastes=partial(_tastes, environment),
         made_up=getattr(environment, "made_up", None),
     )
-    entrants = []
+    started = []
     for one in study.contestants:
         clock, noise = Stopwatch(), Streams(_seeds(study.seed, group, NOISE))
         curator = clock.call(one.curator, setting, noise)
         check_release(one.label, curator.release, setting.worlds, setting.dim)
-        entrants.append(Entrant(one, curator, clock))
-    return entrants
+        started.append(StartedContestant(one, curator, clock))
+    return started
 
 
-def _paths(team: Team, noted: list[FloatArray]) -> list[tuple[str, FloatArray]]:
-    """The regret of each contestant of a team, (replicates, checkpoints)."""
+def _paths(batch: ContestantBatch, noted: list[FloatArray]) -> list[tuple[str, FloatArray]]:
+    """The regret of each contestant of a batch, (replicates, checkpoints)."""
     path = np.stack(noted, axis=-1)
-    return list(zip(team.labels, path if path.ndim > 2 else path[None], strict=True))
+    return list(zip(batch.labels, path if path.ndim > 2 else path[None], strict=True))
 
 
 def _ordered(labels: list[str], values: Mapping[str, T]) -> dict[str, T]:
