@@ -1,4 +1,4 @@
-"""Audit a policy of your own: does it keep what it claims?
+"""Audit your own policy: does it keep its promise?
 
 The policy learns a click rate for each of five items and releases them once, with Gaussian noise. One visitor clicks at
 most one item, so replacing a visitor moves two of the counts by one: the counts move by sqrt(2), not by 1. The first

@@ -38,13 +38,13 @@ def main() -> None:
 def shares(half_life: int) -> dict[str, FloatArray]:
     """Regret of each setting as a share of that of random offers, by run."""
     world = Shop(items=100, capacity=5, conversion_rate=0.3, item_dim=5, per_visitor=True, half_life=half_life)
-    entrants: list[Contestant | str] = [*(entrant(*each) for each in SETTINGS), "ucb-mnl", "uniform"]
-    result = simulate(world, entrants, horizon=VISITORS, replicates=RUNS, seed=SEED, checkpoints=1)
+    contestants: list[Contestant | str] = [*(drifting(*each) for each in SETTINGS), "ucb-mnl", "uniform"]
+    result = simulate(world, contestants, horizon=VISITORS, replicates=RUNS, seed=SEED, checkpoints=1)
     random = result.regret["uniform"][:, -1]
     return {label: result.regret[label][:, -1] / random for label in result.labels if label != "uniform"}
 
 
-def entrant(max_batch: int | None, forgetting: float) -> Contestant:
+def drifting(max_batch: int | None, forgetting: float) -> Contestant:
     """`quiet` with these settings."""
     made = contestant("quiet", rho=RHO, max_batch=max_batch, forgetting=forgetting)
     return replace(made, label=f"max_batch={max_batch}, forgetting={forgetting:g}")

@@ -1,7 +1,7 @@
 """Hotel search: ten of two hundred hotels for each traveller, at most three of one chain, commissions that differ.
 
 Travellers on business and on holiday want different hotels, so the feature map multiplies who searches with what is
-found. The result is the commission earned, beside random offers to the same travellers and the best possible.
+found. The result is the commission earned, next to that of random offers to the same travellers and the best possible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bring your own policy, world and curator: anything that has the right methods plugs in. Run it as it stands.
 
 A bookshop shows three books to each visitor. A visitor sees of each book its price, its quality and whether it is of
-their favourite genre; some books are out of stock. The policy of our own is greedy, but tosses a coin now and then.
+their favourite genre; some books are out of stock. Our own policy is greedy, but tosses a coin now and then.
 The curator here learns without privacy, to stay short; those in ``quietshelf.privacy.release`` plug in the same way.
 """
 

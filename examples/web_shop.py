@@ -1,9 +1,9 @@
 """A shop in FastAPI with a shelf inside: offers, purchases, the promise, and nothing lost at a restart.
 
-Run it as it stands: made-up visitors come through the very routes that a browser would use, the shop is closed, opened
-again, and goes on. To serve real ones: ``pip install '.[service]'`` and ``uvicorn web_shop:app``, which keeps
+Run it as it stands: simulated visitors use the same routes as a browser would, and the shop is closed, opened again,
+and continues. To serve real visitors: ``pip install '.[service]'`` and ``uvicorn web_shop:app``, which keeps
 the shelf in ``books.shelf``. In Flask the three routes look the same; a shelf may be called from several threads, but
-belongs to one process. After a crash it goes on from the last save, and the promise says what that costs.
+belongs to one process. After a crash it continues from the last save, and the promise says what that costs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def privacy() -> dict[str, object]:
 
 
 async def visit(client: httpx.AsyncClient, rng: np.random.Generator) -> bool:
-    """A made-up reader, who loves the future and fears length; whether something was bought."""
+    """A simulated reader, who loves the future and fears length; whether something was bought."""
     shown = (await client.post("/offer")).json()
     books = shown["books"]
     features = CATALOGUE[[BOOKS.index(book) for book in books]]

@@ -10,7 +10,7 @@ from scripts.docs.markdown import table
 HEAD = """# Command line
 
 Every command and option, as `quietshelf COMMAND --help` prints them. Results go to stdout, progress to stderr, so that
-`--json` can be piped. Exit status 0: done; 1: done, and something is wrong (a promise refuted, a ledger that differs);
+`--json` can be piped. Exit status 0: done; 1: done, but something is wrong (a promise refuted, a ledger that differs);
 2: the call breaks a rule, and one line says which.
 """
 
