@@ -14,7 +14,7 @@ from quietshelf.data.logs.searches import load
 
 def test_sample_then_prepare_writes_searches_and_says_what_it_chose(tmp_path: Path) -> None:
     """The file holds what the report says; the paper's figures stand beside."""
-    raw, made = tmp_path / "made-up.csv", tmp_path / "hotels.npz"
+    raw, made = tmp_path / "sample.csv", tmp_path / "hotels.npz"
     assert command("expedia", "sample", str(raw), "--searches", "200").returncode == 0
     found = command("expedia", "prepare", str(raw), "-o", str(made), "--json")
     assert found.returncode == 0, found.stderr
@@ -33,7 +33,7 @@ def test_sample_then_prepare_writes_searches_and_says_what_it_chose(tmp_path: Pa
 
 def test_public_preparation_is_one_choice_and_needs_a_declared_destination(tmp_path: Path) -> None:
     """What would look at the data is refused before the file is read; the record says that nothing did."""
-    raw, made = tmp_path / "made-up.csv", tmp_path / "hotels.npz"
+    raw, made = tmp_path / "sample.csv", tmp_path / "hotels.npz"
     write_sample(raw, searches=60)
     call = ["expedia", "prepare", str(raw), "--public", "-o", str(made), "--json"]
     for options in ([], ["--destination", "8192", "--impressions", "5"]):

@@ -238,7 +238,7 @@ def test_the_pages_say_what_is_held_and_what_is_not(client: httpx.Client, clock:
     device.choose(device.offer([0.1, 0.2])[0])
     html = {"Accept": "text/html"}
     page, statement = (client.get(path, headers=html).text for path in ("/shelves/teas", "/shelves/teas/privacy"))
-    assert "You hold no features, no items shown and no choices" in page
+    assert "You store no features, no items shown and no choices" in page
     assert "stay on your own device" in statement
     assert "receives your part without noise" in statement
     assert "on your own device" not in client.get("/shelves/server/privacy", headers=html).text

@@ -19,7 +19,7 @@ TRIALS = {
     "": "quietshelf simulate --policy quiet,greedy --horizon 60 --replicates 2 --workers 1 --json",
     "client": "python -c 'from quietshelf.client import Client; print(Client)'",
     "service": "python -c 'import quietshelf.serving.service.http.app; print(quietshelf.serving.service.http.app)'",
-    "data": "quietshelf expedia sample made-up.csv",
+    "data": "quietshelf expedia sample sample.csv",
     "otel": "python -c 'from quietshelf.serving.service.tracing import tracer; print(tracer())'",
     "report": "quietshelf simulate --policy quiet --horizon 60 --replicates 2 --workers 1 --curve curve.svg",
     "experiments": "quietshelf reproduce privacy-level --replicates 1 --horizon 60 --workers 1 --json",

@@ -71,7 +71,7 @@ def test_each_state_is_told(shop: Shop) -> None:
     assert "1 of 32 visitors have come" in words["one-visitor"]
     assert "declared not private" in words["random-teas"]
     assert "Its items are forgotten" in words["closed-last-year"]
-    assert "Nobody has come yet" in words["opening-soon"]
+    assert "Nobody has visited yet" in words["opening-soon"]
     assert "A full gauge is normal" in words["teas"]
     assert "at most 3 visits of a person count" in words["members"]
 

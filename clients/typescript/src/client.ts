@@ -71,7 +71,7 @@ export class Client {
     return ((await this.http.call(shelfCall("PUT", shelf, "", settings))) as { created: boolean }).created;
   }
 
-  /** A shelf's settings and figures, and what its coordinates are called. */
+  /** A shelf's settings and figures, and the names of its coordinates. */
   async shelf(shelf: string): Promise<Plain> {
     return (await this.http.call(shelfCall("GET", shelf))) as Plain;
   }

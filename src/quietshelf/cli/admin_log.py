@@ -17,7 +17,7 @@ def admin_log(
     secrets: Secrets = None,
     as_json: Json = False,
 ) -> None:
-    """Say what admins did, the latest first: when, with which key, what.
+    """Show what admins did, latest first: when, with which key, what.
 
     Example: quietshelf admin-log --database sqlite:///shop.db --secrets shop-secrets
     """

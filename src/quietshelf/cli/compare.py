@@ -25,7 +25,7 @@ def compare(
     secrets: Secrets = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether the learned policy earns more than what you show today, by its releases. Looking costs nothing.
+    """Show whether the learned policy earns more than what you show today. Looking costs no privacy.
 
     Example: quietshelf compare teas --database sqlite:///shop.db --secrets shop-secrets
     """

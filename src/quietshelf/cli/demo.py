@@ -26,10 +26,10 @@ from quietshelf.research.loop import simulate as run
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where the report goes.")] = Path("out/demo"),
+    folder: Annotated[Path, typer.Option("--out", help="Output folder.")] = Path("out/demo"),
     horizon: Annotated[int, typer.Option(min=1, help="Visitors of each simulated shop.")] = 10_000,
     replicates: Annotated[int, typer.Option(min=2, help="Independent simulated shops.")] = 20,
-    visitors: Annotated[int, typer.Option(min=1, help="Visitors of the shop that a real shelf serves.")] = 4_000,
+    visitors: Annotated[int, typer.Option(min=1, help="Visitors that a real shelf serves.")] = 4_000,
     runs: Annotated[int, typer.Option(help="Runs of the audit in each of two worlds.")] = 1_000,
     workers: Workers = 0,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report where there is a browser.")] = True,

@@ -47,7 +47,7 @@ class Check(NamedTuple):
 
 
 def doctor(
-    folder: Annotated[Path, typer.Option(help="Where results are to be written.")] = Path(),
+    folder: Annotated[Path, typer.Option(help="Folder for results, to test that it is writable.")] = Path(),
     as_json: Json = False,
 ) -> None:
     """Check the installation; the exit status is 1 if something that is required is broken.

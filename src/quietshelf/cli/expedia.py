@@ -17,16 +17,16 @@ expedia = typer.Typer(
     help="Prepare the hotel searches of the Kaggle file 'Expedia Personalized Sort'.", no_args_is_help=True
 )
 
-Train = Annotated[Path, typer.Argument(help="train.csv as downloaded, or a zip that holds it alone.")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Where the result goes (.npz).")]
-Destination = Annotated[int | None, typer.Option(help="srch_destination_id; the one searched most if not given.")]
+Train = Annotated[Path, typer.Argument(help="train.csv as downloaded, or a zip of only this file.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Output file (.npz).")]
+Destination = Annotated[int | None, typer.Option(help="srch_destination_id; by default the most searched.")]
 Outcome = Annotated[str, typer.Option(help="booking or click: what counts as taking a hotel.")]
 Impressions = Annotated[int, typer.Option(help="Drop hotels shown less often; not with --public.")]
 Public = Annotated[
     bool,
     typer.Option(
         "--public",
-        help="Each search from its own rows and constants alone, as a private fit needs it; needs --destination.",
+        help="Encode each search from its own rows and constants only, for a private fit; needs --destination.",
     ),
 ]
 
@@ -79,14 +79,14 @@ def prepare(
 
 @expedia.command()
 def sample(
-    output: Annotated[Path, typer.Argument(help="Where the made-up file goes (.csv).")],
+    output: Annotated[Path, typer.Argument(help="Output file (.csv).")],
     searches: Annotated[int, typer.Option(help="How many searches.")] = 1000,
     hotels: Annotated[int, typer.Option(help="Hotels of the top destination.")] = 60,
     seed: Annotated[int, typer.Option(help="Equal seeds write equal files.")] = 0,
 ) -> None:
-    """Write made-up searches in the format of the raw file, for those who do not have it.
+    """Write simulated searches in the format of the raw file, to try the commands without it.
 
-    Example: quietshelf expedia sample made-up.csv
+    Example: quietshelf expedia sample sample.csv
     """
     from quietshelf.data.logs.expedia import write_sample
 

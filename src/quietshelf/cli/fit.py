@@ -46,9 +46,7 @@ Rho = Annotated[
 ]
 Capacity = Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")]
 Ridge = Annotated[float, typer.Option(help="Ridge penalty; fits without privacy only.")]
-Prior = Annotated[
-    Path | None, typer.Option(help="Write what was learned here, for a shelf to start from; needs --rho.")
-]
+Prior = Annotated[Path | None, typer.Option(help="Write the fit to this file, for a shelf to start from; needs --rho.")]
 AllowDataDependent = Annotated[
     bool,
     typer.Option("--allow-data-dependent", help="Fit a file whose preparation looked at the data; rho is infinite."),
@@ -80,7 +78,7 @@ def fit(
     from quietshelf.data.logs.encoded import data_dependent
     from quietshelf.model.choice.maps import feature_map as named
 
-    require(rho is None or ridge == 0, "ridge is for fits without privacy: leave it out, or rho", ridge=ridge, rho=rho)
+    require(rho is None or ridge == 0, "ridge is for fits without privacy: give one, not both", ridge=ridge, rho=rho)
     require(prior is None or rho is not None, "a prior must come from a private fit: give rho as well", rho=rho)
     if prior is not None:
         writable(prior)

@@ -20,7 +20,7 @@ TOLD = 1000
 """Items between two moves of the progress bar."""
 shelf = typer.Typer(
     name="shelf",
-    help="Make and change shelves of a running service.\n\nExample: quietshelf shelf put teas --rho 1 --capacity 4 "
+    help="Create and change shelves of a running service.\n\nExample: quietshelf shelf put teas --rho 1 --capacity 4 "
     "--window 3600",
 )
 items = typer.Typer(
@@ -45,7 +45,7 @@ def put_shelf(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a shelf, or change one as far as its guarantee allows; what is left out stays as it is.
+    """Create a shelf, or change one as far as its guarantee allows; omitted settings stay as they are.
 
     Example: quietshelf shelf put teas --epsilon 2 --delta 1e-6 --capacity 4 --window 3600 --schema products.schema.json
     """
@@ -73,7 +73,7 @@ def put_items(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Put the products of a table on a shelf: new ones are added, known ones changed, others stay as they are.
+    """Put the products of a table on a shelf: add new ones, change known ones, keep the others.
 
     Example: quietshelf items put products.csv --schema products.schema.json --url http://127.0.0.1:8080 --shelf teas
     """

@@ -9,7 +9,9 @@ import typer
 from quietshelf.cli.console import Json, strict_json
 from quietshelf.cli.database_options import Config, Database, Secrets, existing
 
-keys = typer.Typer(name="keys", help="Make, list and revoke API keys.\n\nExample: quietshelf keys create --scope offer")
+keys = typer.Typer(
+    name="keys", help="Create, list and revoke API keys.\n\nExample: quietshelf keys create --scope offer"
+)
 
 
 @keys.command()
@@ -23,7 +25,7 @@ def create(
     secrets: Secrets = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key and show it once.
+    """Create a key and show it once.
 
     Example: quietshelf keys create --scope offer --scope choose --name web --shelf teas --expires 2027-01-31
     """
@@ -76,7 +78,7 @@ def revoke(
 
 @keys.command()
 def signing(config: Config = None, database: Database = None, secrets: Secrets = None, as_json: Json = False) -> None:
-    """Show the public key that documents for visitors' devices are signed by; a page that checks them needs it.
+    """Show the public key that verifies documents for visitors' devices; a page that checks them needs it.
 
     Example: quietshelf keys signing
     """

@@ -19,7 +19,7 @@ def ledger(
     delta: Delta = DELTA,
     as_json: Json = False,
 ) -> None:
-    """Say what was promised to whom, and verify it against the stored releases; status 1 if anything differs.
+    """Show what was promised to whom, and verify it against the stored releases; status 1 if anything differs.
 
     Example: quietshelf ledger --database sqlite:///shop.db --secrets shop-secrets --json
     """
@@ -44,7 +44,7 @@ def ledger(
 
 def _print(found: dict[str, Any]) -> None:
     if not found["shelves"]:
-        typer.echo("no shelf was ever made here: nothing is promised, and there is nothing to verify")
+        typer.echo("no shelf was ever created here: nothing is promised, and there is nothing to verify")
     for shelf in found["shelves"]:
         gone = f", deleted {shelf['deleted']}" if shelf["deleted"] else ""
         which = f"shelf {shelf['shelf']} (number {shelf['number']})"

@@ -37,25 +37,25 @@ Dim = Annotated[
 ]
 Conversion = Annotated[
     float,
-    typer.Option(help="Share of visitors who buy from random offers; what your shop sells today is near enough."),
+    typer.Option(help="Share of visitors who buy from random offers; your present conversion is close enough."),
 ]
 Visitors = Annotated[int, typer.Option(help="Visitors expected over the shelf's lifetime.")]
 Epsilon = Annotated[
     float | None,
-    typer.Option(help="The promise to one person, at --delta, also if they are in the log of --prior."),
+    typer.Option(help="The promise to one person, at --delta; includes the log behind --prior."),
 ]
 Rho = Annotated[
     float | None,
-    typer.Option(help="The promise in zCDP instead; what the log of --prior cost comes on top.", show_default="1"),
+    typer.Option(help="The promise in zCDP instead; the cost of --prior is added.", show_default="1"),
 ]
-Returns = Annotated[float, typer.Option(help="How often one person comes; 1 if persons are not told apart.")]
+Returns = Annotated[float, typer.Option(help="Visits per person; 1 if you have no person ids.")]
 Shelves = Annotated[int, typer.Option(help="How many shelves the same people visit: their budgets add up.")]
 Prior = Annotated[Path | None, typer.Option(help="A file of `quietshelf fit --prior` that the shelf will start from.")]
 AllowDataDependent = Annotated[
     bool, typer.Option("--allow-data-dependent", help="Take a prior that is not private; rho is infinite.")
 ]
 Seed = Annotated[int, typer.Option(help="Equal seeds give equal plans.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw the price at each budget (png, svg or pdf).")]
+Plot = Annotated[Path | None, typer.Option(help="Plot the cost of each budget (png, svg or pdf).")]
 Report = Annotated[Path | None, typer.Option(help="Write the plan as one HTML page.")]
 
 

@@ -20,7 +20,7 @@ NOT_PRIVATE = (
     "Not private: these figures come from the raw log, whatever the policy promises. Do not publish them as private."
 )
 
-Capacity = Annotated[int | None, typer.Option(help="Items shown at once; as many as the log showed at most.")]
+Capacity = Annotated[int | None, typer.Option(help="Items shown at once; by default the most that the log showed.")]
 Ridge = Annotated[float, typer.Option(help="Ridge penalty of the tastes that are fitted.")]
 Horizon = Annotated[int, typer.Option(help="Simulated visitors per replicate.")]
 Replicates = Annotated[int, typer.Option(help="Independent simulations.")]

@@ -28,15 +28,15 @@ LOG = (
 def schema(
     products: Annotated[Path, typer.Argument(help="The product table: CSV (.gz too) or Parquet. It must be public.")],
     id: Annotated[  # noqa: A002 - the option's name
-        str | None, typer.Option(help="Column that names products; found by its name if left out.")
+        str | None, typer.Option(help="Column of product ids; detected by its name by default.")
     ] = None,
-    revenue: Annotated[str | None, typer.Option(help="Column that says what a product earns.")] = None,
+    revenue: Annotated[str | None, typer.Option(help="Column of what a product earns.")] = None,
     available: Annotated[str | None, typer.Option(help="Column that says whether a product may be shown.")] = None,
-    group: Annotated[str | None, typer.Option(help="Column whose groups have limits.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups, for limits.")] = None,
     separator: Annotated[
         str | None, typer.Option(help="Separator of a CSV file; read from its first line by default.")
     ] = None,
-    write: Annotated[Path | None, typer.Option("--out", help="Write the declaration here, as JSON.")] = None,
+    write: Annotated[Path | None, typer.Option("--out", help="Write the schema to this file, as JSON.")] = None,
     as_json: Json = False,
 ) -> None:
     """Declare what each column of a product table becomes, for you to read, change and keep.

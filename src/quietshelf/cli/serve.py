@@ -33,9 +33,9 @@ def serve(
             help="Any other setting, as NAME=VALUE (docs/service.md lists them); may be repeated.",
         ),
     ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Open a shop with made-up visitors; nothing is kept.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Run a shop with simulated visitors; nothing is kept.")] = False,
 ) -> None:
-    """Run the service. The first start makes an admin key and says in which file it is.
+    """Run the service. The first start creates an admin key and prints the name of its file.
 
     Example: quietshelf serve --database sqlite:///shop.db --secrets shop-secrets --port 8080
     """

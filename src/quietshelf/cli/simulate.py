@@ -73,7 +73,7 @@ Horizon = Annotated[int, typer.Option(help="Visitors in each replicate, T.")]
 Replicates = Annotated[int, typer.Option(help="Independent replicates.")]
 Seed = Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")]
 Device = Annotated[
-    str, typer.Option(help="What scores the visitors of many replicates: cpu, or cuda by PyTorch or CuPy.")
+    str, typer.Option(help="Where visitors of many replicates are scored: cpu, or cuda by PyTorch or CuPy.")
 ]
 Curve = Annotated[Path | None, typer.Option(help="Draw regret over time to this file (png, svg or pdf).")]
 
@@ -102,7 +102,7 @@ def simulate(
     curve: Curve = None,
     as_json: Json = False,
 ) -> None:
-    """Let policies serve the same simulated visitors and compare what each of them loses.
+    """Compare what policies lose when they serve the same simulated visitors.
 
     Example: quietshelf simulate --policy quiet,greedy,uniform --rho 0.1,1 --horizon 5000 --curve regret.png
 
@@ -150,7 +150,7 @@ def _paper_world(size: dict[str, Any], law: dict[str, Any], *, dim: int, fixed: 
 
 def _shop(size: dict[str, Any], law: dict[str, Any], *, conversion: float, dim: int, fixed: bool) -> Shop:
     given = [f"--{name}" for name, value in law.items() if value != PAPER_LAW[name]]
-    require(not given, "conversion makes another world than the paper's, which these belong to", options=given)
+    require(not given, "conversion replaces the paper's world, to which these options belong", options=given)
     integer("dim", dim, low=2)
     return Shop(**size, conversion_rate=conversion, item_dim=dim - 1, per_visitor=not fixed)
 

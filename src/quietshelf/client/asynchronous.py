@@ -58,7 +58,7 @@ class AsyncClient:
         capacity: int | None = None,
         ranking: Sequence[str] | None = None,
     ) -> Offer:
-        """What to show one visitor; a repetition after a lost reply is the same visitor.
+        """Request what to show one visitor; a retry after a lost reply is the same visitor.
 
         ``features`` may be attributes by name, where the shelf has a schema.
         """
@@ -81,29 +81,29 @@ class AsyncClient:
             return chance
 
     async def choose(self, offer: Offer | str, item: str | None) -> None:
-        """Answer an offer: the item chosen, or None. Nothing is sent where chance had chosen."""
+        """Answer an offer: the item chosen, or None. Sends nothing for a random fallback offer."""
         name = offer.id if isinstance(offer, Offer) else offer
         if name is not None:
             await self._call(choice_call(name, item))
 
     async def put_shelf(self, shelf: str, **settings: Any) -> bool:
-        """Configure a shelf; whether it is new."""
+        """Create or change a shelf; returns whether it is new."""
         return bool((await self._call(shelf_call("PUT", shelf, "", settings)))["created"])
 
     async def shelf(self, shelf: str) -> Mapping[str, Any]:
-        """A shelf's settings and figures, and what its coordinates are called."""
+        """A shelf's settings and figures, and the names of its coordinates."""
         found: Mapping[str, Any] = await self._call(shelf_call("GET", shelf))
         return found
 
     async def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
-        """Add and change items; `quietshelf.data.tables.service_items` makes them of a product table."""
+        """Add and change items; `quietshelf.data.tables.service_items` makes them from a product table."""
         if len(items) > MANY:
             return await self.upload_items(shelf, items)
         found: Mapping[str, int] = await self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))
         return found
 
     async def upload_items(self, shelf: str, items: Iterable[Mapping[str, Any]]) -> Mapping[str, int]:
-        """The same of any number of items, sent while they are made, shown when all are there; not tried again."""
+        """Stream any number of items, shown once all have arrived; not retried."""
         call, sent = shelf_call("PUT", shelf, "/items", {}, NDJSON), each(lines(items))
         try:
             response = await self._http.request(
@@ -130,7 +130,7 @@ class AsyncClient:
         await self._call(shelf_call("POST", shelf, "/items/retire", {"items": list(items)}))
 
     async def erase(self, shelf: str, person: str) -> int:
-        """Let a person's visits that are not released contribute nothing; how many there were."""
+        """Erase a person: visits that are in no release yet contribute nothing; how many there were."""
         return int((await self._call(shelf_call("POST", shelf, "/erasures", {"person": person})))["erased"])
 
     async def privacy(self, shelf: str) -> Mapping[str, Any]:
@@ -151,21 +151,21 @@ class AsyncClient:
     async def create_key(
         self, scopes: Sequence[str], *, name: str = "", shelf: str | None = None, expires: str | None = None
     ) -> str:
-        """A new key, shown this once; not tried again. ``expires`` is a day or a time, such as 2027-01-31."""
+        """Create a key, shown only once; not retried. ``expires`` is a day or a time, such as 2027-01-31."""
         body = {"scopes": list(scopes), "name": name, "shelf": shelf, "expires": expires}
         return str((await self._call(key_call("POST", body=body)))["key"])
 
     async def list_keys(self) -> Sequence[Mapping[str, Any]]:
-        """All keys there ever were, without their secrets."""
+        """All keys, without their secrets."""
         found: Sequence[Mapping[str, Any]] = (await self._call(key_call("GET")))["keys"]
         return found
 
     async def revoke_key(self, key: str) -> None:
-        """Make a key worthless, by its id."""
+        """Revoke a key by its id."""
         await self._call(key_call("DELETE", key))
 
     async def admin_log(self) -> AsyncIterator[Mapping[str, Any]]:
-        """What admins did, the latest first, read a page at a time."""
+        """What admins did, latest first, read a page at a time."""
         part: str | None = ""
         while part is not None:
             page = await self._call(Call("GET", f"/v1/admin-log{part}"))
@@ -174,7 +174,7 @@ class AsyncClient:
             part = None if page["next"] is None else f"?before={page['next']}"
 
     async def aclose(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -186,7 +186,7 @@ class AsyncClient:
         await self.aclose()
 
     async def _call(self, call: Call) -> Any:
-        """The reply; attempts that failed to reach the service, or to write, are repeated."""
+        """The reply; attempts that failed to reach the service, or to write, are retried."""
         reason: object = None
         attempts = 1 + self._retry.retries * call.repeated
         for attempt in range(attempts):

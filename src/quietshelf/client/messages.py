@@ -40,10 +40,10 @@ class Offer:
     """What to show.
 
     Attributes:
-        id: Names the offer when the answer comes; None if the service was down and chance chose.
+        id: Identifies the offer in the answer; None for a random fallback offer.
         items: Item ids, in order.
-        release: How many releases the choice rests on.
-        expires: Until when an answer counts (ISO 8601).
+        release: The release that the offer uses; 0 before the first.
+        expires: When answers stop counting (ISO 8601).
     """
 
     id: str | None
@@ -53,7 +53,7 @@ class Offer:
 
     @property
     def fallback(self) -> bool:
-        """Whether chance chose because the service was down."""
+        """Whether the items are random because the service was down."""
         return self.id is None
 
 
@@ -75,9 +75,9 @@ class Retry:
 
     Attributes:
         retries: Further attempts after the first.
-        pause: Seconds before the first of them; each next waits twice as long, with some chance in it.
-        fallback: Items to choose from by chance when the service is down and the offer names no candidates.
-        fallback_capacity: How many of them, needed with ``fallback``; None makes a service that is down an error.
+        pause: Seconds before the first of them; each later pause is twice as long, with random jitter.
+        fallback: Items to show at random if the service is down and the offer names no candidates.
+        fallback_capacity: How many of them to show, required with ``fallback``; without it, being down is an error.
     """
 
     retries: int = 3

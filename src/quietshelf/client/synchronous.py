@@ -57,7 +57,7 @@ class Client:
         capacity: int | None = None,
         ranking: Sequence[str] | None = None,
     ) -> Offer:
-        """What to show one visitor; a repetition after a lost reply is the same visitor.
+        """Request what to show one visitor; a retry after a lost reply is the same visitor.
 
         ``features`` may be attributes by name, where the shelf has a schema.
         """
@@ -80,29 +80,29 @@ class Client:
             return chance
 
     def choose(self, offer: Offer | str, item: str | None) -> None:
-        """Answer an offer: the item chosen, or None. Nothing is sent where chance had chosen."""
+        """Answer an offer: the item chosen, or None. Sends nothing for a random fallback offer."""
         name = offer.id if isinstance(offer, Offer) else offer
         if name is not None:
             self._call(choice_call(name, item))
 
     def put_shelf(self, shelf: str, **settings: Any) -> bool:
-        """Configure a shelf; whether it is new."""
+        """Create or change a shelf; returns whether it is new."""
         return bool(self._call(shelf_call("PUT", shelf, "", settings))["created"])
 
     def shelf(self, shelf: str) -> Mapping[str, Any]:
-        """A shelf's settings and figures, and what its coordinates are called."""
+        """A shelf's settings and figures, and the names of its coordinates."""
         found: Mapping[str, Any] = self._call(shelf_call("GET", shelf))
         return found
 
     def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
-        """Add and change items; `quietshelf.data.tables.service_items` makes them of a product table."""
+        """Add and change items; `quietshelf.data.tables.service_items` makes them from a product table."""
         if len(items) > MANY:
             return self.upload_items(shelf, items)
         found: Mapping[str, int] = self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))
         return found
 
     def upload_items(self, shelf: str, items: Iterable[Mapping[str, Any]]) -> Mapping[str, int]:
-        """The same of any number of items, sent while they are made, shown when all are there; not tried again."""
+        """Stream any number of items, shown once all have arrived; not retried."""
         call, sent = shelf_call("PUT", shelf, "/items", {}, NDJSON), lines(items)
         try:
             response = self._http.request(
@@ -128,7 +128,7 @@ class Client:
         self._call(shelf_call("POST", shelf, "/items/retire", {"items": list(items)}))
 
     def erase(self, shelf: str, person: str) -> int:
-        """Let a person's visits that are not released contribute nothing; how many there were."""
+        """Erase a person: visits that are in no release yet contribute nothing; how many there were."""
         return int(self._call(shelf_call("POST", shelf, "/erasures", {"person": person}))["erased"])
 
     def privacy(self, shelf: str) -> Mapping[str, Any]:
@@ -149,21 +149,21 @@ class Client:
     def create_key(
         self, scopes: Sequence[str], *, name: str = "", shelf: str | None = None, expires: str | None = None
     ) -> str:
-        """A new key, shown this once; not tried again. ``expires`` is a day or a time, such as 2027-01-31."""
+        """Create a key, shown only once; not retried. ``expires`` is a day or a time, such as 2027-01-31."""
         body = {"scopes": list(scopes), "name": name, "shelf": shelf, "expires": expires}
         return str(self._call(key_call("POST", body=body))["key"])
 
     def list_keys(self) -> Sequence[Mapping[str, Any]]:
-        """All keys there ever were, without their secrets."""
+        """All keys, without their secrets."""
         found: Sequence[Mapping[str, Any]] = self._call(key_call("GET"))["keys"]
         return found
 
     def revoke_key(self, key: str) -> None:
-        """Make a key worthless, by its id."""
+        """Revoke a key by its id."""
         self._call(key_call("DELETE", key))
 
     def admin_log(self) -> Iterator[Mapping[str, Any]]:
-        """What admins did, the latest first, read a page at a time."""
+        """What admins did, latest first, read a page at a time."""
         part: str | None = ""
         while part is not None:
             page = self._call(Call("GET", f"/v1/admin-log{part}"))
@@ -171,7 +171,7 @@ class Client:
             part = None if page["next"] is None else f"?before={page['next']}"
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -183,7 +183,7 @@ class Client:
         self.close()
 
     def _call(self, call: Call) -> Any:
-        """The reply; attempts that failed to reach the service, or to write, are repeated."""
+        """The reply; attempts that failed to reach the service, or to write, are retried."""
         reason: object = None
         attempts = 1 + self._retry.retries * call.repeated
         for attempt in range(attempts):

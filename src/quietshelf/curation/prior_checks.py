@@ -36,7 +36,7 @@ def check_items(catalogue: FloatArray, log: PriorFile, *, units: bool = True) ->
     Under a schema of the shelf its own units are the log's, or it was refused: there is nothing more to look at.
     """
     check_content(log)
-    rule = f"items must have {len(log.item_names)} features, for the prior knows {', '.join(log.item_names)}"
+    rule = f"items must have {len(log.item_names)} features, because the prior has {', '.join(log.item_names)}"
     require(catalogue.shape[1] == len(log.item_names), rule, features=catalogue.shape[1])
     spread = log.declared_spread()
     if spread is None or not units or not len(catalogue):
@@ -50,7 +50,7 @@ def check_items(catalogue: FloatArray, log: PriorFile, *, units: bool = True) ->
 
 def check_content(log: PriorFile) -> None:
     """Refuse a log of which only the cost is known."""
-    rule = "the content of this shelf's prior was lost with the backup: delete this shelf and make it anew"
+    rule = "the content of this shelf's prior was lost with the backup: delete this shelf and create it again"
     require(not log.lost, rule)
 
 
@@ -71,7 +71,7 @@ def _check_map(settings: ShelfSettings, log: PriorFile) -> None:
     same = feature_map(name, intercept=settings.intercept).intercept == kept
     require(same, f"intercept must be that of the prior, {kept}", intercept=settings.intercept)
     if any(block.visitor for block in log.map.blocks):
-        rule = f"visitor_dim must be {len(log.visitor_names)}, for the prior knows {', '.join(log.visitor_names)}"
+        rule = f"visitor_dim must be {len(log.visitor_names)}, because the prior has {', '.join(log.visitor_names)}"
         require(settings.visitor_dim == len(log.visitor_names), rule, visitor_dim=settings.visitor_dim)
 
 

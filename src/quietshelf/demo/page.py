@@ -72,7 +72,7 @@ def demo_page(path: Path, story: DemoStory) -> Path:
             "One shop, release by release",
             text(
                 "Visitors come in batches. When a batch is full, its noisy sums are released once, and later visitors "
-                "are served from what was released so far. Nobody's data is looked at again."
+                "are served from what was released so far. Nobody's data is read again."
             ),
             table(
                 ("release", "visitors served from it", "of the best revenue"), story.shop, caption="Release by release"
@@ -87,7 +87,7 @@ def demo_page(path: Path, story: DemoStory) -> Path:
                 caption="Attacks on this run",
                 words=2,
             ),
-            text("An audit can refute a promise, it cannot prove one: the proofs are in docs/proofs.md."),
+            text("An audit can refute a promise but not prove one; the proofs are in docs/proofs.md."),
         ),
         folded("How the audit was done", text(story.audited)),
         section("What next", commands(story.next)),

@@ -55,7 +55,7 @@ class Demo:
         ]
         return {
             "page": "demo",
-            "shop": f"{len(TEAS)} teas, {Shop().capacity} shown at a time, to {PACE:g} made-up visitors per second.",
+            "shop": f"{len(TEAS)} teas, {Shop().capacity} shown at a time, to {PACE:g} simulated visitors per second.",
             "shelf": SHELF,
             "rho": RHO,
             "horizon": HORIZON,

@@ -128,7 +128,7 @@ def subjects() -> list[Auditable]:
     """What is audited: the shop's own shelf and visitors, a target as bad as any, and the same without privacy."""
     promise = Claim(rho=RHO, gaussian=True)
     of_run = f"visitor {TARGET + 1} of this run bought the first item shown, or nothing"
-    worst = "a visitor who is shown the most telling product alone bought it, or nothing"
+    worst = "a visitor who is shown only the most informative product bought it, or nothing"
     return [
         Auditable(name="quiet, this shop", pair=of_run, claim=promise, run=partial(shelf_runs, False)),
         Auditable(name="quiet, this shop", pair=worst, claim=promise, run=partial(shelf_runs, True)),

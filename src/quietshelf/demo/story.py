@@ -30,11 +30,11 @@ NEXT = (
     ("quietshelf audit --report audit.html", "attack every mechanism and policy, not only this run"),
     (
         "quietshelf reproduce privacy-level --quick",
-        "the paper's figures, in small; drop --quick to decide its claims",
+        "the paper's figures in small; drop --quick to test its claims",
     ),
-    ("quietshelf fit LOG.csv --rho 1", "tastes from a log of your own, privately"),
+    ("quietshelf fit LOG.csv --rho 1", "tastes from your own log, privately"),
     ("quietshelf serve --database sqlite:///shop.db", "offers over HTTP, durable through crashes"),
-    ("examples/", "a shop in Flask or FastAPI, hotels, news, a policy of your own, its audit: one file each"),
+    ("examples/", "a shop in Flask or FastAPI, hotels, news, your own policy, its audit: one file each"),
 )
 
 
@@ -214,9 +214,9 @@ def _row(line: Line) -> list[str]:
 def _printed(lines: list[Line]) -> str:
     printed = next(line for line in lines if line.label == LABELS["printed"])
     return (
-        f"The paper's policy as printed claims to have spent ρ = {rounded_up(printed.claimed)} in this run. Nothing is "
-        f"proven of it here: its noise is for features in the unit ball, and those of this shop are not. Its sound "
-        f"calibration shortens them and spends what it says, less than ρ = {RHO:g} if it makes fewer fits than it may."
+        f"The paper's policy as printed claims to have spent ρ = {rounded_up(printed.claimed)} in this run. That is "
+        f"not proven here: its noise is for features in the unit ball, and this shop's are not. Its sound calibration "
+        f"shortens them and spends what it says, less than ρ = {RHO:g} if it makes fewer fits than it may."
     )
 
 
@@ -230,9 +230,9 @@ def _audited(findings: list[Finding]) -> str:
     return (
         f"The attacker knows everybody in the first batch but one visitor, sees all that was released, and must tell "
         f"what that visitor did: the release of the shelf as shipped is drawn {findings[0].runs:,} times in each of "
-        f"two worlds, at the settings of this run, with noise from the operating system. Half of the runs taught the "
-        f"attacker, half judged. Recognised: the share of true cases found at that rate of false alarms. Allowed: the "
-        f"largest share that the promise permits. A measured share may be a little above it by sampling error; the "
+        f"two worlds, at the settings of this run, with noise from the operating system. Half of the runs trained the "
+        f"attacker, half tested it. Recognised: the share of true cases found at that rate of false alarms. Allowed: "
+        f"the largest share that the promise permits. A measured share may be a little above it by sampling error; the "
         f"promise is refuted only by a difference that sampling error cannot explain."
     )
 

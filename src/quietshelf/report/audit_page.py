@@ -29,23 +29,23 @@ LIMIT, GUESSING = 6, 5
 """Tones of lines that are no attack."""
 NAMED = 0.12
 """The rate at which curves carry their names: there they are furthest apart."""
-LEAD = "Attacks on what claims to be private: what they found, beside what is promised."
+LEAD = "What the attacks found, compared with what is promised."
 READING = (
-    "Claim: what is promised, rounded upwards. Measured: what the attack showed to be lost at least, rounded "
-    "downwards. Computed: what these two worlds cost without sampling, where that can be worked out, rounded "
-    "downwards. A promise is refuted if either is above it."
+    "Claim: the promise, rounded upwards. Measured: the loss that the attack showed at least, rounded downwards. "
+    "Computed: the cost of these two worlds without sampling, where it can be computed, rounded downwards. A "
+    "promise is refuted if either exceeds it."
 )
 CURVES = (
-    "Each coloured curve is an attack: how many true cases it recognises, at the price of how many false alarms. Its "
-    "band holds for all its points at once. The dashed lines are the most that a promise allows: it is broken where a "
-    "whole band lies above its line."
+    "Each coloured curve is an attack: the share of true cases that it recognises at each rate of false alarms. Its "
+    "band holds for all its points at once. A dashed line is the most that a promise allows: the promise is broken "
+    "where a whole band lies above its line."
 )
 LIMITS = (
-    "These are lower bounds on what is lost. They can refute a promise; that none was refuted proves none: a better "
-    "attack may find more. What is promised rests on the proofs (docs/proofs.md).",
-    "Attacked is the code of this installation, in small made-up worlds: not your database, your settings, your logs "
-    "or your dashboards. What was spent there the ledger says (quietshelf ledger); what leaves beside the releases is "
-    "in docs/sharp-edges.md, with a way to audit it.",
+    "These are lower bounds on the loss. They can refute a promise, never prove one: a better attack may find more. "
+    "Promises rest on the proofs (docs/proofs.md).",
+    "The audit attacks the code of this installation in small simulated worlds, not your database, your settings, your "
+    "logs or your dashboards. Run quietshelf ledger for what was spent there, and read docs/sharp-edges.md for what "
+    "leaks outside the releases, and how to audit that.",
 )
 
 

@@ -64,7 +64,7 @@ def test_a_prior_that_is_not_private_needs_private_false(client: httpx.Client) -
         ({"prior": {**prior().to_dict(), "version": 7}}, "version of a prior must be 1, got version=7"),
         ({"prior": {"theta": [1.0]}}, "a prior must be of the kind 'quietshelf prior', got kind=None"),
         ({"feature_map": "item"}, "feature_map must be that of the prior, concat, got feature_map='item'"),
-        ({"visitor_dim": 3}, "visitor_dim must be 1, for the prior knows visitor_age, got visitor_dim=3"),
+        ({"visitor_dim": 3}, "visitor_dim must be 1, because the prior has visitor_age, got visitor_dim=3"),
         ({"visitor_scale": 2.0}, "visitor_scale must be 1 with this prior"),
     ],
 )
@@ -83,7 +83,7 @@ def test_items_that_the_prior_does_not_know_are_refused_when_they_are_put(client
         items = [{"id": str(n), "features": each} for n, each in enumerate(features)]
         return problem(client.put("/v1/shelves/hotels/items", json={"items": items}), 422, "invalid")
 
-    assert "items must have 1 features, for the prior knows price, got features=2" in refused([0.0, 1.0])
+    assert "items must have 1 features, because the prior has price, got features=2" in refused([0.0, 1.0])
     assert "items must be in the prior's units, (price - 120) / 40" in refused([80.0], [100.0])
     assert client.put("/v1/shelves/hotels/items", json={"items": ITEMS}).status_code == 200
     dear = {"items": [{"id": "palace", "features": [12.0]}]}
@@ -116,7 +116,7 @@ def test_a_shelf_whose_prior_was_lost_says_what_to_do(tmp_path: Path) -> None:
     put_back(tmp_path)
     with inline(database, tmp_path, clock=clock) as client:
         found = problem(client.put("/v1/shelves/hotels/items", json={"items": ITEMS}), 422, "invalid")
-        assert f"{lost}: delete this shelf and make it anew" in found
+        assert f"{lost}: delete this shelf and create it again" in found
         assert client.delete("/v1/shelves/hotels").status_code in (200, 204)
         assert put(client).status_code == 201
         assert client.put("/v1/shelves/hotels/items", json={"items": ITEMS}).status_code == 200

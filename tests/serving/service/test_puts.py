@@ -62,7 +62,7 @@ def test_a_capacity_stays_within_what_rounding_is_proven_for(client: httpx.Clien
     assert put(client, **SHELF, feature_map="item").status_code == 201
     refused = put(client, capacity=3000, window=10.0)
     assert refused.status_code == 422
-    assert "capacity must be at most 1198: rounding is proven so far, got capacity=3000" in refused.text
+    assert "capacity must be at most 1198, up to which rounding is proven, got capacity=3000" in refused.text
 
 
 def test_places_are_not_taken_from_items_that_have_nothing_else(client: httpx.Client) -> None:

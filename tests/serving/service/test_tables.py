@@ -259,7 +259,7 @@ def test_the_first_offer_freezes_the_schema_and_leaves_fill_free(client: httpx.C
     put(client)
     put_items(client, *({"id": str(n), "attributes": {**ROW, "price": n}} for n in range(4)))
     other = Schema({**TEAS.items, "price": number(scale=3, centre=5)}, TEAS.visitors, "sku", "margin", "in stock")
-    refused(put(client, other), "schema must stay as it was when items were put")
+    refused(put(client, other), "schema must stay as it was when items were added")
     assert ask(client, attributes={}).status_code == 200
     refused(put(client, other), "schema must stay as at the first offer", 409)
     said = Schema(

@@ -136,9 +136,9 @@ def test_a_prior_that_is_not_private_needs_a_word(tmp_path: Path) -> None:
     [
         ({"feature_map": "full"}, "feature_map must be that of the prior, concat, got feature_map='full'"),
         ({"intercept": False}, "intercept must be that of the prior, True, got intercept=False"),
-        ({"visitor_dim": 2}, "visitor_dim must be 1, for the prior knows visitor_age, got visitor_dim=2"),
+        ({"visitor_dim": 2}, "visitor_dim must be 1, because the prior has visitor_age, got visitor_dim=2"),
         ({"visitor_scale": 15.0}, "visitor_scale must be 1 with this prior: .* got visitor_scale=15.0"),
-        ({"catalogue": np.eye(5, 2)}, "items must have 1 features, for the prior knows price, got features=2"),
+        ({"catalogue": np.eye(5, 2)}, "items must have 1 features, because the prior has price, got features=2"),
         (
             {"catalogue": PRICES},
             r"items must be in the prior's units, \(price - 120\) / 40, .* got root_mean_square_of_price=130",

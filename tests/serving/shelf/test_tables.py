@@ -195,7 +195,7 @@ def test_products_come_change_and_go() -> None:
         (lambda s: s.choose(s.offer(VISITOR).id, True), "item must be the id of an item of this shelf, got item=True"),
         (lambda s: s.add([{"sku": "s-1", **VISITOR}]), r"every column must be declared: .* got age=31 in row 0"),
         (lambda s: s.add(PRODUCTS[1:2]), "sku must be new to the shelf, got sku='s-1' in row 0"),
-        (lambda s: s.add(PRODUCTS[:1], revenue=3), "what the columns of the table say must not be given beside it"),
+        (lambda s: s.add(PRODUCTS[:1], revenue=3), "arguments that columns of the table set must not be given as well"),
         (
             lambda s: s.change("s-1", features={"colour": 1}),
             r"columns that change must be among .*colour",

@@ -27,9 +27,9 @@ REVENUES = ("equal", "uniform")
 class Shop:
     """A shop whose visitors choose by a logit of ``x = (1, u) ⊗ (1, v)``, u theirs and v the item's; ``e_i`` for ids.
 
-    Tastes are drawn once a replicate, then the intercept is solved for: of random offers to a fixed, public sample of
+    Tastes are drawn once per replicate, then the intercept is solved for: of random offers to a fixed, public sample of
     visitors the share ``conversion_rate`` ends in a choice, in every replicate. Unless features are drawn for each
-    visitor, the items, too, are drawn once a replicate.
+    visitor, the items, too, are drawn once per replicate.
 
     Attributes:
         items: N.
@@ -40,12 +40,12 @@ class Shop:
             later, and a lognormal price) or ``ids`` (one-hot).
         item_dim: Length of v where it is normal.
         visitor_dim: Length of u, standard normal; 0 for visitors of whom nothing is known.
-        per_visitor: Whether v is drawn anew for each visitor, as with search results, not once a replicate.
+        per_visitor: Whether v is drawn for each visitor, as with search results, not once per replicate.
         correlation: Of any two normal features of an item.
         categories: How many an item has.
         levels: Of each category.
         taste: Standard deviation of an item's utility, over items and visitors.
-        revenue: ``equal``, 1 for all, or ``uniform``, drawn on [0, 1] for each item once a replicate.
+        revenue: ``equal``, 1 for all, or ``uniform``, drawn on [0, 1] for each item once per replicate.
         availability: Chance that an item is available to a visitor.
         new_every: The last fifth of the items come later, one every so many visitors; 0 if all are there at once.
         mixing: Standard deviation of a visitor's own utilities around those of average tastes, as a share of ``taste``:

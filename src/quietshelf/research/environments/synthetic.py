@@ -25,7 +25,7 @@ class Synthetic:
     As printed in Cho and Sun, section 5.1, and the defaults here: 100 items of revenue 1, capacity 10, d = 5, contexts
     iid N(0, I), theta uniform on [0, 1]^d. Not in the paper: clipped contexts (its theory assumes |x| <= 1, which
     N(0, I) breaks), scale, fixed features, unequal revenues, a given theta, drift. The paper does not say whether theta
-    is drawn anew in each of its 30 replicates; here it is.
+    is drawn again in each of its 30 replicates; here it is.
 
     Attributes:
         items: N.
@@ -33,9 +33,9 @@ class Synthetic:
         dim: d.
         contexts: ``normal``, x ~ N(0, I), or ``clipped``, the same moved to the unit ball, x min(1, 1/|x|).
         scale: Multiplies x.
-        fixed: Whether an item's features are drawn once a replicate, the same for all visitors, not for each anew.
-        revenue: ``equal``, 1 for all, or ``uniform``, drawn on [0, 1] for each item once a replicate.
-        theta: ``uniform`` on [0, 1]^d once a replicate, or given.
+        fixed: Whether an item's features are drawn once per replicate, the same for all visitors, not for each visitor.
+        revenue: ``equal``, 1 for all, or ``uniform``, drawn on [0, 1] for each item once per replicate.
+        theta: ``uniform`` on [0, 1]^d once per replicate, or given.
         drift: Standard deviation of the normal step that each coordinate of theta makes after every visitor.
 
     >>> Synthetic(items=3, capacity=4)

@@ -55,13 +55,13 @@ def advice(found: Planned) -> list[str]:
     if wish.log is not None:
         bare = found.expected[WITHOUT_LOG]
         lines.append(
-            f"It starts from a log: quiet loses {_pm(wished.regret)}, without the log {_pm(bare.regret)}. The log cost "
-            f"ρ = {rounded_up(wish.log.rho)}, so somebody in it who comes as well is promised ρ = "
-            f"{rounded_up(wish.rho_with_log)} in all. Simulated is a log as telling as yours, not yours."
+            f"Starting from the log, quiet loses {_pm(wished.regret)}; without it, {_pm(bare.regret)}. The log cost "
+            f"ρ = {rounded_up(wish.log.rho)}, so somebody in it who also visits is promised ρ = "
+            f"{rounded_up(wish.rho_with_log)} in all. The simulated log is as informative as yours, not yours itself."
         )
     if wish.shelves > 1:
         lines.append(
-            f"The same persons meet {wish.shelves} shelves, whose promises add up: each gets ρ = "
+            f"The same people visit {wish.shelves} shelves, whose promises add up: each gets ρ = "
             f"{rounded_up(wish.rho_of_shelf)}, so that together they stay within ρ = {rounded_up(wish.rho)}"
             f"{'' if wish.log is None else ', the log apart'}."
         )
@@ -200,10 +200,10 @@ def _caps(found: Planned) -> PlanTable:
     returns = found.wish.returns
     often = "once" if returns == 1 else f"{returns:g} times"
     note = (
-        f"A person counts at most so many times, and each release spends ρ / visits. Here everybody comes "
-        f"{often} (--returns); visits beyond the cap are served and count for nothing."
+        f"A person counts as often as the first column says, and each release spends ρ / visits. Here everybody comes "
+        f"{often} (--returns); visits beyond the cap are served, but not learned from."
     )
-    head = ("visits", "ρ a release", "first release", "visits that count", "revenue lost", "of no privacy")
+    head = ("visits", "ρ per release", "first release", "visits that count", "revenue lost", "of no privacy")
     return PlanTable("The person cap", head, rows, note)
 
 

@@ -58,7 +58,7 @@ class Result:
         return len(next(iter(self.regret.values())))
 
     def proven_rho(self, label: str) -> float:
-        """What a contestant's dearest ledger proves; infinity for one that keeps none."""
+        """What a contestant's costliest ledger proves; infinity if it keeps none."""
         return max((ledger.rho for ledger in self.ledgers[label]), default=math.inf)
 
     def __iter__(self) -> Iterator[Row]:
@@ -135,7 +135,7 @@ class Summary:
 
 
 def summary(result: Result) -> list[Summary]:
-    """One line a contestant, in the order given."""
+    """One line per contestant, in the order given."""
     count = result.replicates
     lines = []
     for label, regret in result.regret.items():

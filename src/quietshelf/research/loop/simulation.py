@@ -60,16 +60,16 @@ def simulate(
     """Let contestants serve the same visitors in many replicates of a world.
 
     Args:
-        world: Where; its ``open`` gives the replicates.
-        contestants: Who, with distinct labels; policies that need no budget may be given by name.
-        horizon: Visitors a replicate.
+        world: The environment; its ``open`` gives the replicates.
+        contestants: The policies, with distinct labels; those that need no budget may be given by name.
+        horizon: Visitors per replicate.
         replicates: Independent worlds.
-        seed: Of the whole study; equal seeds give equal rows.
+        seed: Seed of the whole study; equal seeds give equal rows.
         workers: Processes. With more than one, world and contestants must be picklable, and a script that calls this
             needs the usual ``if __name__ == "__main__":``.
-        checkpoints: How many times, evenly spread, the regret is noted; the last is the horizon.
-        progress: Called with rounds done and rounds in all (over all replicates), a few times a second at most.
-        device: What scores the visitors of many replicates: cpu, or cuda by PyTorch or CuPy. The rows are the same.
+        checkpoints: How many times, evenly spread, to record the regret; the last is the horizon.
+        progress: Called with rounds done and rounds in total (over all replicates), at most a few times per second.
+        device: Where visitors of many replicates are scored: cpu, or cuda by PyTorch or CuPy. The rows are the same.
     """
     find_device(device)
     check_world(world)

@@ -72,7 +72,7 @@ class Prior(Strict):
 
 
 class ShelfBody(Strict):
-    """Settings of a shelf. All but capacity, fill, limits, learned_share and guard are fixed by the first offer."""
+    """Settings of a shelf. The first offer fixes all but capacity, fill, limits, learned_share and guard."""
 
     model_config = _examples(
         {"rho": 1.0, "capacity": 2, "feature_map": "concat", "visitor_dim": 1, "window": 3600},
@@ -100,72 +100,72 @@ class ShelfBody(Strict):
         description="The promise to one person for the shelf's lifetime, in zCDP; or give epsilon and delta.",
     )
     epsilon: FiniteFloat | None = Field(
-        None, gt=0, le=1e6, exclude=True, description="With delta, in place of rho, which is what is kept."
+        None, gt=0, le=1e6, exclude=True, description="With delta, instead of rho; converted once, and kept as rho."
     )
-    delta: FiniteFloat | None = Field(None, ge=1e-300, lt=1, exclude=True, description="That of epsilon.")
+    delta: FiniteFloat | None = Field(
+        None, ge=1e-300, lt=1, exclude=True, description="The delta that epsilon is stated for."
+    )
     capacity: Count = Field(description="The most items shown.")
     fill: bool = Field(
-        False, description="Show as many items as may be; by default fewer where more would lower expected revenue."
+        False, description="Show as many items as allowed; by default fewer, if more would lower expected revenue."
     )
-    window: FiniteFloat = Field(
-        gt=0, le=1e9, description="Feedback window in seconds: how long an answer is waited for."
-    )
+    window: FiniteFloat = Field(gt=0, le=1e9, description="Feedback window: how many seconds to wait for an answer.")
     columns: dict[str, Any] | None = Field(
         None,
         alias="schema",
         description="What the columns of your product table and visitors' attributes mean, as `quietshelf schema` "
-        "writes it; items and visitors may then come with attributes.",
+        "writes it; items and visitors may then have attributes.",
     )
     feature_map: Literal["item", "concat", "outer", "full"] = Field(
-        "full", description="How visitor and item features make x; item by default under a schema without visitors."
+        "full", description="How visitor and item features make x; with a schema without visitors, item by default."
     )
     intercept: bool = True
     item_effects: int = Field(
         0,
         ge=0,
         le=LARGEST_DIM,
-        description="For how many items, in the order in which they are put, a utility of their own is learned beside "
-        "what features say; as many as there will ever be. Items then need no features.",
+        description="For how many items, in the order in which they are added, a separate utility is learned on top of "
+        "what features say; count later items too. Items then need no features.",
     )
     visitor_scale: FiniteFloat | Listed[FiniteFloat] | None = Field(
-        1.0, description="Declared, not measured, standard deviation of visitor features; null declares nothing."
+        1.0, description="Standard deviation of visitor features, declared, not measured; null declares nothing."
     )
     visitor_dim: int | None = Field(
         None,
         ge=0,
         le=LARGEST_DIM,
-        description="Length of visitor features; may be left out if visitor_scale is a list, the map uses none, or "
-        "there is a schema.",
+        description="Number of visitor features; optional if visitor_scale is a list, the map uses none, or there is a "
+        "schema.",
     )
     conversion: FiniteFloat | None = Field(
         None,
         gt=0,
         lt=1,
-        description="Declared share of visitors who choose something, 0.03 if three in a hundred do; 0.2 is assumed if "
-        "it is null. A wrong one costs time, never privacy.",
+        description="Declared share of visitors who choose something, 0.03 if three in a hundred do; null assumes "
+        "0.2. A wrong value costs time, never privacy.",
         examples=[0.03],
     )
     max_batch: Count | None = Field(None, description="The most visitors in a batch, where tastes drift.")
     forgetting: FiniteFloat = Field(
-        1.0, gt=0, le=1, description="How much each release makes older ones count less; 1 forgets nothing."
+        1.0, gt=0, le=1, description="Factor by which each release reduces the weight of older ones; 1 forgets nothing."
     )
     learned_share: FiniteFloat = Field(
         1.0, ge=0, le=1, description="Share of visitors that the policy serves; others see your present ranking."
     )
     present: Literal["ranking", "random"] = Field(
-        "ranking", description="What those others see: the rank of items or each offer's ranking, or random items."
+        "ranking", description="What those others see: your ranking, from items or from each offer, or random items."
     )
     comparison: FiniteFloat = Field(
-        0.0, ge=0, le=MOST_COMPARISON, description="Share of rho that goes to comparing the two; 0 compares nothing."
+        0.0, ge=0, le=MOST_COMPARISON, description="Share of rho that pays for comparing the two; 0 compares nothing."
     )
     most_revenue: FiniteFloat | None = Field(
         None,
         gt=0,
         le=1e150,
-        description="The most that one choice earns, needed with a comparison: revenue is cut there, nowhere else.",
+        description="The most that one choice earns, required for a comparison: revenue is cut there, nowhere else.",
     )
     guard: bool = Field(
-        True, description="Fall back to the present ranking once it earns more, beyond doubt, by the comparison."
+        True, description="Fall back to the present ranking once the comparison shows beyond doubt that it earns more."
     )
     policy: str = Field("quiet", max_length=100, description="quiet, or uniform for comparison.")
     private: bool = Field(True, description="Must be false, explicitly, for a policy or a prior that is not private.")
@@ -182,7 +182,7 @@ class ShelfBody(Strict):
     prior: Prior | Plain | None = Field(
         None,
         description="What to start from: public theta and precision, or the content of a file of `quietshelf fit "
-        "--prior`, whose cost comes on top of rho; an epsilon is kept for the sum.",
+        "--prior`, whose cost is added to rho; an epsilon holds for the sum.",
     )
     curvature: Listed[Listed[FiniteFloat]] | None = Field(None, description="Public guess of the second moment of x.")
 
@@ -192,12 +192,12 @@ class ShelfBody(Strict):
 
 
 class ItemBody(Strict):
-    """An item; for one that is known already, what is left out stays as it is."""
+    """An item; fields that you leave out of a known item stay as they are."""
 
     id: ItemId
     features: Listed[FiniteFloat] | None = Field(None, max_length=10_000)
     attributes: Attributes | None = Field(
-        None, description="Columns of your product table by name, in place of features; needs a shelf with a schema."
+        None, description="Columns of your product table by name, instead of features; needs a shelf with a schema."
     )
     revenue: FiniteFloat | None = Field(None, ge=-1e150, le=1e150)
     available: bool | None = None
@@ -208,7 +208,7 @@ class ItemBody(Strict):
 
 
 class ItemsBody(Strict):
-    """Thousands at once; all of them or none."""
+    """Up to thousands of items: all of them or none."""
 
     model_config = _examples(
         {"items": [{"id": "tea", "features": [0.5], "revenue": 3}, {"id": "jam", "features": [1.0]}]},
@@ -236,18 +236,20 @@ class OfferBody(Strict):
 
     features: Listed[FiniteFloat] = Field([], max_length=10_000, description="The visitor's features.")
     attributes: Attributes | None = Field(
-        None, description="The visitor's attributes by name, in place of features; needs a shelf with a schema."
+        None, description="The visitor's attributes by name, instead of features; needs a shelf with a schema."
     )
-    person: Person | None = Field(None, description="Who it is, authenticated by you; stored as a keyed hash only.")
-    candidates: Listed[ItemId] | None = Field(None, description="Items that may be shown; all available if absent.")
+    person: Person | None = Field(None, description="Person id, authenticated by you; stored only as a keyed hash.")
+    candidates: Listed[ItemId] | None = Field(
+        None, description="Items that may be shown; by default all available ones."
+    )
     required: Listed[ItemId] = Field([], description="Items that must be shown.")
     exclude: Listed[ItemId] = Field([], description="Items that must not be shown.")
-    capacity: Count | None = Field(None, description="The most items shown, at most the shelf's own.")
+    capacity: Count | None = Field(None, description="The most items shown; at most the shelf's capacity.")
     ranking: Listed[ItemId] | None = Field(
         None,
         min_length=1,
-        description="What you would show this visitor today, best first, in place of the rank of items. It may depend "
-        "on this visitor and on public data alone.",
+        description="What you would show this visitor today, best first, instead of the rank of items. It may depend "
+        "only on this visitor and on public data.",
     )
 
 
@@ -260,7 +262,7 @@ class ChoiceBody(Strict):
 
 
 class ErasureBody(Strict):
-    """Whose pending contributions are to be erased."""
+    """The person whose pending contributions to erase."""
 
     model_config = _examples({"person": "customer 17"})
 
@@ -281,8 +283,8 @@ class OfferReply(BaseModel):
 
     offer: str
     items: list[str]
-    release: int = Field(description="How many releases the choice of items rests on.")
-    expires: str = Field(description="Until when an answer counts.")
+    release: int = Field(description="The release that the offer uses; 0 before the first.")
+    expires: str = Field(description="When answers stop counting.")
 
 
 class ProblemReply(BaseModel):

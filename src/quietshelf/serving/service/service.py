@@ -211,7 +211,7 @@ class Service:
     async def ready(self) -> dict[str, Any]:
         """Raise `Unavailable` unless shelves are read and the store can be written; else what operators should know."""
         if not self.following.preloading.ready:
-            raise Unavailable("the items of the shelves are being read; try again in some seconds")
+            raise Unavailable("the items of the shelves are being read; try again in a few seconds")
         this, late = await self.write(lambda c: (health.written(c), queries.late(c, self.time.now(c))))
         moved, here = round(self.store.clock_drift, 1), not self.releasing.elsewhere
         return {

@@ -125,7 +125,7 @@ def _key(path: Path, header: dict[str, Any]) -> bytes:
         key = _key_path(path).read_bytes()
     except FileNotFoundError:
         if header["persons"]:
-            raise ShelfError(f"the person key must be beside the file, got no {_key_path(path).name}") from None
+            raise ShelfError(f"the person key must be next to the file, got no {_key_path(path).name}") from None
         return Persons().key
     if _check_of(key) != header["key_check"]:
         raise ShelfError(f"the person key must be the one this file was saved with, got another {_key_path(path).name}")

@@ -29,7 +29,7 @@ from quietshelf.serving.shelf.tabled import Limits, check_schema, grouped, items
 
 
 class Shelf(Stocked, Published):
-    """Chooses what to show, learns privately from the answers, and says what that costs whom.
+    """Chooses what to show, learns privately from the answers, and states the guarantee.
 
     >>> import numpy as np
     >>> shelf = Shelf(items=4, dim=2, capacity=2, rho=1.0)
@@ -41,52 +41,52 @@ class Shelf(Stocked, Published):
     0.0
 
     Args:
-        items: What you call the items, text or whole numbers: alone for a shelf that learns how popular each is, or
-            beside ``catalogue`` or ``dim``. With ``dim`` it may be N: items are then called by their indices.
-        dim: d, where each offer brings the features of every item, (N, dim).
-        catalogue: Item features (N, d2), where the shelf knows the items and an offer brings the visitor's features.
+        items: Ids of the items, text or whole numbers: alone for a shelf that learns how popular each item is, or with
+            ``catalogue`` or ``dim``. With ``dim`` it may be N; indices are then the ids.
+        dim: d, if each offer brings the features of every item, (N, dim).
+        catalogue: Item features (N, d2), if the shelf knows the items and an offer brings only the visitor's features.
         feature_map: How visitor and item features make x: item, concat, outer or full. By default full with a
-            catalogue, item where nothing is known of items or of visitors.
+            catalogue, and item if there are no item or no visitor features.
         intercept: Whether the map keeps its 1.
-        visitor_scale: Declared (not measured) standard deviation of visitor features, one number or one each; None
-            declares nothing.
-        visitor_dim: Length of visitor features; may be left out if ``visitor_scale`` lists one each, or the map uses
+        visitor_scale: Standard deviation of visitor features, declared, not measured: one number, or one per feature;
+            None declares nothing.
+        visitor_dim: Number of visitor features; optional if ``visitor_scale`` lists one per feature, or the map uses
             none.
-        item_effects: Whether each item has a utility of its own beside what its features say. It starts at 0, where
-            features put the item, and is learned; a number reserves places for items that come later (True: none).
-        capacity: K, the most items shown. Fewer are where revenues differ and a further item would lower what is
-            expected, for visitors would take it in place of one that earns more.
-        fill: Whether to fill the offer up nevertheless.
+        item_effects: Whether to learn a separate utility for each item on top of what its features say; it starts at 0.
+            A number reserves places for later items (True: none).
+        capacity: K, the most items shown. By default fewer, if a further item would lower expected revenue by drawing
+            visitors from one that earns more.
+        fill: Whether to show as many items as allowed nevertheless.
         rho: The promise to one person for the shelf's lifetime, in zCDP.
-        epsilon: The promise given as (epsilon, delta) instead: the largest rho that keeps it is taken.
-        delta: Together with epsilon.
+        epsilon: The promise as (epsilon, delta) instead; the shelf takes the largest rho that keeps it.
+        delta: The delta that epsilon is stated for.
         policy: "quiet", or "uniform" for random offers.
         groups: Group of each item, -1 for none.
         limits: The most items shown of each group.
         visits: How many visits of one person count.
-        wait_arrivals: How many visitors are served between a batch's last one and its release; with 0 the next offer
-            releases it. Counted in arrivals, never in answers.
-        on_no_answer: "no-choice" if an unanswered offer means that nothing was chosen, "zero" if it means nothing.
-        prior: What to start from: (theta, precision) of public knowledge alone, for nothing counts what they cost; or
-            a `PriorFile` of ``quietshelf fit --prior``, its path or its content. The cost of that fit comes on top of
-            rho; an epsilon is kept for the sum.
-        curvature: Public guess of the second moment of x, (d, d), where each offer brings x; I/d by default. If it is
-            ten times too large or too small, the releases tell, and it costs one or two of them.
+        wait_arrivals: How many visitors a full batch waits for before it is released; with 0 the next offer releases
+            it. Counted in arrivals, never in answers.
+        on_no_answer: "no-choice" if an unanswered offer means that nothing was chosen, "zero" to ignore it.
+        prior: What to start from: (theta, precision), from public knowledge only, since nothing counts what they cost;
+            or a `PriorFile` of ``quietshelf fit --prior``, its path or its content. The cost of that fit is added to
+            rho; an epsilon holds for the sum.
+        curvature: Public guess of the second moment of x, (d, d), if each offer brings x; I/d by default. If it is ten
+            times too large or too small, the releases correct it, at the cost of one or two of them.
         max_batch: The most visitors in a batch, where tastes drift.
-        forgetting: How much each release makes older ones count less; 1 forgets nothing.
-        conversion: Share of visitors who choose something, as you know it from your shop: 0.03 if three in a hundred
-            do; 0.2 is assumed if it is not given. It sizes the first batch. What offers that nobody has tuned would
-            sell is meant; today's figure is near enough. A wrong one costs time, never privacy.
+        forgetting: Factor by which each release reduces the weight of older ones; 1 forgets nothing.
+        conversion: Share of visitors who would choose something from offers that nobody has tuned: 0.03 if three in a
+            hundred would; 0.2 by default. Your present conversion is close enough. It sizes the first batch. A wrong
+            value costs time, never privacy.
         learned_share: Share of visitors that the policy serves, by a coin each; the others see what the shop shows
-            today, and are learned from as well. 0 for an apprentice. `serve` changes it.
+            today, and the shelf learns from them too. With 0 it only learns. `serve` changes it.
         present: What those others see: "ranking", the shop's own (see `rank` and `offer`), or "random".
-        comparison: Share of rho that goes to comparing the two; 0 compares nothing. See `comparison()`.
-        most_revenue: The most that one choice earns, needed with a comparison: revenue is cut there, nowhere else.
-        guard: Whether offers fall back to what the shop shows today once the comparison says, beyond doubt, that it
+        comparison: Share of rho that pays for comparing the two; 0 compares nothing. See `comparison()`.
+        most_revenue: The most that one choice earns, required for a comparison: revenue is cut there, nowhere else.
+        guard: Whether offers fall back to what the shop shows today once the comparison shows beyond doubt that it
             earns more.
-        device: What screens a catalogue of more than 20,000 items: cpu, or cuda by PyTorch or CuPy. It changes speed
-            alone, and is not saved.
-        schema: What the columns behind ``catalogue`` and visitors' attributes mean; `from_table` sees to all of it.
+        device: Where a catalogue of more than 20,000 items is screened: cpu, or cuda by PyTorch or CuPy. It only
+            changes speed, and is not saved.
+        schema: What the columns behind ``catalogue`` and visitors' attributes mean; `from_table` takes care of it.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Shelf(Stocked, Published):
         separator: str | None = None,
         **options: Any,
     ) -> Shelf:
-        """A shelf from a product table: items are called by their ids, visitors come with their attributes.
+        """A shelf from a product table, with items by id and visitors by attributes.
 
         >>> teas = [{"sku": "assam", "price": 4.0}, {"sku": "sencha", "price": 7.5}, {"sku": "mate", "price": 3.0}]
         >>> shelf = Shelf.from_table(teas, capacity=2, epsilon=2, delta=1e-6)
@@ -213,21 +213,21 @@ class Shelf(Stocked, Published):
         person: str | None = None,
         ranking: Sequence[Id] | None = None,
     ) -> Offer:
-        """What to show one visitor. A refused request is not a visitor: it raises and changes nothing.
+        """Choose what to show one visitor. A refused request does not count as a visit: it raises and changes nothing.
 
         Args:
-            features: The visitor's attributes by name, under a schema; or features (d1,), or with no catalogue those of
-                every item, (N, d).
+            features: The visitor's attributes by name, with a schema; or features (d1,), or without a catalogue those
+                of every item, (N, d).
             revenue: What each item earns, for this offer only, (N,).
-            candidates: Items that may be shown, as a mask or by their ids (indices where they have none); all that
-                the shelf has by default.
+            candidates: Items that may be shown, as a mask or by ids (indices if they have none); by default all
+                available ones.
             required: Items that must be shown, in the same form.
             exclude: Items that must not be shown, in the same form.
-            capacity: The most items shown, at most the shelf's own.
-            person: Who it is, where the caller knows; at most ``visits`` visits of a person count.
-            ranking: What the shop would show this visitor today, best first, in place of the ranking given to `rank`.
-                It may depend on this visitor and on public data alone: a ranking by what other visitors did carries
-                their data to this one, outside of what is promised, and no check can find that out.
+            capacity: The most items shown; at most the shelf's capacity.
+            person: Person id, if the caller knows it; at most ``visits`` visits of a person count.
+            ranking: What the shop would show this visitor today, best first, instead of the ranking given to `rank`. It
+                may depend only on this visitor and on public data: a ranking by what other visitors did carries their
+                data to this one, outside the promise, and no check can detect that.
         """
         with self._lock:
             state = self._state
@@ -249,7 +249,7 @@ class Shelf(Stocked, Published):
             return made if state.stock.ids is None else replace(made, items=state.stock.names(made.items))
 
     def choose(self, offer: str, item: Id | None) -> None:
-        """Take the answer to an offer: the item chosen, or None. The same answer again is fine.
+        """Record the answer to an offer: the item chosen, or None. Repeating the same answer is harmless.
 
         Raises:
             UnknownOffer: No offer has that id.

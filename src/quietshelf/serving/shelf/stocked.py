@@ -44,7 +44,7 @@ class Stocked(Resumable):
             if state.public.schema is not None:
                 given = {"revenue": revenue, "group": group, "ids": ids}
                 given = {name: value for name, value in given.items() if value is not None}
-                require(not given, "what the columns of the table say must not be given beside it", **given)
+                require(not given, "arguments that columns of the table set must not be given as well", **given)
                 more = with_rows(state.stock, state.public.schema, features)
             else:
                 more = state.stock.with_more(features, 1.0 if revenue is None else revenue, group, ids)

@@ -213,7 +213,7 @@ class Catalogues:
             return newest
         if before is not None and before.ids and before.shelf == row["shelf"]:
             return replace(before, version=-1)  # other limits: the next look asks again
-        raise Unavailable("the items of this shelf are being read; try again in some seconds")
+        raise Unavailable("the items of this shelf are being read; try again in a few seconds")
 
     def read(self, row: Row, limits: dict[str, int]) -> None:
         """Read a shelf's items now, for the next `follow` to find."""

@@ -31,7 +31,7 @@ def checked(body: ShelfBody) -> ShelfBody:
     body = described.settled(body)
     most = (ROUNDING_ROOM - LARGEST_DIM) // 7
     if body.capacity > most:
-        raise Invalid(f"capacity must be at most {most}: rounding is proven so far, got capacity={body.capacity}")
+        raise Invalid(f"capacity must be at most {most}, up to which rounding is proven, got capacity={body.capacity}")
     try:
         settings, public = settings_of(body), public_of(body)
         if public.log is not None:
@@ -74,8 +74,8 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
         )
     first = item_rows(connection, row["shelf"], most=1)
     if first and "columns" in altered:
-        rule = "schema must stay as it was when items were put, for their features were made by it"
-        raise Invalid(f"{rule}; delete this shelf, to which nobody has come, and put it again")
+        rule = "schema must stay as it was when items were added, because it made their features"
+        raise Invalid(f"{rule}; delete this shelf, which nobody has visited, and create it again")
     missing = _group_without_limit(connection, row, body) if "limits" in altered else None
     if missing is not None:
         raise Invalid(f"limits must name every group that has items, got none for {missing!r}")

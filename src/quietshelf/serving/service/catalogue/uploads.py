@@ -141,6 +141,8 @@ def _of(upload: str) -> sa.Select[Any]:
 def _touch(connection: Connection, upload: str, now: float) -> Row:
     found = one(connection, _of(upload))
     if found is None:
-        raise Conflict("the upload must go on without long pauses, and its shelf must stay; nothing of it is kept")
+        raise Conflict(
+            "the upload must continue without long pauses, and its shelf must still exist; nothing of it is kept"
+        )
     connection.execute(sa.update(_uploads).where(_uploads.c.upload == upload).values(touched=now))
     return found

@@ -16,22 +16,22 @@ from quietshelf.serving.service.http.refusals import PROBLEMS
 from quietshelf.serving.service.problems import Invalid, NotFound
 
 routes = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["admin"])
-Before = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The `next` of the page before.")]
+Before = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The `next` of the previous page.")]
 Limit = Annotated[int, Query(ge=1, le=admin_log.LARGEST_PAGE, description="The most entries in the reply.")]
 
 
 class KeyBody(models.Strict):
-    """A key to be made."""
+    """A key to create."""
 
     scopes: list[keys.Scope] = Field(min_length=1, max_length=len(keys.SCOPES))
     name: str = Field("", max_length=200, pattern=r"^[^\x00]*$", description="What it is for.")
-    shelf: models.Name | None = Field(None, description="The only shelf it may touch.")
-    expires: str | None = Field(None, max_length=40, description="From when on it is worthless, such as 2027-01-31.")
+    shelf: models.Name | None = Field(None, description="The only shelf it may use.")
+    expires: str | None = Field(None, max_length=40, description="When it expires, such as 2027-01-31.")
 
 
 @routes.post("/keys", status_code=201)
 async def create_key(body: KeyBody, service: Serving, key: Admin) -> models.Plain:
-    """Make a key. The reply is the only place where it is ever shown."""
+    """Create a key. Only this reply ever shows it."""
 
     def step(connection: Connection) -> str:
         about: dict[str, Any] = {**body.model_dump(exclude={"expires"}), "expires": until, "by": key.id}
@@ -48,14 +48,14 @@ async def create_key(body: KeyBody, service: Serving, key: Admin) -> models.Plai
 
 @routes.get("/keys")
 def list_keys(service: Serving, _: Admin) -> models.Plain:
-    """All keys there ever were, without their secrets: valid, expired or revoked."""
+    """All keys, without their secrets: valid, expired or revoked."""
     with service.store.read() as connection:
         return {"keys": keys.listed(connection, service.store.now(connection))}
 
 
 @routes.delete("/keys/{key_id}", status_code=204)
 async def revoke_key(key_id: Annotated[str, Path(max_length=100)], service: Serving, key: Admin) -> None:
-    """Make a key worthless: here with the reply, in other processes within a poll. Again is fine."""
+    """Revoke a key: at once in this process, within a poll in others. Repeating it is harmless."""
 
     def step(connection: Connection) -> None:
         try:
@@ -70,7 +70,7 @@ async def revoke_key(key_id: Annotated[str, Path(max_length=100)], service: Serv
 
 @routes.get("/admin-log")
 def read_log(service: Serving, _: Admin, before: Before = None, limit: Limit = admin_log.PAGE) -> models.Plain:
-    """What admins did, the latest first, a page at a time. Erasures are there without a name."""
+    """What admins did, latest first, paged. Erasures appear without a name."""
     with service.store.read() as connection:
         return admin_log.entries(connection, before=before, most=limit)
 

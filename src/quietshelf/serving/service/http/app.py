@@ -63,17 +63,17 @@ TAGS = [
 public = APIRouter(tags=["about"])
 routes = APIRouter(prefix="/v1", responses=PROBLEMS)
 Delta = Annotated[float, Query(ge=1e-300, lt=1, description="The delta that epsilon is stated for.")]
-After = Annotated[int, Query(ge=-1, le=2**31 - 1, description="The `next` of the page before.")]
+After = Annotated[int, Query(ge=-1, le=2**31 - 1, description="The `next` of the previous page.")]
 Limit = Annotated[int, Query(ge=1, le=queries.LARGEST_PAGE, description="The most items in the reply.")]
 Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=models.LONGEST_RETRY,
-                                     description="The same key and request again return the same offer.")]  # fmt: skip
+                                     description="The same key and request again get the same offer.")]  # fmt: skip
 
 
-@routes.put("/shelves/{shelf}", responses={201: {"description": "Made"}}, tags=["shop"])
+@routes.put("/shelves/{shelf}", responses={201: {"description": "Created"}}, tags=["shop"])
 async def put_shelf(
     shelf: Shelf, body: models.ShelfBody, service: Serving, response: Response, key: Admin
 ) -> models.Plain:
-    """Configure a shelf. What alters the guarantee is fixed by the first offer."""
+    """Create or change a shelf. The first offer fixes every setting that alters the guarantee."""
     new = await service.put_shelf(shelf, body, key.id)
     response.status_code = 201 if new else 200
     return {"shelf": shelf, "created": new}
@@ -81,27 +81,27 @@ async def put_shelf(
 
 @routes.get("/shelves/{shelf}", dependencies=[Depends(may("read"))], tags=["read"])
 def get_shelf(shelf: Shelf, service: Serving) -> models.Plain:
-    """A shelf's settings and figures, and what its coordinates are called."""
+    """A shelf's settings and figures, and the names of its coordinates."""
     with service.store.read() as connection:
         return queries.shelf(connection, queries.latest_row(connection, shelf))
 
 
 @routes.delete("/shelves/{shelf}", status_code=204, tags=["shop"])
 async def delete_shelf(shelf: Shelf, service: Serving, key: Admin) -> None:
-    """Delete a shelf and everybody on it who is not released. Its ledger remains."""
+    """Delete a shelf, and the data of visitors who are in no release yet. Its ledger remains."""
     await service.delete_shelf(shelf, key.id)
 
 
 @routes.get("/shelves", dependencies=[Depends(may("read"))], tags=["read"])
 def list_shelves(service: Serving) -> models.Plain:
-    """All shelves there ever were."""
+    """All shelves, deleted ones included."""
     with service.store.read() as connection:
         return {"shelves": [queries.summary(row) for row in queries.shelf_rows(connection)]}
 
 
 @routes.put("/shelves/{shelf}/items", tags=["shop"])
 async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving, key: Admin) -> models.Plain:
-    """Add items, and change known ones: all of them or none. More of them come as application/x-ndjson, or Parquet."""
+    """Add items, and change known ones: all or none. Stream large catalogues as application/x-ndjson or Parquet."""
     if len(body.items) <= uploads.CHUNK:
         return await service.put_items(shelf, body.items, key.id)
     return await uploading.put(service, shelf, uploading.numbered(body.items), key.id)
@@ -111,7 +111,7 @@ async def put_items(shelf: Shelf, body: models.ItemsBody, service: Serving, key:
 async def get_items(
     shelf: Shelf, service: Serving, request: Request, after: After = -1, limit: Limit = queries.PAGE
 ) -> Response:
-    """Items by number, a page at a time, retired ones included; all of them, line by line, as application/x-ndjson."""
+    """Items by number, paged, retired ones included; with application/x-ndjson all of them, one per line."""
     if request.headers.get("accept", "").partition(";")[0] == NDJSON:
         return StreamingResponse(await listing.lines(service, shelf, after), media_type=NDJSON)
     return Response(await listing.page(service, shelf, after, limit), media_type="application/json")
@@ -132,7 +132,7 @@ async def retire_items(shelf: Shelf, body: models.RetireBody, service: Serving, 
 async def make_offer(
     shelf: Shelf, body: models.OfferBody, service: Serving, request: Request, retry: Retry = None
 ) -> Response:
-    """What to show one visitor. An invalid request is not a visitor."""
+    """Request what to show one visitor. An invalid request does not count as a visit."""
     return JSONResponse(await service.offer(shelf, body, retry, request.scope["receipt"]))
 
 
@@ -144,7 +144,7 @@ async def choose(
     request: Request,
     key: Annotated[Key, Depends(may(CHOICE.scope))],
 ) -> Response:
-    """What the visitor chose. The same answer again is fine."""
+    """Send what the visitor chose. Repeating the same answer is harmless."""
     await service.choose(offer, body.item, key, request.scope["receipt"])
     return Response(status_code=204)
 
@@ -153,13 +153,13 @@ async def choose(
 async def erase_person(
     shelf: Shelf, body: models.ErasureBody, service: Serving, request: Request, key: Admin
 ) -> models.Plain:
-    """Let a person's visits that are not released contribute nothing."""
+    """Erase a person: visits that are in no release yet contribute nothing."""
     return {"erased": await service.erase(shelf, body.person, request.scope["receipt"], key.id)}
 
 
 @routes.get("/shelves/{shelf}/privacy", dependencies=[Depends(may("read"))], tags=["read"])
 def get_privacy(shelf: Shelf, service: Serving, delta: Delta = DELTA) -> models.Plain:
-    """The promise in words and numbers, and the ledger; a deleted shelf's remains."""
+    """The promise in words and numbers, and the ledger; also those of a deleted shelf."""
     with service.store.read() as connection:
         return queries.promise(connection, queries.latest_row(connection, shelf), delta)
 
@@ -179,23 +179,23 @@ def get_comparison(shelf: Shelf, service: Serving) -> models.Plain:
 
 @routes.get("/privacy", dependencies=[Depends(may("read"))], tags=["read"])
 def get_everything(service: Serving, delta: Delta = DELTA) -> models.Plain:
-    """All promises, those of deleted shelves included, and what they add up to."""
+    """All promises, those of deleted shelves included, and their sum."""
     with service.store.read() as connection:
         return queries.everything(connection, delta)
 
 
 @public.get("/healthz", responses={503: PROBLEMS[503]})
 async def health(request: Request, service: Serving) -> models.Plain:
-    """The process lives, and so do its threads."""
+    """Whether the process and its threads are alive."""
     threads = (service.writer, service.beside, service.releasing.work, request.app.state.room.activity)
     if not all(each.alive for each in threads):
-        raise Unavailable("a thread of this process has ended; it has to be started again")
+        raise Unavailable("a thread of this process has ended; restart the process")
     return {"status": "alive", "version": __version__}
 
 
 @public.get("/readyz", responses={503: PROBLEMS[503]})
 async def ready(request: Request) -> models.Plain:
-    """The store can be written: tried once a second at most."""
+    """Whether the database can be written, which is tested at most once per second."""
     return {"status": "ready", **await request.app.state.readiness.answer()}
 
 

@@ -20,7 +20,7 @@ FOREVER, NEVER = "public, max-age=31536000, immutable", "no-store"
 routes = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["devices"])
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 Version = Annotated[int, Path(ge=0, le=2**63 - 1)]
-Edition = Annotated[str, Query(max_length=100, description="As the slot says; without it nothing is to be kept.")]
+Edition = Annotated[str, Query(max_length=100, description="The slot's `edition`; without it, do not cache the reply.")]
 
 
 async def visiting(request: Request, service: Annotated[Service, Depends(service_of)]) -> Service:
@@ -34,7 +34,7 @@ Visiting = Annotated[Service, Depends(visiting)]
 
 @routes.get("/signing-key")
 async def signing_key(service: Serving) -> models.Plain:
-    """The public key that everything told to devices is signed by."""
+    """The public key that verifies documents for devices."""
     return {"algorithm": "Ed25519", "key": signing.public_key(service.vault)}
 
 
@@ -48,19 +48,19 @@ def get_model(shelf: Shelf, release: Number, service: Visiting, request: Request
 def get_catalogue(
     shelf: Shelf, version: Version, service: Visiting, request: Request, edition: Edition = ""
 ) -> Response:
-    """The items. Those of an earlier version are gone: then the present ones come, and are not to be kept."""
+    """The items of a version; if it is gone, the present ones, which must not be cached."""
     return _signed(request, service.documents.catalogue(shelf, version), edition)
 
 
 @routes.get("/shelves/{shelf}/batches/{batch}")
 def get_batch(shelf: Shelf, batch: Number, service: Visiting, request: Request, edition: Edition = "") -> Response:
-    """What contributions to a batch are computed with."""
+    """What a device needs to compute a contribution to a batch."""
     return _signed(request, service.documents.batch(shelf, batch), edition)
 
 
 @routes.post("/shelves/{shelf}/slots")
 async def take_slot(shelf: Shelf, body: SlotBody, service: Serving, request: Request) -> Response:  # noqa: ARG001
-    """A slot for one visitor; the same ticket again gets the same one."""
+    """Take a slot for one visitor; the same ticket gets the same slot again."""
     visitor = tickets.visitor(request.scope["key"])
     tickets.may_visit(visitor, shelf, service.inbox.time())
     return JSONResponse(await service.slot(visitor, request.scope["receipt"]))
@@ -68,7 +68,7 @@ async def take_slot(shelf: Shelf, body: SlotBody, service: Serving, request: Req
 
 @routes.post("/offers/{offer}/contribution", status_code=204)
 async def contribute(offer: OfferId, body: ContributionBody, service: Serving, request: Request) -> Response:
-    """What the device computed from what was shown and chosen; until the offer expires, whatever the ticket says."""
+    """Send the contribution computed on the device; it counts until the offer expires, even after the ticket has."""
     visitor = tickets.visitor(request.scope["key"])
     await service.contribute(offer, body, visitor, request.scope["receipt"])
     return Response(status_code=204)

@@ -97,7 +97,7 @@ def demo_page(request: Request, who: Looking) -> Response:
     """The demo's contest; its visitors are made up, so anybody may look."""
     demo: Any = getattr(request.app.state, "demo", None)
     if demo is None:
-        raise NotFound("this service is not a demo: `quietshelf serve --demo` is")
+        raise NotFound("this page exists only in `quietshelf serve --demo`")
     return reply(request, who, demo.view())
 
 
@@ -124,7 +124,11 @@ async def sign_in(request: Request, room: Shared) -> Response:
         key = await room.service.following.keyring.find(words, address(request.scope))
         key.may("read", key.shelf)
     except (Unauthorised, Forbidden) as problem:
-        words = "This key is not valid." if problem.status == 401 else "This key may not look: it needs the scope read."
+        words = (
+            "This key is not valid."
+            if problem.status == 401
+            else "This key cannot open pages: it needs the scope read."
+        )
         return html(request, nobody, _sign_in(wanted, words), status=problem.status)
     response = RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
     set_cookie(request, response, await entry.sign_in(room.service, key))

@@ -71,21 +71,21 @@ def overdue(batches: list[Row], *, now: float, poll: float) -> float | None:
 def _state(row: Row, batches: list[Row], *, refuses: bool, items: int, late: float | None) -> tuple[str, str]:
     settings = json.loads(row["config"])
     if row["deleted"] is not None:
-        return "deleted", "Deleted. Everybody who was not released is forgotten; its releases and its promise remain."
+        return "deleted", "Deleted. Data of visitors in no release is deleted; the releases and the promise remain."
     if late is not None:
         return "late", (
-            f"A release was due {lapse(late)} ago and is not there: the releaser is not running, or cannot write. "
-            "Offers go on from the last release, and nothing is lost by waiting."
+            f"A release was due {lapse(late)} ago and is missing: the releaser is not running, or cannot write. "
+            "Offers continue from the last release, and nothing is lost by waiting."
         )
     if refuses:
         return "refused", (
-            "The budget is spent: the ledger refuses every further release. Offers go on from the last release; "
+            "The budget is spent: the ledger refuses every further release. Offers continue from the last release; "
             "nothing more is learned. A new shelf starts a new budget, and budgets add up."
         )
     if items == 0:
-        return "empty", "No item may be shown. Put items on the shelf before the first offer."
+        return "empty", "There are no items to show. Add items before the first offer."
     if row["arrivals"] == 0:
-        return "new", "Nobody has come yet. The first offer fixes the settings that the promise rests on."
+        return "new", "Nobody has visited yet. The first offer fixes the settings that the promise rests on."
     if settings["policy"] in NOT_PRIVATE:
         return "comparison", "Shows items at random, for comparison. It is not what Quietshelf would show."
     if row["releases"] == 0:

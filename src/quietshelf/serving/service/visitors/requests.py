@@ -24,7 +24,7 @@ def visitor(view: View, body: OfferBody) -> Context:
 def anybody(view: View, body: OfferBody) -> Context:
     """The same, wherever the offer is made."""
     if not view.ids:
-        raise NoItems("items must be put on the shelf before the first offer, got none")
+        raise NoItems("the shelf must have items before the first offer, got none")
     count, known, most = len(view.ids), view.numbers, view.settings.capacity
     wanted = None if body.candidates is None else _numbers("candidates", body.candidates, known)
     required = _numbers("required", body.required, known) if body.required else []
