@@ -9,7 +9,7 @@ import griffe
 
 HEAD = """# Python API
 
-Made from docstrings when this site is built. What is not here is not public and may change without notice. Arrays carry
+The public API, generated from docstrings. Anything not listed here may change without notice. Arrays carry
 leading batch axes `...`; letters are those of the [notation](../notation.md).
 """
 PUBLIC = {

@@ -25,8 +25,8 @@ BUTTONS = " ".join(
 )
 EXAMPLES = """# Examples
 
-Complete programs, one file each, with their settings at the top. Run one with `python examples/NAME.py`, as the test
-suite does.
+Copy and adapt complete programs, one file each, with their settings at the top. Run one with
+`python examples/NAME.py`, as the test suite does.
 """
 
 

@@ -11,15 +11,17 @@ from scripts.docs.markdown import table
 
 HEAD = """# HTTP API
 
-Made from the service's own OpenAPI document when this site is built; a running service shows the same at `/docs` and
-serves it at `/openapi.json`. Bodies are JSON. Where a scope is named, the call needs `Authorization: Bearer KEY` with a
-key that has it (`admin` has them all). What else may come back is a refusal: problem details, all of them listed in
-[the service](../service.md#refusals).
+Every route of the service, generated from its OpenAPI document, which a running service shows at `/docs` and
+serves at `/openapi.json`. Bodies are JSON. If a scope is named, the call needs `Authorization: Bearer KEY` with a
+key that has this scope (`admin` has them all). Errors are problem details, all listed under
+[refusals](../service.md#refusals).
 """
 TAGS = {
-    "visitors": "What visitors do",
-    "shop": "What the shop does",
-    "read": "What may be read",
+    "visitors": "For visitors",
+    "shop": "For the shop",
+    "read": "To read",
+    "devices": "For visitors' devices",
+    "admin": "For admins",
     "about": "About the process",
 }
 Schema = Mapping[str, Any]
@@ -51,23 +53,27 @@ def openapi() -> Schema:
     from fastapi import FastAPI
 
     from quietshelf import __version__
-    from quietshelf.serving.service.http import app
 
     bare = FastAPI(title="Quietshelf", version=__version__)
-    bare.include_router(app.routes)
-    bare.include_router(app.public)
+    for router in _routers():
+        bare.include_router(router)
     found: Schema = bare.openapi()
     return found
+
+
+def _routers() -> list[Any]:
+    """Every router of the service but its pages."""
+    from quietshelf.serving.service.http import admin, app, device_routes
+
+    return [app.routes, app.public, device_routes.routes, admin.routes]
 
 
 def _scopes() -> dict[tuple[str, str], str]:
     """What each route asks of a key: the word that its dependency `may` was made with."""
     from fastapi.routing import APIRoute
 
-    from quietshelf.serving.service.http import app
-
     found: dict[tuple[str, str], str] = {}
-    for route in (*app.routes.routes, *app.public.routes):
+    for route in (route for router in _routers() for route in router.routes):
         if isinstance(route, APIRoute):
             for each in route.dependant.dependencies:
                 scope = getclosurevars(each.call).nonlocals.get("scope") if isfunction(each.call) else None
@@ -85,7 +91,7 @@ def _route(path: str, method: str, route: Schema, scope: str | None) -> str:
         if one["in"] != "path"
     ]
     if parameters:
-        parts.append(table(("parameter, if wished", "in", "meaning"), parameters))
+        parts.append(table(("optional parameter", "in", "meaning"), parameters))
     body = route.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     sent = [f"Body: {_kind(body)}."] if body else []
     replies = [_reply(status, reply) for status, reply in sorted(route["responses"].items()) if status < "300"]
@@ -115,7 +121,7 @@ def _body(name: str, schema: Schema) -> str:
 
 def _default(schema: Schema, needed: bool) -> str:
     if needed:
-        return "needed"
+        return "required"
     return f"`{json.dumps(schema['default'])}`" if schema.get("default") is not None else ""
 
 

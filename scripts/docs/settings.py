@@ -8,11 +8,11 @@ from scripts.docs.markdown import table
 
 HEAD = """# Settings of the service
 
-Made from the settings class when this site is built. Each can be given in a TOML file (`--config`), in the environment
-(`QUIETSHELF_` and the name in capitals: `QUIETSHELF_DATABASE`), or as a flag (`--set NAME=VALUE` for those without one
-of their own); flags go before the environment, the environment before the file. None of them alters a guarantee, and
-none names a noise source or a seed. What a *shelf* is told (rho, capacity, visits and so on) is in
-[the service](../service.md#settings-of-a-shelf) and, field by field, in the [HTTP reference](http.md#shelfbody).
+Set each in a TOML file (`--config`), in the environment (`QUIETSHELF_` and the name in capitals, such as
+`QUIETSHELF_DATABASE`), or as a flag (`--set NAME=VALUE` if there is no dedicated one). Flags override the
+environment, and the environment overrides the file. No setting alters a guarantee, and none chooses a noise source or
+a seed. Settings of a *shelf* (rho, capacity, visits and so on) are in [the
+service](../service.md#settings-of-a-shelf) and, field by field, in the [HTTP reference](http.md#shelfbody).
 """
 
 

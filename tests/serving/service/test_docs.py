@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from scripts.docs.routes import routes_page
 
 from quietshelf.serving.service import models, problems, settings
 from quietshelf.serving.service.catalogue import shelves
@@ -70,3 +71,13 @@ def test_every_example_of_the_api_is_a_valid_request(tmp_path: Path) -> None:
     assert {"ShelfBody", "ItemsBody", "OfferBody", "ChoiceBody"} <= {name for name, _ in shown}
     for name, example in shown:
         getattr(contributed if name == "ContributionBody" else models, name).model_validate(example)
+
+
+def test_the_reference_has_every_route_of_the_service(tmp_path: Path) -> None:
+    """Those for devices and for admins too."""
+    service = Service(ServiceSettings(database=f"sqlite:///{tmp_path}/shop.db", secrets=str(tmp_path / "secrets")))
+    routes = make_app(service).openapi()["paths"]
+    service.store.close()
+    page = routes_page()
+    for path, methods in routes.items():
+        assert all(f"`{method.upper()} {path}`" in page for method in methods), path
