@@ -57,7 +57,7 @@ class Section:
 
 def write_page(path: Path, title: str, sections: Sequence[Section]) -> Path:
     """The page; it needs no other file."""
-    lead = "Claims, judged on the rows that were run, and how to run them again."
+    lead = "Claims, tested on the rows of this run, and how to run them again."
     contents = "".join(f'<li><a href="#s{n}">{escape(s.title)}</a></li>' for n, s in enumerate(sections))
     menu = [f'<nav aria-label="Studies"><ol>{contents}</ol></nav>'] if len(sections) > 1 else []
     made = [_section(number, section, alone=len(sections) == 1) for number, section in enumerate(sections)]

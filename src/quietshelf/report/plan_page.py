@@ -30,7 +30,7 @@ def plan_page(
     words = Words("price", "Sales lost at each budget", "A line for quiet, levels beside it.", x=X_LABEL, y=Y_LABEL)
     chart = line_chart(curves, words, x=x, y=log_axis(curves), dots=True, widest=BROAD, height=320)
     caption = (
-        "Sales lost by quiet at each budget, beside no privacy, random offers and the paper's policy (dpmnl); bands "
+        "Sales lost by quiet at each budget, by no privacy, random offers and the paper's policy (dpmnl); bands "
         "and bars are 95 % confidence."
     )
     sections = [
