@@ -44,7 +44,7 @@ def test_persons_are_recognised_after_loading_and_need_their_key(tmp_path: Path)
     key = Path(str(path) + ".key")
     right = key.read_bytes()
     key.unlink()
-    with pytest.raises(ShelfError, match="the person key must be beside the file"):
+    with pytest.raises(ShelfError, match="the person key must be next to the file"):
         Shelf.load(path)
     key.write_bytes(b"0" * 32)
     with pytest.raises(ShelfError, match="the person key must be the one this file was saved with"):
