@@ -105,7 +105,7 @@ def test_plan_takes_a_prior_and_adds_its_cost(tmp_path: Path) -> None:
     assert found["epsilon"] == pytest.approx(epsilon_of(1.75, 1e-6))
     with_log, without = (found["expected"][name]["regret"]["mean"] for name in ("quiet", "without the log"))
     assert with_log < without
-    assert any("somebody in the log who also visits is promised ρ = 1.75 in all" in line for line in found["advice"])
+    assert any("somebody in it who also visits is promised ρ = 1.75 in all" in line for line in found["advice"])
     call = ["plan", *shop, "--prior", str(tmp_path / "prior.json"), "--epsilon", "7"]
     kept = json.loads(command(*call, "--json").stdout)
     assert 6.999 < kept["epsilon"] <= 7.0
