@@ -22,7 +22,7 @@ from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Ticket, Vault
-from quietshelf.serving.service.releases import restore, verify
+from quietshelf.serving.service.releases import losses, verify
 from quietshelf.serving.service.settings import ServiceSettings
 
 FEATURES = {str(item["id"]): np.array(item["features"]) for item in ITEMS}
@@ -58,7 +58,7 @@ def compared(database: str, folder: Path, shoppers: Sequence[Shopper], *, exact:
     tickets = {name: store.vault.ticket(name) for name in offers}
     store.close()
     # a kill between the announcement of a release and its commit: the batch is left out, and its cost entered
-    left_out = {int(event.batch) for event in events if event.detail == restore.BURNT}
+    left_out = {int(event.batch) for event in events if event.detail == losses.BURNT}
     gone = {*released, *left_out}
     # slots that a killed process had leased and nobody took are released as zeros: they count in a release's size
     missing = shelf["arrivals"] - len(kept) - sum(row["size"] for row in released.values())

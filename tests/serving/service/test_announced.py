@@ -21,7 +21,7 @@ from tests.serving.service.backups import (
 from tests.serving.service.harness import FIRST, WINDOW, FakeClock, answered, inline, offered, stocked
 
 from quietshelf.serving.service.releases import restore
-from quietshelf.serving.service.releases.restore import BURNT, LOST
+from quietshelf.serving.service.releases.losses import BURNT, LOST
 
 
 def test_no_release_while_the_epoch_file_cannot_be_written(tmp_path: Path) -> None:

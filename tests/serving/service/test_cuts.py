@@ -22,7 +22,7 @@ from quietshelf.serving.service import queries
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.releases.election import LEASE_SECONDS
-from quietshelf.serving.service.releases.restore import BURNT
+from quietshelf.serving.service.releases.losses import BURNT
 from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
 

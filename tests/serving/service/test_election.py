@@ -14,7 +14,7 @@ from tests.serving.service.harness import FIRST, WINDOW, FakeClock
 from tests.serving.service.machines import machine, shop, with_the_key_of
 
 from quietshelf.serving.service.releases.election import LEASE_SECONDS, LOST_LEASE, WITNESS_SECONDS
-from quietshelf.serving.service.releases.restore import BURNT, LOST
+from quietshelf.serving.service.releases.losses import BURNT, LOST
 from quietshelf.serving.service.service import Service
 
 

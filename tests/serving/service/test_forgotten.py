@@ -12,8 +12,8 @@ from tests.serving.service.backups import copied, faultless, people, promise, pu
 from tests.serving.service.harness import FIRST, FakeClock, inline, stocked
 
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.releases import restore
-from quietshelf.serving.service.releases.restore import LOST
+from quietshelf.serving.service.releases import losses, restore
+from quietshelf.serving.service.releases.losses import LOST
 from quietshelf.serving.service.releases.verify import forgotten
 
 
@@ -99,7 +99,7 @@ def test_what_an_ended_process_announced_is_burnt_by_the_next_check(tmp_path: Pa
             assert restore.check(store, client.service.source) is None  # type: ignore[attr-defined]
         mark = store.vault.epoch["shelves"]["1"]
         assert (mark["released"], mark["announced"]) == (0, [])
-        assert {event["detail"] for event in promise(client)["events"]} == {restore.BURNT}
+        assert {event["detail"] for event in promise(client)["events"]} == {losses.BURNT}
 
 
 def test_a_shelf_that_only_the_epoch_file_knows_is_told(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.store import SteadyClock
 from quietshelf.serving.service.releases import verify
+from quietshelf.serving.service.releases.losses import BURNT
 from quietshelf.serving.service.releases.releaser import CHANGED, Outcome
-from quietshelf.serving.service.releases.restore import BURNT
 
 
 def wait_for(client: httpx.Client, releases: int) -> None:

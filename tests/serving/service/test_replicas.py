@@ -19,7 +19,7 @@ from tests.serving.service.load import Load, check, watched
 from tests.serving.service.machines import with_the_key_of
 
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.releases.restore import BURNT
+from quietshelf.serving.service.releases.losses import BURNT
 
 
 @pytest.fixture

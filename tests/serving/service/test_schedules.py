@@ -25,7 +25,7 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.releases import election
-from quietshelf.serving.service.releases.restore import BURNT
+from quietshelf.serving.service.releases.losses import BURNT
 from quietshelf.serving.service.service import Service
 
 SEEDS, STEPS = (2000, 40) if FULL else (3, 30)

@@ -20,7 +20,7 @@ from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.learning import packed
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Vault
-from quietshelf.serving.service.releases.restore import BURNT
+from quietshelf.serving.service.releases.losses import BURNT
 from quietshelf.serving.service.settings import ServiceSettings
 
 RAW = ("offers", "batches")

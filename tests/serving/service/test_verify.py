@@ -16,7 +16,7 @@ from tests.serving.service.harness import WINDOW, FakeClock, inline, stocked
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.queries import latest_row
-from quietshelf.serving.service.releases.restore import LOST
+from quietshelf.serving.service.releases.losses import LOST
 from quietshelf.serving.service.releases.verify import verify
 
 

@@ -18,7 +18,7 @@ from tests.serving.service.machines import machine, shop
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases import election, releaser
 from quietshelf.serving.service.releases.election import LOST_LEASE, WITNESS_SECONDS
-from quietshelf.serving.service.releases.restore import BURNT
+from quietshelf.serving.service.releases.losses import BURNT
 
 
 @pytest.fixture

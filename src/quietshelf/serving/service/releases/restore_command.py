@@ -27,9 +27,9 @@ from quietshelf.serving.service.access.admin_log import Act
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.store import Store, made
 from quietshelf.serving.service.database.vault import EPOCH, Vault
-from quietshelf.serving.service.releases import epochs, in_use, restore
+from quietshelf.serving.service.releases import epochs, in_use, losses, restore
 from quietshelf.serving.service.releases.election import announced
-from quietshelf.serving.service.releases.restore import Dropped
+from quietshelf.serving.service.releases.losses import Dropped
 from quietshelf.serving.service.settings import ServiceSettings
 
 NOTHING = (
@@ -122,7 +122,7 @@ def carry_out(settings: ServiceSettings, source: NoiseSource, agreed: Plan) -> N
                 known = _known(connection, store)
                 found, lost = _restored(connection, store, source, known)
                 require(found == agreed, CHANGED)
-                restore.settle(connection, store, known, lost)
+                losses.settle(connection, store, known, lost)
                 admin_log.enter(connection, Act("", "database restored"), store.now(connection))
             epochs.note(store, afresh=True, mine=True)
 
@@ -149,7 +149,7 @@ def _restored(
     reason = _reason(connection, store)
     before, rho_before = _promises(connection)
     entered = {shelf: len(learning.stored_events(connection, shelf)) for shelf in before}
-    lost = restore.lose(connection, store, source, known)
+    lost = losses.lose(connection, store, source, known)
     after, rho = _promises(connection)
     costs = tuple(
         ShelfCost(

@@ -24,7 +24,7 @@ from quietshelf.serving.service.catalogue.views import settings_in
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.releases import epochs
-from quietshelf.serving.service.releases.restore import NOWHERE, UNSEEN
+from quietshelf.serving.service.releases.losses import NOWHERE, UNSEEN
 
 TOLERANCE = 1e-9
 """Another machine's linear algebra may round the estimate differently; costs are compared to the last bit."""
