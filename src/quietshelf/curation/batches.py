@@ -212,7 +212,7 @@ def arrive(batch: Batch, received: float, *, present: bool = False, share: float
 
 
 def block(rate: float, free: int) -> int:
-    """How many slots a process leases for arrivals to come, at so many per second, where so many are free."""
+    """How many slots a process leases for arrivals to come, by arrivals per second and by slots that are free."""
     return min(int(rate * AHEAD), free // PART) if rate >= BUSY else 0
 
 

@@ -70,7 +70,7 @@ class SlotCoins:
         return cls([bytes.fromhex(seed) for seed in seeds])
 
     def arms(self) -> list[float]:
-        """One number a visitor, uniform on [0, 1), that no other draw depends on: it says which arm serves whom."""
+        """One number per visitor, uniform on [0, 1), that no other draw depends on: it says which arm serves whom."""
         found = (hashlib.blake2b(b"arm", key=key, digest_size=7).digest() for key in self._keys)
         return [(int.from_bytes(each, "little") >> 3) * 2.0**-53 for each in found]
 

@@ -147,7 +147,7 @@ class _Visitor:
 
     @cached_property
     def places(self) -> int:
-        """How many items can be shown beside those that must be, if so many may be shown at all."""
+        """How many items can be shown beside those that must be, as far as the quota allows."""
         room = self.capacity - self.needed.size
         return room if self.quota is None else min(room, self.quota.most(self.barred))
 

@@ -122,7 +122,7 @@ def columns(
     Args:
         values: In the order of time.
         words: Title and description; the name of y is above.
-        feet: What stands below the bar that is so many before the last; nothing if empty.
+        feet: What stands below the bar that is that many before the last; nothing if empty.
         whole: Whether they are counts.
         widest: The width of the widest drawing.
     """

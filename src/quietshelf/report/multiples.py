@@ -47,7 +47,7 @@ def _chart(figure: Plotted, place: int, curves: list[Curve], row: list[Curve], *
 
 
 def _tones(figure: Plotted) -> dict[str, int]:
-    """One tone a line, the same in all panels; those that are there for comparison are grey."""
+    """One tone per line, the same in all panels; those that are there for comparison are grey."""
     lines = {line.label: line.floor for panel in figure.panels for line in panel.lines}
     own = [label for label, floor in lines.items() if not floor]
     floors = [label for label, floor in lines.items() if floor]

@@ -38,7 +38,7 @@ def best(
         capacity: K, the most items shown, from 1 to N.
         utility: Given instead of ``weight``, (..., N), within ±1e300; ±1e4 neither overflows nor vanishes.
         available: Items that may be shown: a boolean mask (..., N) or a list of item indices. None means all.
-        required: Items that must be shown, given likewise. None means none.
+        required: Items that must be shown, in the same form. None means none.
         exactly: Show exactly K items.
         groups: Group number of each item, (N,), -1 for items in no group.
         limits: The most items shown of each group, (G,).

@@ -45,10 +45,10 @@ class SelectiveRandom(Random, Protocol):
 
 
 class RoundDraws(Random, Protocol):
-    """Draws of many rounds at once, the rounds along the first axis: the same for whoever asks again."""
+    """Draws of many rounds at once, the rounds along the first axis: the same whenever they are asked for again."""
 
     def keep(self, count: int) -> None:
-        """Only the first so many rounds took place: what was drawn for the others comes next."""
+        """Only the first ``count`` rounds took place: what was drawn for the others comes next."""
 
 
 NOT_DRAWN: tuple[FloatArray, int] = (np.empty((0, 0)), 0)
@@ -81,7 +81,7 @@ class Streams:
         return _Some([self._alone[int(world)] for world in worlds])
 
     def rounds(self, count: int) -> RoundDraws:
-        """Draws with a first axis of so many rounds: the numbers that as many draws, one after the other, would give.
+        """Draws with a first axis of ``count`` rounds: the numbers that as many draws, one after the other, would give.
 
         For those who draw numbers of one kind and shape at most once a round.
         """
@@ -100,7 +100,7 @@ class Streams:
         return row
 
     def _rows(self, kind: int, size: tuple[int, ...], count: int) -> FloatArray:
-        """The numbers of so many draws, (count, worlds, ...)."""
+        """The numbers of ``count`` draws, (count, worlds, ...)."""
         key, parts, left = (kind, *size[1:]), list[FloatArray](), count
         while left:
             block, used = self._blocks.get(key, NOT_DRAWN)
@@ -140,7 +140,7 @@ class _Rounds:
         return self._of(KINDS.index("standard_normal"), size)
 
     def keep(self, count: int) -> None:
-        """Give back what was drawn for the rounds after the first so many."""
+        """Give back what was drawn for the rounds after the first ``count``."""
         for key, rows in self._drawn.items():
             self._streams._give_back(key, rows[count:])
 
@@ -170,7 +170,7 @@ class Common:
         return Common(self._rng.rounds(count), self._axis + 1) if isinstance(self._rng, Streams) else self
 
     def keep(self, count: int) -> None:
-        """Only the first so many rounds took place, as `RoundDraws` have it."""
+        """Only the first ``count`` rounds took place, as `RoundDraws` have it."""
         if isinstance(self._rng, _Rounds):
             self._rng.keep(count)
 

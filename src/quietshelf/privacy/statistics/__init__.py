@@ -1,4 +1,4 @@
-"""Rounds -> bounded contributions, one a visitor, and their sums: the only sums of raw data."""
+"""Rounds -> bounded contributions, one per visitor, and their sums: the only sums of raw data."""
 
 from quietshelf.privacy.statistics.expected import expected_pair, expected_squares
 from quietshelf.privacy.statistics.factors import Factors, Grids, factors, row_grid, totalled

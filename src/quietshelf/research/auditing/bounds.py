@@ -53,7 +53,7 @@ def divergence_at_least(first: FloatArray, second: FloatArray, error: float, *, 
 
     Args:
         first: g of draws from P; values in [low, high].
-        second: g of draws from Q, likewise.
+        second: g of draws from Q, in the same form.
         error: Chance that the answer is too large, at most.
         low: The least that g can be.
         high: The most that g can be.

@@ -126,7 +126,7 @@ class OpenRound:
     """The half of an environment that speaks of the round that is open; ``context`` of the other half opens it.
 
     Args:
-        seeds: One a replicate.
+        seeds: One per replicate.
         roles: How many random streams each replicate has.
     """
 
@@ -171,7 +171,7 @@ class PreparedRounds(OpenRound):
         return self._round.context
 
     def visits(self, t: int, most: int) -> KnownRound:
-        """The visitors of round t and the next ones, of so many rounds at most, along the first axis."""
+        """The visitors of round t and the next ones, ``most`` of them at most, along the first axis."""
         self._expect(t)
         ready, self._round = self._prepare(), None
         part = ready[self._used : self._used + (most if self._ahead else 1)]
@@ -190,7 +190,7 @@ class PreparedRounds(OpenRound):
         return self._ready
 
     def _prepared(self, many: int) -> KnownRound:
-        """The next rounds, so many at most."""
+        """The next rounds, ``many`` at most."""
         raise NotImplementedError
 
 

@@ -57,7 +57,7 @@ class ResampledEnvironment(OpenRound):
 
     Args:
         visitors: The log.
-        seeds: One a replicate.
+        seeds: One per replicate.
         visits: How often one visitor of the log may come: None for any number of times, drawn with replacement;
             otherwise everybody comes once, in random order, before anybody comes again.
     """

@@ -30,7 +30,7 @@ def run_study(store: RowStore, engine: Engine, progress: Progress | None = None)
 
 
 class Local:
-    """Processes on this machine, one a core unless told otherwise."""
+    """Processes on this machine, one per core unless told otherwise."""
 
     def __init__(self, workers: int | None = None) -> None:
         self._workers = integer("workers", workers or os.cpu_count() or 1)

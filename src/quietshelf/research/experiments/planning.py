@@ -249,7 +249,7 @@ class Capped:
     counted: float
 
     def __call__(self, setting: SimulationContext, rng: Random) -> Curator:
-        """The curator for so many worlds."""
+        """The curator for that many worlds."""
         return _CappedCurator(self.make(setting, rng), self.counted, rng)
 
 

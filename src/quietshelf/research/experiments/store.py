@@ -1,4 +1,4 @@
-"""Rows on disk: one Parquet file a unit of work, written whole or not at all, beside a manifest.
+"""Rows on disk: one Parquet file per unit of work, written atomically, beside a manifest.
 
     FOLDER/manifest.json        the resolved config, versions, seed, git revision
     FOLDER/rows/UNIT.parquet    the rows of one unit

@@ -40,7 +40,7 @@ class Study:
         name: As the command line knows it.
         title: One line.
         summary: What it is for, in a few sentences.
-        horizon: Visitors a replicate; a world may have its own.
+        horizon: Visitors per replicate; a world may have its own.
         replicates: Independent worlds.
         seed: Equal seeds give equal rows, on any number of machines.
         block: Replicates that run side by side in one unit of work.
@@ -135,7 +135,7 @@ class Study:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Contestants that share a world, so many together; those whose curators can be merged side by side."""
+        """Contestants that share a world, at most ``together``; those whose curators can be merged side by side."""
         found: list[Cell] = []
         for settings in self.worlds:
             taking_part = sorted((policy for policy in self.policies if _takes_part(policy, settings)), key=_kind)

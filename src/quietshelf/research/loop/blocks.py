@@ -49,7 +49,7 @@ class AheadOfTime(Protocol):
     """An environment that knows its visitors before they are served."""
 
     def visits(self, t: int, most: int) -> Visits:
-        """The visitors of round t and the next ones, of so many rounds at most, along the first axis."""
+        """The visitors of round t and the next ones, ``most`` of them at most, along the first axis."""
 
 
 class Steady(Protocol):

@@ -84,7 +84,7 @@ class MakeQuiet:
         return cls(Quiet(**settings), geometry)
 
     def __call__(self, setting: SimulationContext, rng: Random) -> Curator:
-        """The curator for so many worlds."""
+        """The curator for that many worlds."""
         source, lead, declared = Simulated(rng), (setting.worlds,), self.geometry == "declared"
         outlook = (declared_outlook if declared else blind_outlook)(setting, POLICIES["quiet"])
         config = self.learning(setting.world)
@@ -112,7 +112,7 @@ class MakeDpmnl:
     config: Dpmnl | DpmnlEpsilonDelta
 
     def __call__(self, setting: SimulationContext, rng: Random) -> Curator:
-        """The curator for so many worlds."""
+        """The curator for that many worlds."""
         source, sizes = Simulated(rng), {"dim": setting.dim, "capacity": setting.capacity}
         plan = self.config.plan(**sizes, horizon=setting.horizon, source=source)
         return DpmnlCurator(plan, source, **sizes, worlds=(setting.worlds,))
@@ -131,7 +131,7 @@ class MakeMaximumLikelihood:
         return lambda *, scale=scale, **options: cls(scale, tuple({**defaults, **options}.items()))
 
     def __call__(self, setting: SimulationContext, rng: Random) -> Curator:  # noqa: ARG002 - an exact curator draws nothing
-        """The curator for so many worlds."""
+        """The curator for that many worlds."""
         radius = 0.0 if self.scale is None else ConfidenceWidth(dim=setting.dim, scale=self.scale)
         return MaximumLikelihood(
             setting.dim,
@@ -155,7 +155,7 @@ class MakeMirrorDescent:
         return cls(tuple(options.items()))
 
     def __call__(self, setting: SimulationContext, rng: Random) -> Curator:  # noqa: ARG002 - an exact curator draws nothing
-        """The curator for so many worlds."""
+        """The curator for that many worlds."""
         return MirrorDescent(setting.dim, setting.capacity, worlds=(setting.worlds,), **dict(self.options))
 
 

@@ -24,7 +24,7 @@ WORKER = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
 }
 """The environment of a worker. One thread: the cores are taken by processes, and the last bits of linear algebra may
-depend on it. The GNU allocator keeps what is freed: arrays of a megabyte come and go ten thousand times a second."""
+depend on it. The GNU allocator keeps what is freed: arrays of a megabyte come and go ten thousand times per second."""
 INTERVAL = 0.25
 """Seconds between two reports, at least."""
 STOP = -1
@@ -69,7 +69,7 @@ def in_processes(
     Args:
         job: Given a part, and what it calls with how much of it is done.
         parts: What there is to do, the longest first.
-        workers: Processes, at most one a part.
+        workers: Processes, at most one per part.
         report: Called with how much of all parts is done.
     """
     if not parts:

@@ -108,7 +108,7 @@ def check_context(context: Context, world: World, worlds: int) -> None:
 
 
 def check_release(label: str, release: Release, worlds: int, dim: int) -> None:
-    """Refuse a first release that is not one of so many worlds."""
+    """Refuse a first release that is not one of ``worlds`` worlds."""
     wanted = {"theta": (dim,), "precision": (dim, dim), "radius": (), "explore": (), "count": ()}
     for name, last in wanted.items():
         shape = np.shape(getattr(release, name))

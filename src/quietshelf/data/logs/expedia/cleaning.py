@@ -23,7 +23,7 @@ MOST_MISSING = 0.9
 CONSTANTS = {"visitor_hist_starrating": 3.5, "visitor_hist_adr_usd": 150.0}
 """Public guesses for what is not known of a visitor's past."""
 PRICES = (10.0, 1000.0)
-"""Dollars a night; the file has prices beyond, of a whole stay or by mistake, which would rule an average."""
+"""Dollars per night; the file has prices beyond, of a whole stay or by mistake, which would rule an average."""
 TREE = {"max_depth": 4, "min_samples_leaf": 10, "random_state": 0}
 FEWEST = 50
 """Searches with a known past that a tree needs; with fewer the constant stands in."""

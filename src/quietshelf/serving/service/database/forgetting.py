@@ -34,7 +34,7 @@ def forget_slots(connection: Connection, shelf: int, batch: int, size: int) -> N
 
 
 def forget_more(connection: Connection, slots: int) -> int:
-    """Delete so many more slots of what a batch that is gone has left; how many there were."""
+    """Delete up to ``slots`` more of what a batch that is gone has left; how many there were."""
     left = schema.leftovers
     oldest = sa.select(left).order_by(left.c.shelf, left.c.batch).limit(1).with_for_update(skip_locked=True)
     row = connection.execute(oldest).one_or_none()

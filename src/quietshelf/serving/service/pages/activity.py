@@ -1,6 +1,6 @@
 """What happened minute by minute: arrivals, offers and their times, lateness, looked up every few seconds, for an hour.
 
-Reads ``arrivals`` of each shelf, one number a shelf, the clock, when batches are due, and the counters of this process.
+Reads ``arrivals``, one number per shelf, the clock, when batches are due, and the counters of this process.
 Presence and the schedule are public; answers are neither counted nor timed.
 """
 

@@ -31,7 +31,7 @@ from quietshelf.serving.service.database.store import Store
 LEASE_SECONDS = 10.0
 """How long a releaser that is not heard of keeps its place; at least three times the pause between two looks."""
 WITNESS_SECONDS = 20.0
-"""How long a process that is not heard of is waited for, likewise."""
+"""How long a process that is not heard of is waited for, on the same terms."""
 LOST_LEASE = "a release must be made by the process that holds the lease, got one that has lost it"
 MARGIN = 0.9
 """Of the time for which others wait for it, how much a process trusts by its own clock."""

@@ -18,7 +18,7 @@ from quietshelf.serving.service.writer import Contended
 
 Opens = Callable[[Schedule], tuple[Schedule, Batch]]
 Block = Callable[[float, int], int]
-"""How many slots to lease, at so many arrivals per second, where so many are free; 0 for one that is used at once."""
+"""How many slots to lease, by arrivals per second and by slots that are free; 0 for one that is used at once."""
 
 
 class Pace(NamedTuple):
