@@ -19,10 +19,11 @@ from tests.serving.service.machines import machine
 from quietshelf.curation.coins import Coins
 from quietshelf.serving.service import writer
 from quietshelf.serving.service.catalogue import items, shelves
-from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database import lookup, prepared, schema
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.problems import Failure, Invalid, NotFound, Unavailable
 from quietshelf.serving.service.service import Service
+from quietshelf.serving.service.visitors import slot_rows
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.visitors.offers import OfferRequest
@@ -174,6 +175,46 @@ def test_a_shelf_that_is_damaged_fails_its_own_visitors_alone(database: str, tmp
         assert [isinstance(job.answer, Failure) for job in jobs] == [name == NAMES[1] for name in names]
         with service.store.read() as connection:
             assert connection.execute(sa.select(table.c.arrivals).order_by(table.c.shelf)).scalars().all() == [4, 1, 4]
+
+
+@pytest.mark.parametrize("block", [0, 8])
+def test_a_cut_at_any_statement_leaves_nothing_at_any_shelf(
+    database: str, tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fails, all of it is undone; who comes again gets the slots that were next, and none is skipped."""
+    with shops(database, tmp_path, block, NAMES[:3]) as service:
+        requests = [asked(service, NAMES[n % 3], 50 + n) for n in range(6)]
+        before, left = _rows(service), [0]
+        for room, name in ((prepared, "driven"), (lookup, "driven"), (slot_rows, "insert_rows")):
+            monkeypatch.setattr(room, name, _cut(getattr(room, name), left))
+        offers, cuts = list[Any](), 0
+        while not offers:
+            left[0] = cuts
+            try:
+                offers = placed(service, requests)
+            except Cut:
+                service.writing.settled(False, [])
+                left[0], cuts = 10**6, cuts + 1
+                assert _rows(service) == before
+        assert cuts > 6
+        slots = [tuple(map(int, each["offer"].split(".")[:3])) for each in offers]
+        assert slots == [(1 + n % 3, 0, 1 + n // 3) for n in range(6)]
+
+
+class Cut(Exception):  # noqa: N818 - the power is cut
+    """Everything ends here."""
+
+
+def _cut(real: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
+    """The same function, until so many statements have been said."""
+
+    def cut(*given: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Cut
+        return real(*given, **named)
+
+    return cut
 
 
 def _plain(offer: Any) -> dict[str, Any]:
