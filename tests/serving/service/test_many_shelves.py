@@ -132,6 +132,33 @@ def test_shelves_in_one_transaction_are_as_each_alone(database: str, tmp_path: P
     assert rows == others
 
 
+def test_what_one_visitor_brings_changes_nothing_of_others_in_the_transaction(tmp_path: Path) -> None:
+    """Two worlds that differ in one visitor's features, wishes and answer: to the last bit, at every shelf."""
+    found = []
+    for world, private in enumerate(({}, {"features": [1e200, -1e-310], "capacity": 1, "exclude": ["item 1"]})):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        with shops(f"sqlite:///{folder}/shop.db", folder, names=NAMES[:3]) as service:
+            visits = [asked(service, NAMES[n % 3], 20 + n) for n in range(9)]
+            visits[4] = asked(service, NAMES[1], 24, **private)
+            offers = placed(service, visits)
+            answers = chosen(service, offers)
+            answers[4] = answers[4]._replace(item=None if world else answers[4].item)
+            with service.store.write() as connection:
+                replies = service.writing.take_choices(connection, answers)
+            table = schema.offers
+            others = sa.select(*(table.c[name] for name in ("items", "answer", "contribution", "made"))).where(
+                sa.or_(table.c.shelf != 2, table.c.slot != 2)
+            )
+            with service.store.read() as connection:
+                kept = connection.execute(others.order_by(table.c.shelf, table.c.slot)).all()
+            told = [_plain(each) for n, each in enumerate(offers) if n != 4]
+            found.append((told, replies, kept, _rows(service, but=schema.offers)))
+            assert _plain(offers[4])["offer"] == "2.0.2"
+    assert len(found[0][2]) == 11
+    assert found[0] == found[1]
+
+
 def test_who_is_refused_at_one_shelf_is_alone(database: str, tmp_path: Path) -> None:
     """One that is not there, one whose items are being read, a visitor who asks for what cannot be."""
     with shops(database, tmp_path, names=NAMES[:3]) as service:
@@ -221,7 +248,7 @@ def _plain(offer: Any) -> dict[str, Any]:
     return {**offer, "offer": offer["offer"].rpartition(".")[0]}
 
 
-def _rows(service: Service) -> list[list[tuple[Any, ...]]]:
+def _rows(service: Service, but: sa.Table | None = None) -> list[list[tuple[Any, ...]]]:
     """All that is kept, but what is random: nonces, names of processes, and hashes under keys of their own."""
     hidden = {"nonce", "holder", "person", "key", "fingerprint"}
     with service.store.read() as connection:
@@ -231,6 +258,7 @@ def _rows(service: Service) -> list[list[tuple[Any, ...]]]:
                 key=repr,
             )
             for table in KEPT
+            if table is not but
         ]
 
 
