@@ -13,11 +13,6 @@ from quietshelf.data.logs.expedia.encoding import beside_the_paper
 from quietshelf.data.logs.searches import load
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_sample(tmp_path_factory.mktemp("expedia") / "train.csv", searches=400, seed=3)
-
-
 def changed(sample: Path, folder: Path, old: str, new: str) -> Path:
     """The sample with the first ``old`` after the header replaced."""
     header, _, rest = sample.read_text().partition("\n")

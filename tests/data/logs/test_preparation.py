@@ -25,11 +25,6 @@ TOP, VICTIM = 8192, "123"
 Row = dict[str, str]
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_sample(tmp_path_factory.mktemp("expedia") / "train.csv", searches=400, seed=3)
-
-
 def extreme(rows: list[Row]) -> list[Row]:
     """Every figure as large as a file can hold; another hotel is taken."""
     figures = ("price_usd", "prop_starrating", "prop_review_score", "prop_location_score1", "prop_log_historical_price")
