@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from tests.serving.service.conftest import fresh_postgres
-from tests.serving.service.harness import ITEMS, SHELF, FakeClock, visit
+from tests.serving.service.harness import FIRST, ITEMS, SHELF, WINDOW, FakeClock, visit
 from tests.serving.service.machines import machine
 
 from quietshelf.curation.coins import Coins
@@ -22,11 +23,13 @@ from quietshelf.serving.service.catalogue import items, shelves
 from quietshelf.serving.service.database import lookup, prepared, schema
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.problems import Failure, Invalid, NotFound, Unavailable
+from quietshelf.serving.service.releases.schedule import PATIENCE
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.visitors import slot_rows
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
 from quietshelf.serving.service.visitors.offers import OfferRequest
+from quietshelf.serving.service.writer import AGAIN
 
 NAMES = [f"shelf-{n}" for n in range(8)]
 KEPT = (schema.offers, schema.batches, schema.leases, schema.persons, schema.retries, schema.shelves)
@@ -242,6 +245,38 @@ def _cut(real: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
         return real(*given, **named)
 
     return cut
+
+
+def test_nobody_waits_longer_where_many_releases_are_late(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are published one after the other: that does not begin the wait of another shelf's visitors anew."""
+    passed, undone = [0.0], list[Any]()
+    schedule = "quietshelf.serving.service.releases.schedule"
+    monkeypatch.setattr(f"{schedule}.time", SimpleNamespace(monotonic=lambda: passed[0]))
+    with shops(database, tmp_path, names=NAMES[:2]) as service:
+        clock: Any = service.store._clock
+        for first, name in enumerate(NAMES[:2]):  # the first shelf's batch is due a second before the other's
+            placed(service, [asked(service, name, 100 * first + n) for n in range(10, 10 + FIRST - 1)])
+            clock.time += 1.0
+        monkeypatch.setattr(service.releasing.work, "ask", undone.append)
+        clock.time += WINDOW
+
+        def came(name: str, number: int) -> Any:
+            passed[0] += 1.0
+            service.schedule.look_at = 0.0
+            service._chores()
+            return placed(service, [asked(service, name, number)])[0]
+
+        assert [came(name, 500) for name in NAMES[:2]] == [AGAIN, AGAIN]
+        for number in range(2):  # the first one's sum, then its draw
+            while undone[-number].run():
+                pass
+            last = came(NAMES[0], 600)
+        assert last["release"] == 1
+        assert came(NAMES[1], 700) is AGAIN
+        passed[0] += PATIENCE - 4.0  # by now that has passed since the first was late, not since it was published
+        assert came(NAMES[1], 800)["release"] == 0
 
 
 def _plain(offer: Any) -> dict[str, Any]:

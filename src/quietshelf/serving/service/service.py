@@ -73,9 +73,8 @@ class Service:
         self.leasing = Leasing(store, self.time.now)
         self.releasing = Releasing(store, self.source, self.inbox, settings, self._made)
         self.beside = Beside(lambda: self.writer.wake(), self.inbox.time)
-        self.schedule = Schedule(
-            store, self.releasing, self.beside, self.cleaning, self.inbox.time, settings.poll_seconds
-        )
+        beside, cleaning, now = self.beside, self.cleaning, self.inbox.time
+        self.schedule = Schedule(store, self.releasing, beside, cleaning, now, settings.poll_seconds, self.time.stamp)
         drawn = self.vault.coins if coins is None else coins
         self.writing = Writing(
             settings, store, self.vault, self.source, drawn, self.following, self.schedule, self.leasing, self.inbox

@@ -29,8 +29,9 @@ class Schedule:
         releasing: What releases.
         beside: The thread on which what releases write is written.
         cleaning: Told of releases, which leave rows behind.
-        now: The time of the service's stamps.
+        now: The time of the service's stamps, as far as all that was received before is settled.
         poll_seconds: Seconds between two looks at what other processes did.
+        stamp: The time of the service's stamps.
 
     Attributes:
         due: When the next batch is to be released, apart from those at work.
@@ -46,9 +47,10 @@ class Schedule:
         cleaning: Cleaning,
         now: Callable[[], float],
         poll_seconds: float,
+        stamp: Callable[[], float],
     ) -> None:
         self._store, self._releasing, self._beside, self._cleaning = store, releasing, beside, cleaning
-        self._now, self._poll_seconds = now, poll_seconds
+        self._now, self._poll_seconds, self._stamp = now, poll_seconds, stamp
         self.due: float | None = None
         self.publication: float | None = None
         self.look_at = 0.0
@@ -84,7 +86,8 @@ class Schedule:
         with self._store.read() as connection:
             due, publication = due_batches(connection), next_publication(connection)
         before, self.publication, self._asks = self.publication, publication, True
-        self._late_since = self._late_since if before == publication else None
+        still = publication is not None and (before == publication or publication <= self._stamp())
+        self._late_since = self._late_since if still else None  # shelves that are late one after the other: one wait
         gone = before is not None and (publication is None or before < publication)
         if before is not None and gone and before <= self._now():
             self.failed(before)  # it is published, or gone: if it comes back, nobody waits for it
