@@ -153,7 +153,7 @@ import numpy as np
 from numpy.random import SeedSequence
 from quietshelf.model.choice.maps import feature_map
 from quietshelf.research.environments import Hotels
-from quietshelf.research.loop.contest import Setting
+from quietshelf.research.loop.contest import SimulationContext
 from quietshelf.research.loop.named import contestant
 from quietshelf.privacy.release.indexed_history import Memory, visits_of
 from quietshelf.privacy.release.history import contributing
@@ -166,7 +166,7 @@ rng, horizon = np.random.default_rng(0), int(sys.argv[1])
 world = Hotels(visitors=rng.normal(size=(4465, 18)), catalogue=rng.normal(size=(124, 10)),
                feature_map=feature_map("outer"), theta=rng.normal(size=180), feature_scale=20.0)
 environment = world.open([SeedSequence(1)])
-setting = Setting(world=world, worlds=1, horizon=horizon, tastes=lambda: environment.theta)
+setting = SimulationContext(world=world, worlds=1, horizon=horizon, tastes=lambda: environment.theta)
 curator = contestant("greedy").curator(setting, Streams([SeedSequence(2)]))
 memory = Memory((1,), 10, 180, horizon=horizon, clip=1.0)
 for t in range(horizon):

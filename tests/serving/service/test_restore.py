@@ -111,7 +111,7 @@ def test_the_ledger_command_makes_nothing_that_it_could_then_find_clean(tmp_path
         pass
     empty = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
     assert empty.exit_code == 0
-    assert "no shelf was ever made here" in empty.stdout
+    assert "no shelf was ever created here" in empty.stdout
 
 
 def test_a_shelf_made_after_the_backup_stays_in_the_ledger(database: str, tmp_path: Path) -> None:
