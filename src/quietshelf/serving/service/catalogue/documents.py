@@ -7,7 +7,7 @@ its own, and caches may keep it under an address that names the same one.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -31,13 +31,15 @@ from quietshelf.serving.service.problems import Invalid, NotFound
 KEPT = 32
 """Documents that a process keeps; whoever asks has a cache of their own."""
 Key = tuple[str, str, int]
+Make = Callable[[Connection, Row], dict[str, Any]]
 
 
 class Document(NamedTuple):
-    """A signed text, its edition, and whether it is of the version that was asked for."""
+    """A signed text, its edition and number, and whether it is of the version that was asked for."""
 
     content: bytes
     edition: str
+    number: int
     same: bool = True
 
 
@@ -47,33 +49,38 @@ def edition(connection: Connection, vault: Vault, shelf: int) -> str:
 
 
 class Documents:
-    """Those of one process."""
+    """Those of one process, one made at a time: whoever asks for many takes the time and memory of one.
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._lock = store, Lock()
+    Args:
+        store: The database.
+        views: The shelves in memory, by name: what is known of a shelf is not read again.
+    """
+
+    def __init__(self, store: Store, views: Mapping[str, View]) -> None:
+        self._store, self._views = store, views
+        self._lock, self._making = Lock(), Lock()
         self._made: OrderedDict[Key, Document] = OrderedDict()
 
     def model(self, name: str, release: int) -> Document:
         """The release of that number, 0 for what was known before the first."""
 
         def made(connection: Connection, row: Row) -> dict[str, Any]:
-            view = look(connection, row)
+            view = look(connection, row, self._known(name, row))
             if view.learner is None or release > len(view.learner.records):  # none that is not out yet
                 raise NotFound(f"release must be one that a slot named, got {release}")
             return model_document(name, view.settings, view.stock, _earlier(connection, row, view.learner, release))
 
-        return self._found(name, "model", release, made)
+        return self._found(name, "model", lambda _: release, made)
 
     def catalogue(self, name: str, version: int) -> Document:
         """The items now, whether they are of that version or not."""
-        with self._store.read() as connection:
-            now = int(shelf_row(connection, name)["stock_version"])
 
         def made(connection: Connection, row: Row) -> dict[str, Any]:
-            view: View = look(connection, row)
+            view = look(connection, row, self._known(name, row))
             return catalogue_document(name, view.catalogue.version, view.ids, view.stock)
 
-        return self._found(name, "catalogue", now, made)._replace(same=now == version)
+        found = self._found(name, "catalogue", lambda row: int(row["stock_version"]), made)
+        return found._replace(same=found.number == version)
 
     def batch(self, name: str, number: int) -> Document:
         """What a batch froze that is not released."""
@@ -85,21 +92,36 @@ class Documents:
                 raise NotFound(f"batch must be one that is not released, got {number}")
             return batch_document(name, batch_from(from_row(kept)))
 
-        return self._found(name, "batch", number, made)
+        return self._found(name, "batch", lambda _: number, made)
 
-    def _found(self, name: str, kind: str, number: int, make: Callable[[Connection, Row], dict[str, Any]]) -> Document:
-        """A document that was made before, or a new one."""
+    def _known(self, name: str, row: Row) -> View | None:
+        """The shelf in memory, unless its items are newer than this moment: they are followed forwards alone."""
+        view = self._views.get(name)
+        return None if view is None or view.catalogue.version > row["stock_version"] else view
+
+    def _found(self, name: str, kind: str, number: Callable[[Row], int], make: Make) -> Document:
+        """A document that was made before, or a new one; who waits for one holds no connection."""
         with self._store.read() as connection:
-            row = shelf_row(connection, name)
-            this = edition(connection, self._store.vault, row["shelf"])
-            key = (this, kind, number)
-            with self._lock:
-                kept = self._made.get(key)
-            if kept is not None:
-                return kept
-            _check(connection, row)
-            told = {**make(connection, row), "edition": this}
-            made = Document(signing.envelope(self._store.vault, told), this)
+            kept = self._kept(connection, name, kind, number)
+        if isinstance(kept, Document):
+            return kept
+        with self._making, self._store.read() as connection:
+            kept = self._kept(connection, name, kind, number)
+            return kept if isinstance(kept, Document) else self._new(connection, *kept, make)
+
+    def _kept(
+        self, connection: Connection, name: str, kind: str, number: Callable[[Row], int]
+    ) -> Document | tuple[Key, Row]:
+        """A document that was made before; or what names it, and the row of its shelf, as of the same moment."""
+        row = shelf_row(connection, name)
+        key = (edition(connection, self._store.vault, row["shelf"]), kind, number(row))
+        with self._lock:
+            return self._made.get(key) or (key, row)
+
+    def _new(self, connection: Connection, key: Key, row: Row, make: Make) -> Document:
+        _check(connection, row)
+        this, _, number = key
+        made = Document(signing.envelope(self._store.vault, {**make(connection, row), "edition": this}), this, number)
         with self._lock:
             self._made[key] = made
             if len(self._made) > KEPT:
@@ -111,8 +133,8 @@ def _earlier(connection: Connection, row: Row, now: Learner, release: int) -> Re
     """The release of that number."""
     if release == len(now.records):
         return now.release
-    estimates = learning.release_rows(connection, row["shelf"])[:release]
-    last = from_row(estimates[-1]) if release else None
+    found = learning.release_rows(connection, row["shelf"], release, after=release - 1) if release else []
+    last = from_row(found[0]) if release else None
     known = now.records[:release]
     return learner_from(now.config, now.capacity, from_row(row), known, last, now.ledger).release
 

@@ -145,6 +145,10 @@ class Vault:
         """The nonce of the only slot that this visitor ticket takes: who shows it may answer there, and nobody else."""
         return self._tag(f"slot {shelf}", ticket.encode())[:NONCE]
 
+    def contribution(self, ticket: Ticket, contribution: bytes) -> int:
+        """Tells one contribution to a slot from another, and whoever lacks the secret nothing of either; 31 bits."""
+        return int.from_bytes(self._tag("contribution", ticket.nonce + contribution)[:4], "little") >> 1
+
     def edition(self, shelf: int, epoch: int) -> str:
         """Tells what devices are told of a shelf from what they were told before it was made anew, or restored."""
         return self._tag("edition", f"{shelf} {epoch}".encode())[:NONCE].hex()

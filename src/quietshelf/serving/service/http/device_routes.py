@@ -24,8 +24,8 @@ Edition = Annotated[str, Query(max_length=100, description="The slot's `edition`
 
 
 async def visiting(request: Request, service: Annotated[Service, Depends(service_of)]) -> Service:
-    """The service, for whoever may read what devices are told of this shelf."""
-    tickets.may_visit(request.scope["key"], request.path_params["shelf"], service.inbox.time())
+    """The service, for whoever may read what devices are told of this shelf now, whoever else waits for what."""
+    tickets.may_visit(request.scope["key"], request.path_params["shelf"], service.time.stamp())
     return service
 
 
@@ -61,9 +61,9 @@ def get_batch(shelf: Shelf, batch: Number, service: Visiting, request: Request, 
 @routes.post("/shelves/{shelf}/slots")
 async def take_slot(shelf: Shelf, body: SlotBody, service: Serving, request: Request) -> Response:  # noqa: ARG001
     """Take a slot for one visitor; the same ticket gets the same slot again."""
-    visitor = tickets.visitor(request.scope["key"])
-    tickets.may_visit(visitor, shelf, service.inbox.time())
-    return JSONResponse(await service.slot(visitor, request.scope["receipt"]))
+    visitor, receipt = tickets.visitor(request.scope["key"]), request.scope["receipt"]
+    tickets.may_visit(visitor, shelf, receipt.time)  # R1: of its own stamp, not of what others' requests wait for
+    return JSONResponse(await service.slot(visitor, receipt))
 
 
 @routes.post("/offers/{offer}/contribution", status_code=204)

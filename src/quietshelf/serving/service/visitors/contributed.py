@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import ConfigDict, Field, FiniteFloat
@@ -11,7 +10,7 @@ from quietshelf.curation.batches import Batch
 from quietshelf.curation.device import MOST_ROWS, contributed
 from quietshelf.model.types import NOTHING
 from quietshelf.serving.service.database.learning import packed
-from quietshelf.serving.service.database.vault import Ticket
+from quietshelf.serving.service.database.vault import Ticket, Vault
 from quietshelf.serving.service.models import LARGEST_DIM, Listed, Strict
 from quietshelf.serving.service.visitors.inbox import Receipt
 
@@ -19,7 +18,7 @@ ON_DEVICE = "null"
 """In place of the items of an offer that was made on a visitor's device: nobody here knows them."""
 COUNTED = 1
 """The last bit of such an offer's answer: whether the visit counts. If not, no contribution is kept, and the answer
-tells only whether the same one comes again."""
+tells only whether the same one comes again, by a keyed hash (`Vault.contribution`)."""
 
 
 class SlotBody(Strict):
@@ -44,12 +43,14 @@ class Contributed(NamedTuple):
     """What somebody's device computed from an answer to its own offer.
 
     Attributes:
+        vault: The secret that tells one contribution from another.
         ticket: Which offer.
         body: The contribution.
         receipt: When it was received.
         only: As of a choice.
     """
 
+    vault: Vault
     ticket: Ticket
     body: ContributionBody
     receipt: Receipt
@@ -70,9 +71,4 @@ class Contributed(NamedTuple):
             return NOTHING, str(error)
         counts = row["rows"] is not None if row["answer"] is None else bool(row["answer"] & COUNTED)
         row["part"] = part if counts else None
-        return _fingerprint(part) & ~COUNTED | counts, None
-
-
-def _fingerprint(part: bytes) -> int:
-    """A number that fits the column of answers."""
-    return int.from_bytes(hashlib.blake2b(part, digest_size=4).digest(), "little") >> 1
+        return self.vault.contribution(self.ticket, part) & ~COUNTED | counts, None

@@ -62,7 +62,7 @@ def contribution(vault: Vault, offer: str, body: ContributionBody, visitor: Visi
     mine = b"" if place is None else vault.slot_nonce(place.shelf, visitor.visit)
     if place is None or not secrets.compare_digest(mine, place.nonce):
         raise NotFound("offer must be the one that was made for this ticket")
-    return Contributed(place, body, receipt, visitor.shelf)
+    return Contributed(vault, place, body, receipt, visitor.shelf)
 
 
 def transaction_of(view: View) -> type[OfferTransaction]:
