@@ -12,8 +12,9 @@ visits. They hold what no feature says of an item.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ class FeatureMap:
         >>> feature_map("full", intercept=False).dim(6, 6)
         48
         """
-        return sum(left * right for left, right in self._sizes(visitor_dim, item_dim)) + self.effects
+        return _layout(self.blocks, visitor_dim, item_dim)[1] + self.effects
 
     def names(self, visitor_names: Sequence[str], item_names: Sequence[str]) -> list[str]:
         """A name for each place of x; products read ``visitor:item``, effects have the numbers of their items."""
@@ -112,15 +113,18 @@ class FeatureMap:
         >>> feature_map("outer", effects=3).dense(np.array([10.0]), np.array([[2.0]]), np.array([1]))
         array([[20.,  0.,  1.,  0.]])
         """
-        sizes = self._sizes(visitor.shape[-1], items.shape[-1])
-        batch = np.broadcast_shapes(visitor.shape[:-1], items.shape[:-2])
-        x = np.empty((*batch, items.shape[-2], self.dim(visitor.shape[-1], items.shape[-1])))
-        for block, (left, right), place in zip(self.blocks, sizes, _places(sizes), strict=True):
-            of_visitor = visitor[..., None, :, None] if block.visitor else np.ones((1, 1, 1))
-            of_item = items[..., :, None, :] if block.item else np.ones((1, 1, 1))
-            with np.errstate(over="ignore", invalid="ignore"):  # a visitor's huge features are nobody else's log line
-                product: FloatArray = of_visitor * of_item
-            x[..., place] = product.reshape(*product.shape[:-2], left * right)
+        layout, width = _layout(self.blocks, visitor.shape[-1], items.shape[-1])
+        x = np.empty((*_batch(visitor.shape[:-1], items.shape[:-2]), items.shape[-2], width + self.effects))
+        for block, left, right, place in layout:
+            part = x[..., place]
+            if not block.visitor:
+                part[...] = items if block.item else 1.0
+            elif not block.item:
+                part[...] = visitor[..., None, :]
+            else:
+                with np.errstate(over="ignore", invalid="ignore"):  # huge features are nobody else's log line
+                    product: FloatArray = visitor[..., None, :, None] * items[..., :, None, :]
+                part[...] = product.reshape(*product.shape[:-2], left * right)
         if self.effects:
             who = np.arange(items.shape[-2]) if numbers is None else numbers
             x[..., -self.effects :] = who[..., None] == np.arange(self.effects)
@@ -131,11 +135,10 @@ class FeatureMap:
 
         The places of effects, if C has them, are not read.
         """
-        sizes = self._sizes(visitor.shape[-1], item_dim)
+        layout, _ = _layout(self.blocks, visitor.shape[-1], item_dim)
         k = columns.shape[-1]
-        batch = np.broadcast_shapes(visitor.shape[:-1], columns.shape[:-2])
-        out = np.zeros((*batch, 1 + item_dim, k))
-        for block, (left, right), place in zip(self.blocks, sizes, _places(sizes), strict=True):
+        out = np.zeros((*_batch(visitor.shape[:-1], columns.shape[:-2]), 1 + item_dim, k))
+        for block, left, right, place in layout:
             part = columns[..., place, :]
             if block.visitor:
                 summed = visitor[..., None, :] @ part.reshape(*part.shape[:-2], left, right * k)
@@ -144,14 +147,26 @@ class FeatureMap:
             target += part
         return out
 
-    def _sizes(self, visitor_dim: int, item_dim: int) -> list[tuple[int, int]]:
-        """The lengths of left and right of each block."""
-        return [(visitor_dim if block.visitor else 1, item_dim if block.item else 1) for block in self.blocks]
+
+class _Part(NamedTuple):
+    """A block, the lengths of left and right, and where it lies in x."""
+
+    block: Block
+    left: int
+    right: int
+    place: slice
 
 
-def _places(sizes: list[tuple[int, int]]) -> Iterator[slice]:
-    """Where each block lies in x."""
-    stop = 0
-    for left, right in sizes:
+@lru_cache(maxsize=256)
+def _layout(blocks: tuple[Block, ...], visitor_dim: int, item_dim: int) -> tuple[tuple[_Part, ...], int]:
+    """The parts of x, and how long it is without effects; asked several times by every visitor."""
+    parts, stop = [], 0
+    for block in blocks:
+        left, right = visitor_dim if block.visitor else 1, item_dim if block.item else 1
         start, stop = stop, stop + left * right
-        yield slice(start, stop)
+        parts.append(_Part(block, left, right, slice(start, stop)))
+    return tuple(parts), stop
+
+
+def _batch(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return np.broadcast_shapes(one, other) if one and other else one or other
