@@ -87,7 +87,7 @@ def test_a_refused_answer_is_refused_in_the_same_words_alone_and_in_a_group(full
     service, clock, due = full
     with service.store.read() as connection:
         shelf = shelf_row(connection, "teas")["shelf"]
-        (batch, *_) = slot_rows.in_use(connection, [shelf])[shelf].values()
+        (batch, *_) = slot_rows.in_use(connection, service.store.frozen, [shelf])[shelf].values()
     (offer,) = placed(service, [received(service, clock, clock.time)])
     ticket = service.vault.ticket(offer["offer"])._replace(batch=batch.frozen.number, slot=0)
     late, foreign = Receipt(due), Choice(ticket, None, Receipt(due), "another shelf")

@@ -15,6 +15,7 @@ from tests.serving.service.machines import machine, shop
 from quietshelf.curation.batches import LEASE_SECONDS
 from quietshelf.serving.service.catalogue import catalogues, items, shelves
 from quietshelf.serving.service.database import forgetting, schema
+from quietshelf.serving.service.database.frozen import FrozenBatches
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.problems import Unavailable
 from quietshelf.serving.service.service import Service
@@ -70,7 +71,7 @@ def test_a_clock_that_was_ahead_holds_up_no_lease(database: str, tmp_path: Path)
     service._chores()
     service._chores()
     with service.store.read() as connection:
-        (batch,) = in_use(connection, [1])[1].values()
+        (batch,) = in_use(connection, FrozenBatches(), [1])[1].values()
     service.store.close()
     assert (batch.leased, batch.taken, batch.unused) == (0, 2, BLOCK - 1)
 

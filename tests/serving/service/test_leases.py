@@ -18,6 +18,7 @@ from quietshelf.serving.service import queries
 from quietshelf.serving.service.catalogue import shelves
 from quietshelf.serving.service.catalogue.views import shelf_row
 from quietshelf.serving.service.database import cleaning, forgetting, schema
+from quietshelf.serving.service.database.frozen import FrozenBatches
 from quietshelf.serving.service.database.pieces import Piece
 from quietshelf.serving.service.problems import OfferExpired
 from quietshelf.serving.service.service import Service
@@ -66,7 +67,7 @@ def test_a_slot_is_never_taken_after_its_lease_has_ended(pair: tuple[Service, Se
     clock.time += LEASE_SECONDS
     came(other, *visits(clock, 1))
     with one.store.read() as connection:
-        (batch,) = in_use(connection, [1])[1].values()
+        (batch,) = in_use(connection, FrozenBatches(), [1])[1].values()
     assert (batch.taken, batch.unused) == (1, BLOCK - 1)
     assert slots(came(one, *early)) == [(0, 2 * BLOCK)]
 
@@ -101,7 +102,7 @@ def test_a_batch_that_is_full_waits_for_the_one_before_it(pair: tuple[Service, S
     other.leasing.block = lambda *_: 0
     came(other, *visits(clock, 25))
     with other.store.read() as connection:
-        first, second = in_use(connection, [1])[1].values()
+        first, second = in_use(connection, FrozenBatches(), [1])[1].values()
     assert (first.full, second.full) == (False, True)
     clock.time += LEASE_SECONDS + WINDOW
     other._chores()

@@ -23,6 +23,7 @@ from quietshelf.serving.service import queries
 from quietshelf.serving.service.catalogue import items, shelves
 from quietshelf.serving.service.catalogue.views import look
 from quietshelf.serving.service.database import learning, schema
+from quietshelf.serving.service.database.frozen import FrozenBatches
 from quietshelf.serving.service.models import ItemBody, ShelfBody
 from quietshelf.serving.service.pages import views
 from quietshelf.serving.service.pages.budget_summary import BudgetSummaries
@@ -159,7 +160,7 @@ def crossed(service: Service, database: str, tmp_path: Path, clock: FakeClock) -
 
 def time_of_both(service: Service) -> float:
     with service.store.read() as connection:
-        return max(batch.published_at for batch in slot_rows.in_use(connection, [1])[1].values())
+        return max(batch.published_at for batch in slot_rows.in_use(connection, FrozenBatches(), [1])[1].values())
 
 
 def test_an_arrival_waits_for_a_release_that_shares_its_time_with_the_one_before(

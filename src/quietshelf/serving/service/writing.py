@@ -103,6 +103,7 @@ class Writing:
             self.following.views.update(self._fresh)
         self._fresh = {}
         self.leasing.settled(committed)
+        self.store.frozen.settled(committed)
         for payload in payloads:
             if isinstance(payload, (OfferRequest, Choice, Contributed, Step)):
                 self.inbox.settle(payload.receipt)

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DisconnectionError
 
 from quietshelf.model.types import require
 from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.frozen import FrozenBatches
 from quietshelf.serving.service.database.vault import Vault
 
 LOCKS = 0x71756965
@@ -79,12 +80,14 @@ class Store:
         application: What PostgreSQL calls its sessions (`in_use`).
 
     Attributes:
+        frozen: What open batches froze, as the writer knows it.
         held: What is let go of when the store is closed.
         written: Whether anything was written since the last `checkpoint`.
     """
 
     def __init__(self, url: str, vault: Vault, clock: Clock | None = None, *, application: str = "quietshelf") -> None:
         self.vault = vault
+        self.frozen = FrozenBatches()
         self.held = ExitStack()
         self._clock: Clock | None = clock
         self.written = True

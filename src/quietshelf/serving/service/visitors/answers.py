@@ -18,10 +18,10 @@ from sqlalchemy import Connection
 from quietshelf.curation.answers import ERASURE, Verdict, answer
 from quietshelf.curation.batches import Batch, due
 from quietshelf.curation.contributions import contributions, row_width
-from quietshelf.curation.fields import batch_from
 from quietshelf.model.types import NOTHING
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.database.learning import Row, from_row, packed, unpacked
+from quietshelf.serving.service.database.frozen import MOVING
+from quietshelf.serving.service.database.learning import Row, packed, unpacked
 from quietshelf.serving.service.database.lookup import SHARED, TO_CHANGE, Keyed
 from quietshelf.serving.service.database.prepared import Prepared
 from quietshelf.serving.service.database.store import Store
@@ -32,7 +32,7 @@ from quietshelf.serving.service.visitors.inbox import Receipt
 
 _offers = schema.offers.c
 _PLACE = ("shelf", "batch")
-_BATCHES = Keyed(schema.batches, _PLACE)
+_BATCHES = Keyed(schema.batches, _PLACE, take=MOVING)
 # Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
 _SHARED = Keyed(schema.batches, _PLACE, take=_PLACE, only=f"t.stage = {schema.TAKING}", lock=SHARED)
 _SLOT = ("slot", "nonce", "made", "items", "rows", "answer")
@@ -177,8 +177,9 @@ def _live(connection: Connection, store: Store, choices: Sequence[Answered]) -> 
         place = _slot_of(choice.ticket)[:2]
         first[place] = min(choice.receipt.time, first.get(place, math.inf))
     seen = [row for row in _BATCHES.rows(connection, sorted(first)) if row["stage"] == schema.TAKING]
-    found = {(row["shelf"], row["batch"]): batch_from(from_row(row)) for row in seen}
-    live = {place: batch for place, batch in found.items() if not due(batch, first[place])}
+    found = zip(seen, store.frozen.batches(connection, seen), strict=True)
+    places = {(row["shelf"], row["batch"]): batch for row, batch in found}
+    live = {place: batch for place, batch in places.items() if not due(batch, first[place])}
     if store.sqlite:  # it has one writer, so nobody takes them away
         return live
     # elsewhere they may be sealed meanwhile, but what answers use of them is frozen

@@ -51,7 +51,7 @@ class Leasing:
             self._held.pop(name, None)  # until the transaction is committed
         rest = [name for name in asked if name not in mine]
         numbers = [held.shelf for held in mine.values()]
-        found = read(connection, self._holder, rest, numbers, lambda: self._now(connection))
+        found = read(connection, self._store.frozen, self._holder, rest, numbers, lambda: self._now(connection))
         for name in mine:  # gone by another process; or one of them has ended, which may have filled a batch
             if name not in found or any(each.receipt.time >= found[name][1].ends for each in asked[name]):
                 raise Contended  # the shelf is to be locked first
@@ -97,7 +97,7 @@ class Leasing:
     def _enter_ended(self, names: Sequence[str], now: float) -> bool:
         rows = SlotRows()
         with self._store.write() as connection:
-            found = read(connection, "", names, (), lambda: min(now, self._now(connection)))
+            found = read(connection, self._store.frozen, "", names, (), lambda: min(now, self._now(connection)))
             for _, slots in found.values():
                 rows.enter(slots, "")
             rows.write(connection)

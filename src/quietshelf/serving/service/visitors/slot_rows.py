@@ -16,9 +16,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation.batches import Batch, Lease, Schedule, ended
-from quietshelf.curation.fields import batch_fields, batch_from
+from quietshelf.curation.fields import batch_fields
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.database.learning import Row, from_row, to_row
+from quietshelf.serving.service.database.frozen import MOVING, FrozenBatches
+from quietshelf.serving.service.database.learning import Row, to_row
 from quietshelf.serving.service.database.lookup import TO_CHANGE, Change, Keyed
 from quietshelf.serving.service.database.prepared import Prepared, insert_rows
 from quietshelf.serving.service.visitors.slots import Held, Slots
@@ -51,7 +52,7 @@ _EITHER_END = [
     for end_of in (sa.func.min, sa.func.max)
 ]
 _IN_USE = Prepared(
-    sa.select(schema.batches)
+    sa.select(*(_batches[name] for name in MOVING))
     .where(_among(_batches.shelf, "shelves"), sa.or_(_batches.batch.in_(_EITHER_END), _batches.leased > 0))
     .order_by(_batches.shelf, _batches.batch)
 )
@@ -93,7 +94,12 @@ Found = tuple[Row, Slots]
 
 
 def read(
-    connection: Connection, holder: str, names: Sequence[str], mine: Sequence[int], now: Callable[[], float]
+    connection: Connection,
+    frozen: FrozenBatches,
+    holder: str,
+    names: Sequence[str],
+    mine: Sequence[int],
+    now: Callable[[], float],
 ) -> dict[str, Found]:
     """Shelves by name, those of ``names`` locked, of those with the numbers ``mine`` nothing but ``holder``'s leases.
 
@@ -101,7 +107,7 @@ def read(
     such lease, is not found.
     """
     rows = _LOCKED.rows(connection, {"names": names}) if names else []
-    batches = in_use(connection, [row["shelf"] for row in rows])
+    batches = in_use(connection, frozen, [row["shelf"] for row in rows])
     leased = [shelf for shelf, some in batches.items() if any(each.leased for each in some.values())]
     held = _leases_of(connection, holder, leased, mine)
     found = {row["name"]: (_seen(row), _slots(row, batches.get(row["shelf"], {}))) for row in rows}
@@ -139,14 +145,15 @@ def _leases_of(
     return found
 
 
-def in_use(connection: Connection, shelves: Sequence[int]) -> dict[int, dict[int, Batch]]:
+def in_use(connection: Connection, frozen: FrozenBatches, shelves: Sequence[int]) -> dict[int, dict[int, Batch]]:
     """Of each shelf's batches that are not released the first, the last, and those with leases, by number.
 
     The others are full and wait for their turn: no arrival depends on them, and there may be many.
     """
     found: dict[int, dict[int, Batch]] = {}
-    for row in _IN_USE.rows(connection, {"shelves": shelves}) if shelves else ():
-        found.setdefault(row["shelf"], {})[row["batch"]] = batch_from(from_row(row))
+    rows = _IN_USE.rows(connection, {"shelves": shelves}) if shelves else []
+    for row, batch in zip(rows, frozen.batches(connection, rows), strict=True):
+        found.setdefault(row["shelf"], {})[row["batch"]] = batch
     return found
 
 

@@ -1,0 +1,74 @@
+"""What open batches froze: arrays that never change are read once, not by every visitor.
+
+A place is known by when its batch was opened besides: a number that a lost commit set free may be opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sqlalchemy import Connection
+
+from quietshelf.curation.batches import Batch
+from quietshelf.curation.fields import batch_from
+from quietshelf.model.types import FloatArray
+from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.lookup import Keyed
+
+_ARRAYS = ("theta", "coordinates", "expected")
+MOVING = tuple(column.name for column in schema.batches.columns if column.name not in _ARRAYS)
+"""Columns of a batch that a transaction reads of each; `FrozenBatches` has the rest."""
+_WIDE = Keyed(schema.batches, ("shelf", "batch"), take=("shelf", "batch", *_ARRAYS))
+_MOST = 64 * 2**20
+"""Bytes that are kept."""
+Arrays = dict[str, FloatArray]
+Place = tuple[int, int, float]
+"""Number of a shelf, of its batch, and when that was opened."""
+
+
+class FrozenBatches:
+    """Arrays of the batches that were used last; for the thread that writes alone."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most, self._size = most, 0
+        self._known: dict[Place, Arrays] = {}
+        self._fresh: dict[Place, Arrays] = {}
+
+    def batches(self, connection: Connection, rows: Sequence[Row]) -> list[Batch]:
+        """The batches of some rows, which hold the columns `MOVING` at least."""
+        places = [_place(row) for row in rows]
+        missing = {place[:2]: place for place in places if place not in self._known and place not in self._fresh}
+        for row in _WIDE.rows(connection, sorted(missing)):
+            self._fresh[missing[row["shelf"], row["batch"]]] = {name: _unpacked(row[name]) for name in _ARRAYS}
+        return [batch_from({**row, **self._used(place)}) for row, place in zip(rows, places, strict=True)]
+
+    def settled(self, committed: bool) -> None:
+        """Keep what a transaction read, if it was committed: it may have opened those batches itself."""
+        for place, arrays in self._fresh.items() if committed else ():
+            self._known[place] = arrays
+            self._size += _bytes(arrays)
+        self._fresh = {}
+        while self._size > self._most:
+            self._size -= _bytes(self._known.pop(next(iter(self._known))))
+
+    def _used(self, place: Place) -> Arrays:
+        """Its arrays; what was used last is forgotten last."""
+        if place in self._fresh:
+            return self._fresh[place]
+        self._known[place] = arrays = self._known.pop(place)
+        return arrays
+
+
+def _place(row: Row) -> Place:
+    return row["shelf"], row["batch"], row["opened_at"]
+
+
+def _unpacked(content: bytes) -> FloatArray:
+    """An array as it lies in its row; nobody can write to it."""
+    return np.frombuffer(content, dtype=np.float64)
+
+
+def _bytes(arrays: Arrays) -> int:
+    return sum(each.nbytes for each in arrays.values())
