@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Engine
+from tests.serving.service.harness import restless
 
 from quietshelf.curation.coins import Coins
 from quietshelf.serving.service.database import schema
@@ -53,7 +54,7 @@ class Place:
             group_limit=group_limit,
             release_seconds=release_seconds,
         )
-        service = Service(settings, **injected)
+        service = restless(Service(settings, **injected))
         service.store.migrate = lambda: None  # type: ignore[method-assign]
         self._engines = self._engines or (service.store._writer, service.store._reader)
         service.store._writer, service.store._reader = self._engines  # they know every statement by now

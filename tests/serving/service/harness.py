@@ -50,6 +50,12 @@ class FakeClock:
         return self.time
 
 
+def restless(service: Service) -> Service:
+    """The same, for tests that wait for no clock: whatever may have changed is looked at with the next chores."""
+    service.check_rest = service.schedule.rest = 0.0
+    return service
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

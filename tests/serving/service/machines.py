@@ -11,6 +11,7 @@ from tests.serving.service.harness import (
     ITEMS,
     SHELF,
     FakeClock,
+    restless,
     visit,
 )  # fmt: skip
 
@@ -32,7 +33,7 @@ def machine(
 ) -> Service:
     """A service that does nothing by itself."""
     settings = ServiceSettings(database=database, secrets=str(folder), **{"release_seconds": 0.0, **options})
-    return Service(settings, clock=clock, source=source, coins=coins)
+    return restless(Service(settings, clock=clock, source=source, coins=coins))
 
 
 def visitors(service: Service, count: int, then: Exception | None = None) -> None:

@@ -41,6 +41,9 @@ from quietshelf.serving.service.work import Beside
 from quietshelf.serving.service.writer import Operation, Writer
 from quietshelf.serving.service.writing import Writing
 
+CHECK_REST = 0.25
+"""Seconds between two looks at memory (R8) where batches open one after the other; a release looks before it draws."""
+
 
 class Service:
     """One process of the service.
@@ -50,6 +53,9 @@ class Service:
         source: Where noise comes from; tests pass their own, no setting can.
         coins: Those of a shelf, by its number; tests pass their own, no setting can.
         clock: Time; tests pass their own, no setting can.
+
+    Attributes:
+        check_rest: `CHECK_REST`; tests that wait for no clock take none.
     """
 
     def __init__(
@@ -65,9 +71,9 @@ class Service:
         self.metrics = Metrics()
         self.vault = Vault(settings.secrets, make=not made(settings.url))
         store = self.store = Store(settings.url, self.vault, clock, application=in_use.SERVICE)
-        self.documents = Documents(store)
         self.time = ShelfTime(store)
         self.following = Following(store, settings.poll_seconds)
+        self.documents = Documents(store, self.following.views)
         self.inbox = Inbox(self.time.stamp)
         self.cleaning = Cleaning(store, pause=settings.poll_seconds)
         self.leasing = Leasing(store, self.time.now)
@@ -80,7 +86,7 @@ class Service:
             settings, store, self.vault, self.source, drawn, self.following, self.schedule, self.leasing, self.inbox
         )
         self.writer = Writer(store, self._chores, group_limit=settings.group_limit, settled=self.writing.settled)
-        self._in_trouble = False
+        self._in_trouble, self._check_at, self.check_rest = False, 0.0, CHECK_REST
 
     def prepare(self) -> None:
         """Bring the database up to date, and drop what may have been released already."""
@@ -259,8 +265,8 @@ class Service:
         self.beside.settle()
         if self.leasing.end(self.inbox.time()):
             self.writing.opened, self.schedule.look_at = True, 0.0
-        if self.writing.opened and not self.beside.busy("check"):
-            self.writing.opened = False
+        if self.writing.opened and time.monotonic() >= self._check_at and not self.beside.busy("check"):
+            self.writing.opened, self._check_at = False, time.monotonic() + self.check_rest
             self.beside.ask("check", self._check, lambda _: self.cleaning.released())  # what was burnt
         if time.monotonic() >= self.schedule.look_at:
             self._look()
@@ -272,7 +278,8 @@ class Service:
     def _until_next(self) -> float:
         """Seconds until there is something to do; whatever is done beside wakes the writer when it is done."""
         cleaning = math.inf if self.beside.busy("clean") else self.cleaning.at()
-        wait = min(cleaning, self.following.keys_at) - time.monotonic()
+        check = self._check_at if self.writing.opened and not self.beside.busy("check") else math.inf
+        wait = min(cleaning, check, self.following.keys_at) - time.monotonic()
         return min(wait, self.schedule.until_next(), self.leasing.next_end - self.inbox.time())
 
     def _check(self) -> None:

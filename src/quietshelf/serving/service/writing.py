@@ -79,9 +79,10 @@ class Writing:
             self._fresh[name] = each.view
         moved.write(connection)
         new.write(connection)
-        filled = any(each.slots.opened_or_filled for each in begun.values())
-        self.opened |= filled
-        if filled or any(each.blocked for each in begun.values()):  # what is due next has changed, or was not known
+        if any(each.slots.opened_or_filled for each in begun.values()):  # what is due next has changed
+            self.opened = True
+            self.schedule.filled()
+        if any(each.blocked for each in begun.values()):  # it was not known
             self.schedule.look_soon()
         return [next(replies[request.shelf]) for request in requests]
 

@@ -4,7 +4,7 @@ The epoch file, outside the database, knows how many batches were opened and rel
 the database lags its epoch file, a commit was lost: a backup was put back, or a standby took over. Its open batches are
 dropped, which costs nothing; releases and shelves that it no longer knows are entered in its ledger by their cost, and
 all is said. A batch that was announced and is still there may have been drawn: it is burnt, that is, its cost is
-entered and its visitors are left out. Batch numbers are never used twice. The same check runs at start, whenever a
+entered and its visitors are left out. Batch numbers are never used twice. The same check runs at start, soon after a
 batch opens or fills, and before every release.
 """
 

@@ -17,6 +17,9 @@ from quietshelf.serving.service.work import Beside
 SOON = 0.05
 """Seconds until another look where a release is due and not made: others may wait for this process to note it."""
 
+REST = 0.1
+"""Seconds between two looks where batches fill one after the other, on many shelves."""
+
 PATIENCE = 10.0
 """Seconds that offers wait for a release which is late and being made; then they go on from the last one."""
 
@@ -37,6 +40,7 @@ class Schedule:
         due: When the next batch is to be released, apart from those at work.
         publication: When something is published next.
         look_at: When to look again at what others changed, on this machine's own clock.
+        rest: `REST`; tests that wait for no clock take none.
     """
 
     def __init__(
@@ -58,6 +62,9 @@ class Schedule:
         self._late_since: float | None = None
         self._tried = 0.0
         self._release_at = 0.0
+        self.rest = REST
+        self._looked_at = -math.inf
+        self._due_at = math.inf
 
     # Who waits
 
@@ -81,8 +88,13 @@ class Schedule:
         at_work = bool(self._releasing.busy) or self._beside.busy("release")
         self.look_at = min(self.look_at, time.monotonic() + SOON * at_work)
 
+    def filled(self) -> None:
+        """A batch was opened or filled here: look what is due with the next chores, unless that was just done."""
+        self._due_at = min(self._due_at, max(time.monotonic(), self._looked_at + self.rest))
+
     def look(self) -> None:
         """What is to be released next, apart from what is at work, and when something is published next."""
+        self._looked_at, self._due_at = time.monotonic(), math.inf
         with self._store.read() as connection:
             due, publication = due_batches(connection), next_publication(connection)
         before, self.publication, self._asks = self.publication, publication, True
@@ -99,12 +111,15 @@ class Schedule:
         now = self._now()
         due = None if self._beside.busy("release") else self.due
         later = [each for each in (self.publication,) if each is not None and each > now]
-        return min(min(self.look_at, again) - time.monotonic(), min(due or math.inf, *later, math.inf) - now)
+        looks = min(self.look_at, self._due_at, again) - time.monotonic()
+        return min(looks, min(due or math.inf, *later, math.inf) - now)
 
     # What is done
 
     def go_on(self) -> None:
         """Go on with releases that are due, and publish those whose time has come."""
+        if time.monotonic() >= self._due_at:
+            self.look()
         while not self._beside.busy("release") and self._to_release():
             self._cleaning.released()
             self._beside.ask("release", self._release, self._released)
