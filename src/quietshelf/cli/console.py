@@ -86,6 +86,15 @@ def writable(path: Path) -> None:
         raise OSError(wrong, os.strerror(wrong), str(path))
 
 
+def drawable(path: Path | None) -> None:
+    """The same of a figure, if one is wanted."""
+    from quietshelf.report.style import can_draw
+
+    if path is not None:
+        can_draw(path)
+        writable(path)
+
+
 def say(text: str) -> None:
     """A remark on stderr, on one line however long: paths can be copied. One that nobody can read stops no work."""
     with suppress(OSError):

@@ -75,7 +75,6 @@ def fit(
 
     Example: quietshelf fit log.csv --rho 1 --map concat --scales "price=120:40,visitor_age=40:15" --prior prior.json
     """
-    from quietshelf.data.logs.encoded import data_dependent
     from quietshelf.model.choice.maps import feature_map as named
 
     require(rho is None or ridge == 0, "ridge is for fits without privacy: give one, not both", ridge=ridge, rho=rho)
@@ -89,9 +88,7 @@ def fit(
         if rho is None:
             answer = _exact(given.log, chosen_map, ridge) | (in_parts.report.figures() if in_parts else {})
         else:
-            if steps := () if allow_data_dependent else data_dependent(given.log):
-                raise ValueError(REFUSED.format(steps="; ".join(steps)))
-            logs.warn_unscaled(given)
+            _check(given, allow_data_dependent)
             found = _fitted(given, chosen_map, rho=rho, capacity=capacity)
             answer = _answer(given, chosen_map, found, delta)
             if prior is not None:
@@ -100,6 +97,15 @@ def fit(
         typer.echo(strict_json(answer))
     else:
         _print(answer)
+
+
+def _check(given: Any, allow_data_dependent: bool) -> None:
+    """Refuse what a private fit must not rest on, and warn of what makes it poor."""
+    from quietshelf.data.logs.encoded import data_dependent
+
+    if steps := () if allow_data_dependent else data_dependent(given.log):
+        raise ValueError(REFUSED.format(steps="; ".join(steps)))
+    logs.warn_unscaled(given)
 
 
 def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -14,6 +14,7 @@ from quietshelf.cli.console import (
     Items,
     Json,
     Workers,
+    drawable,
     out,
     processes,
     progress,
@@ -26,7 +27,6 @@ from quietshelf.model.types import require
 from quietshelf.privacy.accounting import DELTA, rho_from
 from quietshelf.privacy.accounting.figures import rounded_up
 from quietshelf.report.plan_page import plan_page, plan_plot
-from quietshelf.report.style import can_draw
 from quietshelf.research.experiments.plan_report import PlanTable, advice, headline, plain, price_curves, tables
 from quietshelf.research.experiments.planning import Planned, Wish
 from quietshelf.research.experiments.planning import plan as run
@@ -86,24 +86,13 @@ def plan(
     log = None if prior is None else PriorFile.load(prior, allow_not_private=allow_data_dependent)
     beside = 0.0 if log is None else log.rho
     wished = rho_from(None, epsilon, delta, log=beside) if epsilon is not None else 1.0 if rho is None else rho
-    wish = Wish(
-        items=items,
-        capacity=capacity,
-        dim=dim if dim is not None else 6 if log is None else len(log.theta),
-        log=log,
-        conversion=conversion,
-        visitors=visitors,
-        rho=wished,
-        delta=delta,
-        returns=returns,
-        shelves=shelves,
-        seed=seed,
-    )
-    if plot is not None:
-        can_draw(plot)
-    for path in (plot, report):
-        if path is not None:
-            writable(path)
+    length = dim if dim is not None else 6 if log is None else len(log.theta)
+    shop: dict[str, Any] = {"items": items, "capacity": capacity, "dim": length, "conversion": conversion}
+    visits: dict[str, Any] = {"visitors": visitors, "returns": returns, "shelves": shelves}
+    wish = Wish(**shop, **visits, log=log, rho=wished, delta=delta, seed=seed)
+    drawable(plot)
+    if report is not None:
+        writable(report)
     with progress("planning", unit="visitors") as moved:
         found = run(wish, workers=processes(workers), progress=moved)
     if as_json:

@@ -50,7 +50,6 @@ def replay(
 
     Example: quietshelf replay log.csv --policy quiet,greedy,uniform --rho 0.5,1
     """
-    from quietshelf.data.logs.searches import Searches
     from quietshelf.model.choice.maps import feature_map as named
 
     _, contestants = parse_contestants(policy, rho)
@@ -58,13 +57,11 @@ def replay(
     means = logs.Meaning(scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
     with logs.reading(log, exact=True, workers=workers, cluster=cluster) as in_parts:
         declared = logs.declared_log(log, chosen_map, means, in_parts=in_parts)
-        given = declared.log
-        if isinstance(given, Searches):
-            rule = "replay needs a log in long or wide format; hotels have `quietshelf reproduce hotels --data`"
-            raise ValueError(f"{rule}, got log={str(log)!r}")
-        logs.warn_unscaled(declared)
+        _check(declared, log)
         prepare = _in_memory if in_parts is None else _in_parts
-        world, items, answers = prepare(given, chosen_map, contestants, ridge=ridge, capacity=capacity, seed=seed)
+        world, items, answers = prepare(
+            declared.log, chosen_map, contestants, ridge=ridge, capacity=capacity, seed=seed
+        )
         rows = _simulated(world, contestants, horizon=horizon, replicates=replicates, seed=seed, bar=in_parts is None)
         for row, found in zip(rows, answers, strict=True):
             row |= {name: each if isinstance(each, str) else asdict(each) for name, each in found.items()}
@@ -74,6 +71,16 @@ def replay(
         typer.echo(strict_json(answer))
     else:
         _print(answer, horizon)
+
+
+def _check(declared: Any, log: Any) -> None:
+    """Refuse logs that no world is fitted to, and warn of what makes it poor."""
+    from quietshelf.data.logs.searches import Searches
+
+    if isinstance(declared.log, Searches):
+        rule = "replay needs a log in long or wide format; hotels have `quietshelf reproduce hotels --data`"
+        raise ValueError(f"{rule}, got log={str(log)!r}")
+    logs.warn_unscaled(declared)
 
 
 def _in_memory(

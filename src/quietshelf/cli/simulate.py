@@ -15,6 +15,7 @@ from quietshelf.cli.console import (
     Items,
     Json,
     Workers,
+    drawable,
     listed,
     numbers,
     out,
@@ -23,7 +24,6 @@ from quietshelf.cli.console import (
     promised,
     say,
     strict_json,
-    writable,
 )
 from quietshelf.cli.contestants import Budgets, Policies, check_calibrations, parse_contestants
 from quietshelf.model.types import integer, require
@@ -31,7 +31,6 @@ from quietshelf.privacy.accounting import DELTA, epsilon_of
 from quietshelf.report import regret_curves
 from quietshelf.report.numbers import number
 from quietshelf.report.series import standard_error
-from quietshelf.report.style import can_draw
 from quietshelf.research.environments import Shop, Synthetic
 from quietshelf.research.loop import Result, World, summary
 from quietshelf.research.loop import simulate as run
@@ -110,36 +109,30 @@ def simulate(
     """
     size: dict[str, Any] = {"items": items, "capacity": capacity, "revenue": revenue}
     law: dict[str, Any] = {"contexts": contexts, "scale": scale, "theta": theta, "drift": drift}
-    if conversion is None:
-        world: World = _paper_world(size, law, dim=dim, fixed=fixed)
-    else:
-        world = _shop(size, law, conversion=conversion, dim=dim, fixed=fixed)
+    times = {"horizon": horizon, "replicates": replicates, "seed": seed}
     names, contestants = parse_contestants(policy, rho, geometry, calibration)
-    check_calibrations(world, contestants, horizon=horizon)
-    if curve is not None:
-        can_draw(curve)
-        writable(curve)
+    check_calibrations(world := _world(size, law, conversion, dim=dim, fixed=fixed), contestants, horizon=horizon)
+    drawable(curve)
     with progress("simulating", unit="visitors", kept=KEPT) as moved:
-        result = run(
-            world,
-            contestants,
-            horizon=horizon,
-            replicates=replicates,
-            seed=seed,
-            workers=processes(workers),
-            progress=moved,
-            device=device,
-        )
+        result = run(world, contestants, **times, workers=processes(workers), progress=moved, device=device)
     rows = lines(result, names, delta)
     if as_json:
-        settings = {"horizon": horizon, "replicates": replicates, "seed": seed}
-        typer.echo(strict_json({**settings, "visitors": result.times, "policies": with_curves(rows, result)}))
+        typer.echo(strict_json({**times, "visitors": result.times, "policies": with_curves(rows, result)}))
     else:
         out.print(table(rows, horizon=horizon, delta=delta))
     if curve is not None:
-        kind_of = f"{contexts} contexts" if conversion is None else f"{100 * conversion:.3g} % buy"
-        title = f"{items} items, {capacity} shown, {kind_of}"
+        title = f"{items} items, {capacity} shown, {_kind(contexts, conversion)}"
         say(f"drawn: {regret_curves(result, curve, title=title)}")
+
+
+def _kind(contexts: str, conversion: float | None) -> str:
+    return f"{contexts} contexts" if conversion is None else f"{100 * conversion:.3g} % buy"
+
+
+def _world(size: dict[str, Any], law: dict[str, Any], conversion: float | None, *, dim: int, fixed: bool) -> World:
+    if conversion is None:
+        return _paper_world(size, law, dim=dim, fixed=fixed)
+    return _shop(size, law, conversion=conversion, dim=dim, fixed=fixed)
 
 
 def _paper_world(size: dict[str, Any], law: dict[str, Any], *, dim: int, fixed: bool) -> Synthetic:

@@ -53,9 +53,6 @@ class Service:
         source: Where noise comes from; tests pass their own, no setting can.
         coins: Those of a shelf, by its number; tests pass their own, no setting can.
         clock: Time; tests pass their own, no setting can.
-
-    Attributes:
-        check_rest: `CHECK_REST`; tests that wait for no clock take none.
     """
 
     def __init__(
@@ -81,10 +78,8 @@ class Service:
         self.beside = Beside(lambda: self.writer.wake(), self.inbox.time)
         beside, cleaning, now = self.beside, self.cleaning, self.inbox.time
         self.schedule = Schedule(store, self.releasing, beside, cleaning, now, settings.poll_seconds, self.time.stamp)
-        drawn = self.vault.coins if coins is None else coins
-        self.writing = Writing(
-            settings, store, self.vault, self.source, drawn, self.following, self.schedule, self.leasing, self.inbox
-        )
+        given = (settings, store, self.vault, self.source, coins or self.vault.coins)
+        self.writing = Writing(*given, self.following, self.schedule, self.leasing, self.inbox)
         self.writer = Writer(store, self._chores, group_limit=settings.group_limit, settled=self.writing.settled)
         self._in_trouble, self._check_at, self.check_rest = False, 0.0, CHECK_REST
 
@@ -218,15 +213,14 @@ class Service:
         if not self.following.preloading.ready:
             raise Unavailable("the items of the shelves are being read; try again in a few seconds")
         this, late = await self.write(lambda c: (health.written(c), queries.late(c, self.time.now(c))))
-        moved, here = round(self.store.clock_drift, 1), not self.releasing.elsewhere
         return {
             "epoch": this.epoch,
             "visitors_left_out": this.dropped,
-            "clock_moved_seconds": moved,
+            "clock_moved_seconds": round(self.store.clock_drift, 1),
             "clock_ahead_seconds": round(self.time.ahead, 1),
             "chores_fail": self._in_trouble,
             "late_seconds": round(max(late.values(), default=0.0), 1),
-            "releases_here": here,
+            "releases_here": not self.releasing.elsewhere,
         }
 
     async def write(self, step: Callable[[Connection], Any], shelf: str | None = None, act: Act | None = None) -> Any:

@@ -13,6 +13,19 @@ depends_on = None
 
 def upgrade() -> None:
     """Create them."""
+    _shelves()
+    _items_and_batches()
+    _visitors()
+    _releases()
+    _keys()
+    live, named = sa.text("deleted IS NULL"), sa.text("person IS NOT NULL")
+    op.create_index("shelves_live", "shelves", ["name"], unique=True, sqlite_where=live, postgresql_where=live)
+    op.create_index("offers_person", "offers", ["shelf", "person"], sqlite_where=named, postgresql_where=named)
+    op.create_index("releases_once", "releases", ["shelf", "batch"], unique=True)
+
+
+def _shelves() -> None:
+    """The store, and its shelves."""
     op.create_table(
         "store",
         sa.Column("one", sa.Integer, primary_key=True),
@@ -46,6 +59,10 @@ def upgrade() -> None:
         sa.Column("notes", sa.Text, nullable=False),
         sa.Column("estranged", sa.Boolean, nullable=False, server_default=sa.false()),
     )
+
+
+def _items_and_batches() -> None:
+    """What is shown, and to whom it is going."""
     op.create_table(
         "items",
         sa.Column("shelf", sa.Integer),
@@ -74,6 +91,10 @@ def upgrade() -> None:
         sa.Column("full_at", sa.Double),
         sa.PrimaryKeyConstraint("shelf", "batch"),
     )
+
+
+def _visitors() -> None:
+    """Who came, once for each, and how often."""
     op.create_table(
         "offers",
         sa.Column("shelf", sa.Integer),
@@ -110,6 +131,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("shelf", "person"),
         sqlite_with_rowid=False,
     )
+
+
+def _releases() -> None:
+    """What was learned, and what it cost."""
     op.create_table(
         "releases",
         sa.Column("shelf", sa.Integer),
@@ -139,6 +164,10 @@ def upgrade() -> None:
         sa.Column("event", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("shelf", "number"),
     )
+
+
+def _keys() -> None:
+    """Who may use them."""
     op.create_table(
         "keys",
         sa.Column("id", sa.Text, primary_key=True),
@@ -149,7 +178,3 @@ def upgrade() -> None:
         sa.Column("created", sa.Double, nullable=False),
         sa.Column("revoked", sa.Double),
     )
-    live, named = sa.text("deleted IS NULL"), sa.text("person IS NOT NULL")
-    op.create_index("shelves_live", "shelves", ["name"], unique=True, sqlite_where=live, postgresql_where=live)
-    op.create_index("offers_person", "offers", ["shelf", "person"], sqlite_where=named, postgresql_where=named)
-    op.create_index("releases_once", "releases", ["shelf", "batch"], unique=True)
