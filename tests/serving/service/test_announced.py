@@ -192,7 +192,7 @@ def test_a_shelf_deleted_between_announcement_and_burning_pays_for_the_batch(tmp
         service.vault.note(file)
         assert client.delete("/v1/shelves/teas").status_code == 204
         with service.vault.locked():
-            assert restore.check(service.store, service.source) == (0, 1)
+            assert restore.check(service.store, service.source).dropped == (0, 1)
         assert promise(client)["rho"] == pytest.approx(4.0)
         assert client.get("/readyz").json()["visitors_left_out"] == 0  # the other shelf goes on
 

@@ -118,7 +118,9 @@ class Releasing:
         self._give_up()
         if self._election is not None and self._settings.releaser:
             with self._store.vault.locked():
-                self._note(self._election)  # who is gone already is not waited for at the next start
+                self._testify(
+                    self._election, epochs.note(self._store)
+                )  # who is gone already is not waited for at the next start
                 self._election.leave()
 
     def _finish_announced(self) -> None:
@@ -208,7 +210,7 @@ class Releasing:
                 told = tell(self._store, connection, *found.place)
         self._told = told if isinstance(found, Charged) else None
         if self._election is not None and told is not None:
-            self._note(self._election)
+            self._testify(self._election, epochs.note(self._store))
         return found
 
     def _add_up(self, places: list[Place], *, keep: set[Place]) -> None:
@@ -285,16 +287,16 @@ class Releasing:
             file = self._store.vault.epoch
             told = next((each for each in open_ if each == told or epochs.untold(each, file)), None)
         mine, fence = None if told is None else told.id, self._fence
-        dropped = restore.check(self._store, self._source, burns=burns, under_way=mine, alone=alone, fence=fence)
+        dropped, noted = restore.check(self._store, self._source, burns=burns, under_way=mine, alone=alone, fence=fence)
         if dropped is not None:
             logs.say("warning", "batches left out", visitors_left_out=dropped.visitors, lost=dropped.lost_releases)
         if self._election is not None:
-            self._note(self._election)
+            self._testify(self._election, noted)
         return told
 
-    def _note(self, mine: Election) -> None:
-        """Bring the epoch file up to the database, and say so; be a member if this file knows of every release."""
-        mine.testify(epochs.note(self._store))
+    def _testify(self, mine: Election, noted: str | None) -> None:
+        """Say what the epoch file has noted; be a member if it knows of every release."""
+        mine.testify(noted)
         if not mine.member and not self._waits:
             logs.say("warning", WAITING)
         self._waits = not mine.member

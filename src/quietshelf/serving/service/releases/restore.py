@@ -40,8 +40,8 @@ def check(
     under_way: str | None = None,
     alone: bool = True,
     fence: Callable[[Connection], None] = lambda _: None,
-) -> Dropped | None:
-    """R8: drop what may have been released already; None if nothing may. The caller holds the file's lock.
+) -> Checked:
+    """R8: drop what may have been released already, and note it. The caller holds the file's lock.
 
     Nothing is written where nothing is wrong: it is asked whenever a batch opens.
 
@@ -72,8 +72,14 @@ def check(
                 fresh = fresh and state.fresh
                 if fresh:
                     epochs.take_over(store, connection)
-    epochs.note(store, afresh=state.behind, mine=state.behind or fresh)
-    return dropped
+    return Checked(dropped, epochs.note(store, afresh=state.behind, mine=state.behind or fresh))
+
+
+class Checked(NamedTuple):
+    """What a check dropped, None if nothing, and the last announcement that the epoch file has noted."""
+
+    dropped: Dropped | None
+    noted: str | None
 
 
 class State(NamedTuple):

@@ -84,9 +84,15 @@ class Schedule:
     # When to look
 
     def look_soon(self) -> None:
-        """Look at what is due with the next chores, or a little later while work is done: who waits asks often."""
+        """Look at what is due with the next chores, or a little later while work is done: who waits asks often.
+
+        At what others announced as well, unless this process alone releases.
+        """
         at_work = bool(self._releasing.busy) or self._beside.busy("release")
-        self.look_at = min(self.look_at, time.monotonic() + SOON * at_work)
+        soon = time.monotonic() + SOON * at_work
+        self._due_at = min(self._due_at, soon)
+        if self._releasing.elsewhere:
+            self.look_at = min(self.look_at, soon)
 
     def filled(self) -> None:
         """A batch was opened or filled here: look what is due with the next chores, unless that was just done."""
