@@ -33,11 +33,15 @@ FEW, MANY, SHELVES = 1000, 100_000, 100
 
 
 class Run(NamedTuple):
-    """Visitors on so many connections, at so many shelves with so many items each."""
+    """Visitors on so many connections, at so many shelves with so many items each; measured once so long has passed.
+
+    In its first seconds every shelf opens its first batches, which know least and cost most.
+    """
 
     connections: int = CONNECTIONS
     shelves: int = 1
     items: int = FEW
+    after: float = 2.0
 
     @property
     def prefix(self) -> str:
@@ -45,11 +49,15 @@ class Run(NamedTuple):
         return f"load-{self.items}"
 
 
-ALONE = (Run(1), Run(), Run(40), Run(64), Run(shelves=SHELVES), Run(items=MANY))
+LATER = 60.0
+ALONE = (
+    Run(1), Run(), Run(40), Run(64), Run(items=MANY), Run(shelves=SHELVES, after=6.0),
+    Run(after=LATER), Run(shelves=SHELVES, after=LATER),
+)  # fmt: skip
 TOGETHER = (Run(), Run(64))
 RUNS: dict[str, dict[int, tuple[Run, ...]]] = {"SQLite": {1: ALONE}, "PostgreSQL": {1: ALONE, 2: TOGETHER, 4: TOGETHER}}
 """By database and number of processes; SQLite has one writer, and gains nothing by more."""
-COLUMNS = ("processes", "connections", "shelves", "items", "pairs/s", "offer p50, p99, worst", "answer p99",
+COLUMNS = ("processes", "connections", "shelves", "items", "after s", "pairs/s", "offer p50, p99, worst", "answer p99",
            "CPU per pair: service", "database", "load")  # fmt: skip
 
 
@@ -98,15 +106,15 @@ def _rows(name: str, processes: int, runs: tuple[Run, ...], seconds: float) -> I
 def _measured(run: Run, ports: list[int], key: str, pids: list[int], database: list[int], seconds: float) -> list[str]:
     """One line of the table."""
     visit = partial(load, ports, key, connections=run.connections, shelves=run.shelves, prefix=run.prefix)
-    visit(seconds=2.0 + 0.04 * run.shelves)  # the first visitor of each shelf waits for its start
+    visit(seconds=run.after)  # the first visitor of each shelf waits for its start
     spent: list[Callable[[], float]] = [partial(_cpu_of, pids), partial(_cpu_of, database), time.process_time]
     before = [each() for each in spent]
-    times = visit(seconds=seconds)
+    times = visit(seconds=max(seconds, run.after / 2))
     pairs = len(times.answers)
     per_pair = [(now() - then) / pairs * 1e3 for now, then in zip(spent, before, strict=True)]
     offers, answers = (np.percentile(np.array(each) * 1e3, [50, 99, 100]) for each in (times.offers, times.answers))
     return [
-        *map(str, (len(ports), run.connections, run.shelves, f"{run.items:,}")),
+        *map(str, (len(ports), run.connections, run.shelves, f"{run.items:,}", f"{run.after:.0f}")),
         f"{pairs / times.wall:,.0f}",
         "{:.1f}, {:.1f}, {:.0f}".format(*offers),
         f"{answers[1]:.1f}",

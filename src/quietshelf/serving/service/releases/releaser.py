@@ -30,7 +30,9 @@ from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.database.prepared import Prepared
 from quietshelf.serving.service.database.schema import RELEASED, SEALED, TAKING
 from quietshelf.serving.service.database.store import one
+from quietshelf.serving.service.releases.election import Announcement
 from quietshelf.serving.service.releases.summing import Sum
+from quietshelf.serving.service.work import Once
 
 CHANGED = "a release must follow what was known when it was drawn, got another batch, ledger or release"
 Place = tuple[int, int]
@@ -85,6 +87,15 @@ class Charged(NamedTuple):
     def place(self) -> Place:
         """Shelf and batch."""
         return self.summed.row["shelf"], self.summed.row["batch"]
+
+
+class Drawing(NamedTuple):
+    """A release that was announced and is being drawn; ``found`` holds what was learned, once it is."""
+
+    told: Announcement
+    charged: Charged
+    task: Once
+    found: list[Learner]
 
 
 def next_publication(connection: Connection) -> float | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -23,7 +22,7 @@ from quietshelf.serving.service import logs
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.releases import election, epochs, releaser, restore
 from quietshelf.serving.service.releases.election import Announcement, Election
-from quietshelf.serving.service.releases.releaser import Charged, Outcome, Place
+from quietshelf.serving.service.releases.releaser import Charged, Drawing, Outcome, Place
 from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors.inbox import Inbox
@@ -36,15 +35,6 @@ WAITING = (
     "that does is running, or all that ran beside this one; if they are lost, run quietshelf restore"
 )
 UNTOLD = "a release must be announced before it is drawn, got one that is not"
-
-
-class Drawing(NamedTuple):
-    """A release that was announced and is being drawn; ``found`` holds what was learned, once it is."""
-
-    told: Announcement
-    charged: Charged
-    task: Once
-    found: list[Learner]
 
 
 class Releasing:
@@ -167,12 +157,13 @@ class Releasing:
     def _begin(self) -> Outcome | None:
         """Seal what is due, announce what is added up, draw what is announced; a batch that the ledger refuses."""
         may = self._may()
-        told = self._check(burns=self._election is None and may, told=self._told)
+        led = self._election is None or (not self.elsewhere and self._leads())
+        told = self._check(burns=led and may, told=self._told)
         self.elsewhere = not self._leads()
         if self.elsewhere or not may:
             self._give_up()
             return None
-        if self._election is not None:
+        if not led:  # who takes the lease now looks once more: the one before may have announced meanwhile
             told = self._check(burns=True, told=told)
         self._told = told
         if self._ready is None or self._told is None or self._ready.place != (self._told.shelf, self._told.batch):

@@ -88,8 +88,10 @@ class Schedule:
 
         At what others announced as well, unless this process alone releases.
         """
-        at_work = bool(self._releasing.busy) or self._beside.busy("release")
-        soon = time.monotonic() + SOON * at_work
+        self._look_in(SOON * (bool(self._releasing.busy) or self._beside.busy("release")))
+
+    def _look_in(self, seconds: float) -> None:
+        soon = time.monotonic() + seconds
         self._due_at = min(self._due_at, soon)
         if self._releasing.elsewhere:
             self.look_at = min(self.look_at, soon)
@@ -159,7 +161,8 @@ class Schedule:
         self._release_at = time.monotonic() + SOON * waits
         self.look()
         if not done and self.due is not None:  # witnesses are waited for, or another process is at it
-            self.due, self.look_at = None, time.monotonic() + min(self._poll_seconds, SOON)
+            self.due = None
+            self._look_in(min(self._poll_seconds, SOON))
 
     def _patient(self) -> bool:
         """Whether a release that is late is still waited for; by this machine's own clock, which is the schedule's."""
