@@ -21,6 +21,7 @@ from quietshelf.model.types import require
 from quietshelf.serving.service.catalogue.views import public_in, settings_in
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row
+from quietshelf.serving.service.database.prepared import Prepared
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Mark, Progress
 from quietshelf.serving.service.releases.election import Announcement, announced
@@ -33,16 +34,19 @@ OTHER = "the epoch file must be the one of this database; if this is a backup, r
 LOST_COMMIT = "a release must follow the last one in the epoch file, got a database that has lost it"
 
 
+_events = schema.events.c
+_last = sa.select(_events.shelf, sa.func.max(_events.batch).label("batch")).group_by(_events.shelf).subquery()
+_PROGRESS = Prepared(
+    sa.select(
+        *(schema.shelves.c[name] for name in ("shelf", "name", "config", "opened")),
+        sa.func.coalesce(_last.c.batch, -1).label("released"),
+    ).join_from(schema.shelves, _last, schema.shelves.c.shelf == _last.c.shelf, isouter=True)
+)
+
+
 def progress(connection: Connection) -> Progress:
     """How far each shelf has come, and what its releases cost."""
-    shelves, done = schema.shelves, schema.events
-    columns = (shelves.c.shelf, shelves.c.name, shelves.c.config, shelves.c.opened)
-    query = (
-        sa.select(*columns, sa.func.coalesce(sa.func.max(done.c.batch), -1).label("released"))
-        .join_from(shelves, done, shelves.c.shelf == done.c.shelf, isouter=True)
-        .group_by(*columns)
-    )
-    return {str(row["shelf"]): _mark(dict(row)) for row in connection.execute(query).mappings()}
+    return {str(row["shelf"]): _mark(row) for row in _PROGRESS.rows(connection, {})}
 
 
 def used(known: Progress) -> bool:
