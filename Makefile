@@ -34,7 +34,7 @@ screenshots: $(VENV)/installed-dev
 
 # How much of the code the tests run, in out/coverage; a figure to look at, not a gate.
 coverage: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n auto --cov=quietshelf --cov-branch --cov-report=term:skip-covered --cov-report=html:out/coverage
+	$(BIN)/python -m pytest -n auto --dist loadgroup --cov=quietshelf --cov-branch --cov-report=term:skip-covered --cov-report=html:out/coverage
 
 # Wheel, sdist, SBOM and checksums in dist/, built twice and compared; nothing is published.
 release: check
