@@ -108,9 +108,8 @@ class Releasing:
         self._give_up()
         if self._election is not None and self._settings.releaser:
             with self._store.vault.locked():
-                self._testify(
-                    self._election, epochs.note(self._store)
-                )  # who is gone already is not waited for at the next start
+                # who is gone already is not waited for at the next start
+                self._testify(self._election, epochs.note(self._store))
                 self._election.leave()
 
     def _finish_announced(self) -> None:

@@ -102,9 +102,9 @@ class Schedule:
 
     def look(self) -> None:
         """What is to be released next, apart from what is at work, and when something is published next."""
-        self._looked_at, self._due_at = time.monotonic(), math.inf
         with self._store.read() as connection:
             due, publication = due_batches(connection), next_publication(connection)
+        self._looked_at, self._due_at = time.monotonic(), math.inf
         before, self.publication, self._asks = self.publication, publication, True
         still = publication is not None and (before == publication or publication <= self._stamp())
         self._late_since = self._late_since if still else None  # shelves that are late one after the other: one wait
