@@ -71,7 +71,7 @@ def inline(database: str, folder: Path, **injected: Any) -> Iterator[httpx.Clien
     wait = injected.pop("wait", True)
     options = {name: injected.pop(name) for name in list(injected) if name not in ("source", "coins", "clock")}
     settings = ServiceSettings(database=database, secrets=str(folder / "secrets"), **{**INLINE, **options})
-    service = Service(settings, **injected)
+    service = restless(Service(settings, **injected))
     service.store.migrate()
     with service.store.write() as connection:
         key = keys.create(connection, name="test", scopes=["admin"], shelf=None, now=0.0)

@@ -35,7 +35,7 @@ def found(service: Service, known: FrozenBatches) -> tuple[Batch, dict[str, Any]
     """The open batch as the writer reads it, and its whole row."""
     with service.store.read() as connection:
         row = dict(connection.execute(sa.select(schema.batches)).mappings().one())
-        (batch,) = known.batches(connection, [{name: row[name] for name in MOVING}])
+        (batch,) = known.batches(connection, [{name: row[name] for name in MOVING}]).values()
     return batch, row
 
 
@@ -92,6 +92,16 @@ def test_a_number_that_is_opened_again_is_another_batch(service: Service) -> Non
     changed(service, theta=np.ones_like(before.frozen.theta).tobytes(), opened_at=row["opened_at"] + 1.0)
     after, _ = found(service, known)
     assert (after.frozen.theta == 1.0).all()
+
+
+def test_a_batch_that_is_gone_between_two_statements_is_not_there(service: Service) -> None:
+    """Another process may have deleted it, or opened another of that number."""
+    with service.store.read() as connection:
+        row = dict(connection.execute(sa.select(schema.batches)).mappings().one())
+    with service.store.write() as connection:
+        assert FrozenBatches().batches(connection, [{**row, "opened_at": row["opened_at"] - 1.0}]) == {}
+        connection.execute(sa.delete(schema.batches))
+        assert FrozenBatches().batches(connection, [row]) == {}
 
 
 def test_no_more_is_kept_than_fits(service: Service) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from quietshelf.serving.service.database.vault import Vault
 from quietshelf.serving.service.models import ShelfBody
 from quietshelf.serving.service.problems import Invalid, NotFound
 
+NO_SHELF = -1
 KEPT = 32
 """Documents that a process keeps; whoever asks has a cache of their own."""
 Key = tuple[str, str, int]
@@ -65,7 +67,7 @@ class Documents:
         """The release of that number, 0 for what was known before the first."""
 
         def made(connection: Connection, row: Row) -> dict[str, Any]:
-            view = look(connection, row, self._known(name, row))
+            view = look(connection, row, self._known(name))
             if view.learner is None or release > len(view.learner.records):  # none that is not out yet
                 raise NotFound(f"release must be one that a slot named, got {release}")
             return model_document(name, view.settings, view.stock, _earlier(connection, row, view.learner, release))
@@ -76,7 +78,7 @@ class Documents:
         """The items now, whether they are of that version or not."""
 
         def made(connection: Connection, row: Row) -> dict[str, Any]:
-            view = look(connection, row, self._known(name, row))
+            view = look(connection, row, self._known(name))
             return catalogue_document(name, view.catalogue.version, view.ids, view.stock)
 
         found = self._found(name, "catalogue", lambda row: int(row["stock_version"]), made)
@@ -94,10 +96,10 @@ class Documents:
 
         return self._found(name, "batch", lambda _: number, made)
 
-    def _known(self, name: str, row: Row) -> View | None:
-        """The shelf in memory, unless its items are newer than this moment: they are followed forwards alone."""
+    def _known(self, name: str) -> View | None:
+        """The shelf in memory without its items, which are read anew: what is signed is what the database has."""
         view = self._views.get(name)
-        return None if view is None or view.catalogue.version > row["stock_version"] else view
+        return None if view is None else replace(view, catalogue=replace(view.catalogue, shelf=NO_SHELF))
 
     def _found(self, name: str, kind: str, number: Callable[[Row], int], make: Make) -> Document:
         """A document that was made before, or a new one; who waits for one holds no connection."""

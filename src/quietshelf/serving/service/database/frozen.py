@@ -20,7 +20,7 @@ from quietshelf.serving.service.database.lookup import Keyed
 _ARRAYS = ("theta", "coordinates", "expected")
 MOVING = tuple(column.name for column in schema.batches.columns if column.name not in _ARRAYS)
 """Columns of a batch that a transaction reads of each; `FrozenBatches` has the rest."""
-_WIDE = Keyed(schema.batches, ("shelf", "batch"), take=("shelf", "batch", *_ARRAYS))
+_WIDE = Keyed(schema.batches, ("shelf", "batch"), take=("shelf", "batch", "opened_at", *_ARRAYS))
 _MOST = 64 * 2**20
 """Bytes that are kept."""
 Arrays = dict[str, FloatArray]
@@ -36,13 +36,18 @@ class FrozenBatches:
         self._known: dict[Place, Arrays] = {}
         self._fresh: dict[Place, Arrays] = {}
 
-    def batches(self, connection: Connection, rows: Sequence[Row]) -> list[Batch]:
-        """The batches of some rows, which hold the columns `MOVING` at least."""
+    def batches(self, connection: Connection, rows: Sequence[Row]) -> dict[tuple[int, int], Batch]:
+        """The batches of some rows, which hold the columns `MOVING` at least, by shelf and number, in their order.
+
+        One that another process has deleted since its row was read is not there.
+        """
         places = [_place(row) for row in rows]
-        missing = {place[:2]: place for place in places if place not in self._known and place not in self._fresh}
+        missing = {place[:2]: place for place in places if not self._has(place)}
         for row in _WIDE.rows(connection, sorted(missing)):
-            self._fresh[missing[row["shelf"], row["batch"]]] = {name: _unpacked(row[name]) for name in _ARRAYS}
-        return [batch_from({**row, **self._used(place)}) for row, place in zip(rows, places, strict=True)]
+            if _place(row) == missing[row["shelf"], row["batch"]]:
+                self._fresh[_place(row)] = {name: _unpacked(row[name]) for name in _ARRAYS}
+        there = [(row, place) for row, place in zip(rows, places, strict=True) if self._has(place)]
+        return {place[:2]: batch_from({**row, **self._used(place)}) for row, place in there}
 
     def settled(self, committed: bool) -> None:
         """Keep what a transaction read, if it was committed: it may have opened those batches itself."""
@@ -52,6 +57,9 @@ class FrozenBatches:
         self._fresh = {}
         while self._size > self._most:
             self._size -= _bytes(self._known.pop(next(iter(self._known))))
+
+    def _has(self, place: Place) -> bool:
+        return place in self._known or place in self._fresh
 
     def _used(self, place: Place) -> Arrays:
         """Its arrays; what was used last is forgotten last."""

@@ -177,9 +177,8 @@ def _live(connection: Connection, store: Store, choices: Sequence[Answered]) -> 
         place = _slot_of(choice.ticket)[:2]
         first[place] = min(choice.receipt.time, first.get(place, math.inf))
     seen = [row for row in _BATCHES.rows(connection, sorted(first)) if row["stage"] == schema.TAKING]
-    found = zip(seen, store.frozen.batches(connection, seen), strict=True)
-    places = {(row["shelf"], row["batch"]): batch for row, batch in found}
-    live = {place: batch for place, batch in places.items() if not due(batch, first[place])}
+    found = store.frozen.batches(connection, seen)
+    live = {place: batch for place, batch in found.items() if not due(batch, first[place])}
     if store.sqlite:  # it has one writer, so nobody takes them away
         return live
     # elsewhere they may be sealed meanwhile, but what answers use of them is frozen

@@ -101,6 +101,7 @@ class Leasing:
             for _, slots in found.values():
                 rows.enter(slots, "")
             rows.write(connection)
+        self._store.frozen.settled(True)
         return any(slots.opened_or_filled for _, slots in found.values())
 
     def _enough(self, name: str, requests: Sequence[OfferRequest]) -> bool:

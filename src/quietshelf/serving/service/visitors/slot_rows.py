@@ -152,8 +152,8 @@ def in_use(connection: Connection, frozen: FrozenBatches, shelves: Sequence[int]
     """
     found: dict[int, dict[int, Batch]] = {}
     rows = _IN_USE.rows(connection, {"shelves": shelves}) if shelves else []
-    for row, batch in zip(rows, frozen.batches(connection, rows), strict=True):
-        found.setdefault(row["shelf"], {})[row["batch"]] = batch
+    for (shelf, number), batch in frozen.batches(connection, rows).items():
+        found.setdefault(shelf, {})[number] = batch
     return found
 
 
