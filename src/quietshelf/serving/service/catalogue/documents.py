@@ -30,6 +30,7 @@ from quietshelf.serving.service.models import ShelfBody
 from quietshelf.serving.service.problems import Invalid, NotFound
 
 NO_SHELF = -1
+"""No shelf has this number, so nothing is made of items that bear it."""
 KEPT = 32
 """Documents that a process keeps; whoever asks has a cache of their own."""
 Key = tuple[str, str, int]
@@ -55,7 +56,7 @@ class Documents:
 
     Args:
         store: The database.
-        views: The shelves in memory, by name: what is known of a shelf is not read again.
+        views: The shelves in memory, by name: releases that are known are not read again.
     """
 
     def __init__(self, store: Store, views: Mapping[str, View]) -> None:
