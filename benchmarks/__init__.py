@@ -1,4 +1,4 @@
-"""How long things take: each module's ``main`` measures one room and prints its own table."""
+"""Benchmarks: the ``main`` of each module measures one part of the package and prints its table."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from timeit import repeat
 
 
 def seconds(call: Callable[[], object], *, number: int = 1, runs: int = 7) -> float:
-    """The shortest time of one call over ``runs`` rounds of ``number`` calls."""
+    """The time of one call: the best of ``runs`` rounds of ``number`` calls."""
     return min(repeat(call, number=number, repeat=runs)) / number
 
 
 def duration(value: float) -> str:
-    """Seconds in a unit that reads well.
+    """Seconds, in the unit that fits.
 
     >>> duration(0.00125)
     '1.25 ms'
@@ -22,7 +22,7 @@ def duration(value: float) -> str:
 
 
 def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a plain table: the first column to the left, the others to the right."""
+    """Print a plain table: the first column aligned left, the others right."""
     lines = [list(head), *(list(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     print(title)

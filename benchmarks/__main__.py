@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def found() -> list[tuple[str, str]]:
-    """Names, and what each measures; read, not imported, for some need packages that others do not."""
+    """Names and summaries, parsed rather than imported, because some benchmarks need extra packages."""
     sources = {path.stem: ast.parse(path.read_text()) for path in sorted(Path(__file__).parent.glob("[a-z]*.py"))}
     return [
         (name, (ast.get_docstring(source) or "").partition("\n")[0])

@@ -1,8 +1,8 @@
-"""What a decision and an update cost in other libraries, at N=100, K=10, d=5, beside `Shelf` in the same run.
+"""The cost of a decision and an update in other libraries, at N=100, K=10, d=5, beside `quiet` in the same run.
 
 VowpalWabbit's conditional contextual bandit fills K slots from N actions with features; MABWiser's LinUCB ranks N arms
-of one context. Neither chooses assortments under a choice model nor promises privacy: this compares time alone. Those
-that are not installed (extra ``bench``) are named and left out.
+of one context. Neither chooses assortments under a choice model or promises privacy: this compares time only. Libraries
+that are not installed (extra ``bench``) are skipped with a message.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 
 
 def main() -> None:
-    """Print costs and ratios to ours, one visitor at a time, and ours with many worlds side by side."""
+    """Print costs and ratios to ours for one visitor at a time, and ours with many worlds side by side."""
     ours = quietshelf_cost()
     rows = [_row("quietshelf, quiet, one visitor at a time", ours, ours)]
     for name, measure in (("VowpalWabbit, CCB", vowpal_wabbit_cost), ("MABWiser, LinUCB", mabwiser_cost)):
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def quietshelf_cost() -> Cost:
-    """`quiet` with policy and curator called as the loop does, one world."""
+    """`quiet` in one world, with policy and curator called as the loop does."""
     from numpy.random import SeedSequence
 
     from quietshelf.model.types import Round, Streams
@@ -73,7 +73,7 @@ def quietshelf_cost() -> Cost:
 
 
 def vowpal_wabbit_cost() -> Cost:
-    """Ten slots filled from a hundred actions, given as text, then learnt from."""
+    """Fill ten slots from a hundred actions, given as text, then learn."""
     import vowpalwabbit
 
     rng = np.random.default_rng(0)
@@ -90,7 +90,7 @@ def vowpal_wabbit_cost() -> Cost:
 
 
 def _ccb(call: Callable[[str], Answer], x: FloatArray, slots: str) -> Answer:
-    """One example in VowpalWabbit's text: writing it is part of the cost, as there is no other way in."""
+    """One example as VowpalWabbit text; formatting it is part of the cost, since there is no other input."""
     actions = "\n".join("ccb action |a " + " ".join(f"f{i}:{v:.6f}" for i, v in enumerate(row)) for row in x)
     return call(f"ccb shared |s one\n{actions}\n{slots}")
 
@@ -112,7 +112,7 @@ def mabwiser_cost() -> Cost:
 
 
 def batched() -> float:
-    """Microseconds a world, decision and update together."""
+    """Microseconds per world for decision and update together."""
     result = simulate(Synthetic(), [contestant("quiet", rho=1.0)], horizon=ROUNDS, replicates=60, seed=0)
     return 1e6 * sum(result.seconds.values()) / (60 * ROUNDS)
 
@@ -125,7 +125,7 @@ def _timed(call: Callable[[], Answer], into: list[float]) -> Answer:
 
 
 def _summary(costs: tuple[list[float], list[float]]) -> Cost:
-    """Means, so that what happens now and then (a release, a refit) counts; the first call warms up."""
+    """Means, so that rare work (a release, a refit) counts; the first call is a warm-up."""
     return Cost(*(1e6 * float(np.mean(times[1:])) for times in costs))
 
 

@@ -1,4 +1,4 @@
-"""An offer from 10^6 items, alone and in groups, in passes over their features; a change of one item; memory."""
+"""Offers from 10^6 items, single and in groups, measured in passes over the features; changes of one item; memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def some_features(items: int) -> FloatArray:
 
 
 def some_release(features: FloatArray, named: FeatureMap, rng: np.random.Generator) -> Release:
-    """What a few thousand visitors teach who saw random items."""
+    """A release as learned from a few thousand visitors who saw random items."""
     picks = rng.integers(0, len(features), size=(4000, 5))
     rows = np.concatenate([named.dense(rng.normal(size=VISITOR_DIM), features[each]) for each in picks])
     one, dim = np.asarray(1.0), rows.shape[1]
@@ -66,7 +66,7 @@ def offering(catalogue: Catalogue, named: FeatureMap, visitors: FloatArray, rele
 
 
 def alternately(*calls: Callable[[], object], runs: int = 5) -> list[float]:
-    """The shortest time of each call, called in turns, after a first call that is not counted."""
+    """The best time of each call, called in turns, after a warm-up."""
     took: list[list[float]] = [[] for _ in calls]
     for _ in range(runs + 1):
         for call, times in zip(calls, took, strict=True):
@@ -77,7 +77,7 @@ def alternately(*calls: Callable[[], object], runs: int = 5) -> list[float]:
 
 
 def every_item(offer: Callable[[], IntArray], ours: float) -> str:
-    """How many times as long the same offer takes without a shortlist."""
+    """The ratio of times without and with a shortlist."""
     with mock.patch.object(shortlist, "MANY", ITEMS):
         (slow,) = alternately(offer, runs=2)
     return f"{slow / ours:.1f}"
@@ -86,7 +86,7 @@ def every_item(offer: Callable[[], IntArray], ours: float) -> str:
 def first_offer(
     features: FloatArray, named: FeatureMap, release: Release, rng: np.random.Generator, one_pass: float
 ) -> tuple[str, str]:
-    """The offer that computes what all others of its release share."""
+    """The first offer of a release, which computes what the later ones share."""
     catalogue = Catalogue.of(features)
     offer = offering(catalogue, named, rng.normal(size=(1, VISITOR_DIM)), release)
     offer()
@@ -98,7 +98,7 @@ def first_offer(
 
 
 def changes(features: FloatArray) -> None:
-    """What it takes to change or add one item."""
+    """The cost of changing or adding one item."""
     stock, row = Stock.of(ITEMS, features, None, None), np.ones(ITEM_DIM)
     alter, add, whole = alternately(
         lambda: stock.changed(5, features=row, revenue=None, available=None),

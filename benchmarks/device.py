@@ -25,7 +25,7 @@ WORLDS, HORIZON = (1000, 4000), 20
 
 
 def main() -> None:
-    """Print both tables; offers and regret must be equal on both."""
+    """Print both tables; offers and regret must be equal on both devices."""
     given = [] if sys.argv[0].endswith("__main__.py") else sys.argv[1:]
     name, items = given[0] if given else "cuda", int(float(given[1])) if len(given) > 1 else ITEMS
     try:
@@ -73,7 +73,7 @@ def bandwidth(device: Device) -> float:
 
 
 def waited(device: Device, array: Any) -> None:
-    """Wait until everything before is computed."""
+    """Wait until all earlier work is done."""
     device.get(array[:1])
 
 

@@ -18,7 +18,7 @@ ITEMS, VISITOR_DIM, ITEM_DIM = 10_000, 12, 12
 
 
 def main() -> None:
-    """Print for the map ``outer`` how long each way takes."""
+    """Print the times for the map ``outer``."""
     rng = np.random.default_rng(0)
     outer = feature_map("outer")
     visitor, catalogue = rng.normal(size=VISITOR_DIM), np.asfortranarray(rng.normal(size=(ITEMS, ITEM_DIM)))
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _row(name: str, structured: Answer, kept: Answer, formed: Answer, value: FloatArray) -> tuple[str, ...]:
-    """Check that all answer alike, then time them."""
+    """Check that all answers agree, then time them."""
     np.testing.assert_allclose(structured(value), kept(value), rtol=1e-9, atol=1e-9)
     fast, *others = (seconds(partial(answer, value), runs=15) for answer in (structured, kept, formed))
     return name, duration(fast), *(text for slow in others for text in (duration(slow), f"{slow / fast:.0f}"))

@@ -36,13 +36,13 @@ T = TypeVar("T")
 FORM = Form(feature_map=feature_map("item"))
 ITEMS, FEATURES, ROUNDS_PER_FILE = 10, ("price", "stars", "distance", "discount"), 100_000
 TASTES = np.array([-1.0, -0.8, 0.5, -0.3, 0.4])
-"""Of the intercept and the features."""
+"""Tastes for the intercept and the features."""
 VISITS = 4
-"""Of a person, about."""
+"""Visits per person, about."""
 
 
 def main(given: list[str] | None = None) -> None:
-    """Write a log, fit it by one worker and by two, and print what it took as JSON."""
+    """Write a log, time its passes with one worker and with two, and print the results as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.large_logs", description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000, help="item rows of the log, ten per round")
     parser.add_argument("--folder", type=Path, help="where to write the log; kept if given")
@@ -65,7 +65,7 @@ def main(given: list[str] | None = None) -> None:
 
 
 def write(folder: Path, rounds: int) -> dict[str, Any]:
-    """The log as files of 100,000 rounds; rounds and persons are whole numbers, features float32."""
+    """Write the log as files of 100,000 rounds, with integer ids and float32 features."""
     folder.mkdir(parents=True, exist_ok=True)
     began = perf_counter()
     for number, first in enumerate(range(0, rounds, ROUNDS_PER_FILE)):
@@ -96,7 +96,7 @@ def _write_part(path: Path, first: int, rounds: int, *, persons: int) -> None:
 
 
 def measured(parts: tuple[Partition, ...], workers: int) -> dict[str, Any]:
-    """What a pass of each kind takes so many workers, and the most memory that one of them had."""
+    """The time of each kind of pass with this many workers, and the peak memory of one."""
     rows, found = sum(part.rows for part in parts), dict[str, Any]()
     with Processes(workers) as pool:
         list(pool(_peak_memory, range(4 * workers)))  # starts the processes, which takes a second
@@ -112,7 +112,7 @@ def measured(parts: tuple[Partition, ...], workers: int) -> dict[str, Any]:
 
 
 def _passes(parts: tuple[Partition, ...], executor: Executor) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """One pass over the log each."""
+    """Each kind of pass over the log."""
     ready = partial(survey, parts, FORM, executor=executor)
     yield "first pass, exact fit", partial(ready, exact=True)
     log = PartitionedLog(
@@ -125,7 +125,7 @@ def _passes(parts: tuple[Partition, ...], executor: Executor) -> Iterator[tuple[
 
 
 def fits(parts: tuple[Partition, ...]) -> dict[str, Any]:
-    """A whole exact fit and a whole private one, by two workers."""
+    """A complete exact fit and a complete private one, with two workers."""
     found = dict[str, Any]()
     with Processes(2) as pool:
         began, passes = perf_counter(), Counter[bool]()
@@ -155,7 +155,7 @@ def _fitted(theta: FloatArray, seconds: float, passes: Counter[bool], **size: in
 
 
 class Clocked:
-    """An executor that adds up the processor time of its workers: it tells their speed on a busy machine too."""
+    """An executor that adds up its workers' processor time, a fair measure even on a busy machine."""
 
     def __init__(self, inner: Processes) -> None:
         self._inner, self.seconds = inner, 0.0
@@ -173,7 +173,7 @@ def _clocked(job: Callable[[Part], T], part: Part) -> tuple[T, float]:
 
 
 def _peak_memory(_: object = None) -> float:
-    """Of this process so far, in megabytes."""
+    """Peak memory of this process, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,7 +1,7 @@
-"""DPMNL as a researcher would write it: one world, one round after the other, NumPy and scipy.optimize.
+"""DPMNL as a researcher would write it: one world, round by round, with NumPy and scipy.optimize.
 
-The paper's Algorithm 1 with the printed constants, the trigger read against the last update, on the world of its
-section 5.1. Straightforward code, not slow on purpose: items at once, no loop over them; the fit has its gradient.
+The paper's Algorithm 1 with the printed constants, the trigger relative to the last update, on the world of its section
+5.1. Straightforward but not slow on purpose: vectorised over items, and the fit has its gradient.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Tree:
         self.dim, self.scale, self.rng, self.t = dim, math.sqrt(variance), rng, 0
 
     def add(self, gram: FloatArray) -> FloatArray:
-        """One more round, and the noisy sum of all."""
+        """Add a round and return the noisy sum of all."""
         self.t += 1
         level = (self.t & -self.t).bit_length() - 1
         self.exact[level] = self.exact[:level].sum(axis=0) + gram
@@ -64,7 +64,7 @@ def private_mle(
 def run(
     horizon: int, seed: int, *, rho: float = 1.0, share: float = 0.9, items: int = 100, capacity: int = 10, dim: int = 5
 ) -> tuple[float, int]:
-    """Regret after so many visitors, and the number of fits."""
+    """Regret after ``horizon`` visitors, and the number of fits."""
     rng = np.random.default_rng(seed)
     explore, most_fits, c = 500, 10, 1e-4
     rho1, rho2 = share * rho, (1 - share) * rho

@@ -1,7 +1,7 @@
-"""What an offer, an answer, a release and a person cost the service: processor time, bytes on disk, bytes of log.
+"""The cost of an offer, an answer, a release and a person to the service: processor time, bytes on disk, bytes of log.
 
-In one process and without HTTP, so that the figures hold on a busy machine too: processor time of this process, and of
-PostgreSQL's own for it. Visitors come in groups of 16 with a person id and an Idempotency-Key; every other one answers.
+Runs in one process without HTTP and measures processor time, its own and PostgreSQL's, so that the figures hold on a
+busy machine too. Visitors come in groups of 16 with a person id and an Idempotency-Key; every other one answers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Cost = tuple[float, float, float]
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock set by hand."""
 
     time = 1.8e9
 
@@ -85,7 +85,7 @@ def _costs(name: str, database: str, folder: Path, visitors: int) -> None:
 
 
 def _written(service: Service, operation: Any, payloads: list[Any]) -> list[Any]:
-    """What one transaction answers."""
+    """Run an operation in one transaction and return its replies."""
     with service.store.write() as connection:
         replies = operation(connection, payloads)
     service.writing.settled(True, [])
@@ -93,7 +93,7 @@ def _written(service: Service, operation: Any, payloads: list[Any]) -> list[Any]
 
 
 class Meter:
-    """Notes what kinds of work cost."""
+    """Records the cost of each kind of work."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -101,13 +101,13 @@ class Meter:
 
     @contextmanager
     def counting(self, kind: str, count: int) -> Iterator[None]:
-        """So many of a kind."""
+        """Measure ``count`` pieces of work of one kind."""
         before = self._now()
         yield
         self._per[kind] = list(np.subtract(self._now(), before) / count)
 
     def _now(self) -> Cost:
-        """What was spent so far."""
+        """The cost so far."""
         here = time.process_time() * 1e6
         if self._service.store.sqlite:
             return here, 0.0, 0.0
@@ -119,12 +119,12 @@ class Meter:
         return here, busy * 1e6, float(log)
 
     def per(self, kind: str) -> list[float]:
-        """Of one of them."""
+        """The cost of one piece of work."""
         return self._per[kind]
 
 
 def _stock(service: Service, visitors: int) -> None:
-    """A shelf whose first batch is as large as all who come."""
+    """A shelf whose first batch holds all visitors."""
     rows = np.random.default_rng(0).normal(size=(ITEMS, 3)).tolist()
     body = {"rho": 1.0, "capacity": 10, "feature_map": "full", "visitor_dim": 3, "window": WINDOW}
     with service.store.write() as connection:
@@ -152,7 +152,7 @@ def _choice(service: Service, offer: dict[str, Any], now: float) -> Choice:
 
 
 def _sizes(service: Service, folder: Path, visitors: int) -> dict[str, float]:
-    """Bytes per visitor; after the release those of a person and of a used key remain."""
+    """Bytes per visitor; those of a person and of a used key remain after the release."""
     if service.store.sqlite:
         service.store.checkpoint()
         return {"per visitor who is not released, in all": os.path.getsize(folder / "shop.db") / visitors}

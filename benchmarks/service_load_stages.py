@@ -1,7 +1,6 @@
 """``python -m benchmarks.service_load_stages serve ...``: the service with a stopwatch on every stage.
 
-``GET /stages`` says where the time went so far. The command that people run has no stopwatch, and is the one that is
-measured for speed.
+``GET /stages`` says where the time went so far. Speed is measured on the ordinary command, which has no stopwatches.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ STAGES = {
     "reply": "reply",
     "chores": "releases, looks around",
 }
-"""The first holds whatever else the thread of the event loop does."""
+"""The first one includes everything else that the event loop's thread does."""
 Moment = tuple[float, float]
 _spent: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
 _inside = threading.local()
@@ -48,7 +47,7 @@ def _now() -> Moment:
 
 
 def _enter(stage: str, begun: Moment, less: Moment = (0.0, 0.0)) -> Moment:
-    """Wall and processor time since ``begun``; what stages inside took is not entered again."""
+    """Enter wall and processor time since ``begun``, without that of nested stages."""
     wall, cpu = _now()
     taken = wall - begun[0], cpu - begun[1]
     for place, value in enumerate((taken[0] - less[0], taken[1] - less[1], 1)):
@@ -57,7 +56,7 @@ def _enter(stage: str, begun: Moment, less: Moment = (0.0, 0.0)) -> Moment:
 
 
 def timed(stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function with a stopwatch."""
+    """Wrap a function with a stopwatch."""
 
     def watched(*given: Any, **named: Any) -> Any:
         before, _inside.taken = getattr(_inside, "taken", (0.0, 0.0)), (0.0, 0.0)
@@ -72,7 +71,7 @@ def timed(stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def watch() -> None:
-    """Put the stopwatches in."""
+    """Install the stopwatches."""
     for room, name, stage in (
         (offers, "decide", "decide"),
         (answers, "contributions", "contribute"),
@@ -86,7 +85,7 @@ def watch() -> None:
 
 
 def telling(inner: ASGIApp) -> ASGIApp:
-    """An app that also says where its time went: of each stage wall time, processor time, and how often."""
+    """Add ``GET /stages`` to an app: wall time, processor time and count of each stage."""
 
     async def told(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != "/stages":
@@ -100,7 +99,7 @@ def telling(inner: ASGIApp) -> ASGIApp:
 
 
 def run(arguments: list[str]) -> None:
-    """As ``quietshelf serve`` does, but for the stopwatches."""
+    """Serve as ``quietshelf serve`` does, with stopwatches."""
     flags: dict[str, Any] = {
         name.removeprefix("--").replace("-", "_"): value
         for name, value in zip(arguments[::2], arguments[1::2], strict=True)

@@ -1,11 +1,11 @@
-"""The longest that anybody waits while a batch of 2,000,000 visitors is released, and the memory that takes.
+"""The longest wait of a request while a batch of 2,000,000 visitors is released, and the memory that this takes.
 
-One process without HTTP. Offers and answers at the shelf that is released and at another one, and reads, are asked for
-one after the other, from some seconds before the large batch is due until some after its release is published, when its
-visitors are being deleted. What they wait before it is due is what the machine and its disk make them wait. Beside them
-a page is made durable again and again: what the disk alone takes. The same is run with the database in memory, where
-waiting for a disk plays no part. The batch is written by SQL: copies of two visits, one answered, one not, each with an
-Idempotency-Key; then the database rests, as it would while so many visitors come.
+One process without HTTP. Offers, answers and reads run one after the other, at the shelf being released and at another
+one, from some seconds before the large batch is due until some after its release is published, while its visitors are
+being deleted. The waits before it is due are those of the machine and its disk. A page is made durable over and over
+beside them, to show the disk's share, and everything is repeated with the database in memory. The batch is written in
+SQL as copies of two visits, one answered and one not, each with an Idempotency-Key; then the database rests, as it
+would while that many visitors come.
 `python -m benchmarks.service_release [visitors [coordinates]] [SQLite] [PostgreSQL] [disk] [memory]`
 """
 
@@ -43,7 +43,7 @@ NAMES = ("large", "other")
 IN_MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
 ADMIN = Key("id", "benchmark", "", frozenset({"admin"}), None)
 BEFORE, WARM = 20.0, 5.0
-"""Seconds of visits before the batch is due, and of them the first, which are not counted."""
+"""Seconds of visits before the batch is due, and how many of them are warm-up."""
 AFTER = 30.0
 """Seconds of visits after its release is published."""
 ANYBODY = OfferBody.model_validate({})
@@ -52,7 +52,7 @@ PAUSE, SELDOM = 0.005, 0.1
 
 
 def main(visitors: int = VISITORS, dim: int = DIM) -> None:
-    """Print a table for each database; what is on the command line comes first."""
+    """Print a table per database; the command line overrides the arguments."""
     numbers = [int(each) for each in sys.argv[1:] if each.isdigit()]
     size, dim = numbers[0] if numbers else visitors, numbers[1] if numbers[1:] else dim
     databases, places = (_wanted(*each) for each in (("SQLite", "PostgreSQL"), ("disk", "memory")))
@@ -70,7 +70,7 @@ def main(visitors: int = VISITORS, dim: int = DIM) -> None:
 
 
 def _wanted(*names: str) -> list[str]:
-    """Those that are on the command line; all of them if none is."""
+    """The names on the command line; all of them if there are none."""
     return [name for name in names if name in sys.argv[1:]] or list(names)
 
 
@@ -103,7 +103,7 @@ def _memory() -> float:
 
 
 async def _filled(settings: ServiceSettings, size: int, dim: int) -> None:
-    """Two shelves, and a full batch of that size on one of them, which is due."""
+    """Two shelves, one of them with a full batch of this size."""
     service = Service(settings)
     service.start()
     rng = np.random.default_rng(3)
@@ -145,7 +145,7 @@ def _copied(service: Service, size: int, dim: int) -> None:
 
 
 def _rested(service: Service) -> None:
-    """What a database does in the hours in which so many visitors come, and not while they are released."""
+    """Do what a database does in the hours while visitors come, rather than during the release."""
     with service.store.rehearse() as connection:
         driver: Any = connection.connection.driver_connection
         if service.store.sqlite:
@@ -165,7 +165,7 @@ def _becomes_due(connection: Any, service: Service) -> None:
 
 
 async def _visited(service: Service, folder: Path) -> tuple[float, dict[str, list[float]]]:
-    """Memory before the batch is due, and how long each request took, by kind, until it is gone."""
+    """Memory before the batch is due, and the time of each request by kind, until the batch is gone."""
     waits: dict[str, list[float]] = {}
     over, phase = asyncio.Event(), [""]
     await service.write(lambda connection: _becomes_due(connection, service))

@@ -30,7 +30,7 @@ from quietshelf.serving.service.http.uploading import NDJSON, PARQUET
 
 ITEMS, FEATURES, CAPACITY, PART = 1_000_000, 32, 10, 10_000
 PAUSE, BEFORE, PATIENCE = 0.02, 10.0, 3600.0
-"""Seconds between two visits elsewhere, of visits before the upload, and until an upload is given up."""
+"""Seconds between two visits to the other shelf, of visits before the upload, and until an upload times out."""
 KINDS = {"NDJSON": NDJSON, "Parquet": PARQUET}
 COLUMNS = ("upload", "MB sent", "seconds", "items/s", "shown after", "memory at most, MB", "kept, MB",
            "longest visit before, ms", "meanwhile: 99.9 %", "longest", "a change, ms")  # fmt: skip
@@ -59,7 +59,7 @@ def _row(name: str, kind: str, items: int) -> list[str]:
         pool = running.enter_context(ProcessPoolExecutor(1, get_context("spawn")))  # it must not wait for the upload
         shopping = pool.submit(_shop, port, key, Path(folder, "over"))
         time.sleep(BEFORE)
-        began, held = time.monotonic(), _held(pid, anew=True)
+        began, held = time.monotonic(), _held(pid, reset_peak=True)
         sent, took = _upload(client, kind, items)
         shown = _shown(client, str(items - 1))
         most, kept = _status(pid, "VmHWM"), _held(pid)
@@ -82,7 +82,7 @@ def _admin(port: int, key: str) -> httpx.Client:
 
 
 def _shop(port: int, key: str, over: Path) -> list[tuple[float, float]]:
-    """When each offer at another shelf was asked for, and how long it took, until that file is there."""
+    """When each offer at the other shelf was requested and how long it took, until the file ``over`` appears."""
     waits, ask = list[tuple[float, float]](), {"features": [0.1, 0.2, 0.3]}
     with _admin(port, key) as client:
         while not over.exists():
@@ -94,7 +94,7 @@ def _shop(port: int, key: str, over: Path) -> list[tuple[float, float]]:
 
 
 def _parts(items: int) -> Iterator[tuple[list[str], list[list[float]]]]:
-    """Ids and features, a part at a time; six digits, as a shop's export has them."""
+    """Ids and features in parts, with six digits like a shop's export."""
     rng = np.random.default_rng(0)
     for first in range(0, items, PART):
         count = min(PART, items - first)
@@ -138,7 +138,7 @@ def _upload(client: httpx.Client, kind: str, items: int) -> tuple[int, float]:
 
 
 def _shown(client: httpx.Client, last: str) -> float:
-    """Seconds until a visitor is served from all items, the last one among them."""
+    """Seconds until an offer can include the last item."""
     began, asked = time.monotonic(), {"required": [last]}
     while (reply := client.post("/v1/shelves/large/offers", json=asked)).status_code != 200:
         assert reply.status_code in {409, 422, 503}, reply.text
@@ -148,7 +148,7 @@ def _shown(client: httpx.Client, last: str) -> float:
 
 
 def _changed(client: httpx.Client) -> float:
-    """Seconds to change one item and be served with it: the median of some."""
+    """The median time to change one item and get an offer with it, in seconds."""
     took, item = [], {"id": "0", "features": [0.5] * FEATURES}
     for revenue in range(1, 8):
         body: dict[str, Any] = {"items": [{**item, "revenue": revenue / 8}]}
@@ -159,9 +159,9 @@ def _changed(client: httpx.Client) -> float:
     return float(np.median(took))
 
 
-def _held(pid: int, *, anew: bool = False) -> float:
-    """MB held now; ``anew``: the most that is held is counted from here on."""
-    if anew:
+def _held(pid: int, *, reset_peak: bool = False) -> float:
+    """Resident memory in MB; the peak restarts from it if ``reset_peak``."""
+    if reset_peak:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
     return _status(pid, "VmRSS")
 

@@ -1,6 +1,6 @@
-"""One visit of a `Shelf`, offer and answer: alone, with its share of releases, against bare NumPy; memory.
+"""The cost of one visit to a `Shelf`, offer and answer: alone, with its share of releases, against NumPy; memory.
 
-``python -m benchmarks.visit 50000`` follows each shelf for so many visits; 10,000 by default.
+``python -m benchmarks.visit 50000`` runs 50,000 visits per shelf; the default is 10,000.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from quietshelf.serving.shelf.testing import state_of
 
 K = 10
 ROUNDS, EACH = 6, 128
-"""The shortest of so many rounds of so many visits, ours and the bare arithmetic in turn."""
+"""Take the best of this many rounds of this many visits, ours and the bare arithmetic in turn."""
 MARKS = (1_000, 10_000, 50_000)
-"""Visits over which the cost of releases is shared."""
+"""Visits over which the cost of releases is spread."""
 HEAD = ("", "a visit", "bare arithmetic", "visit / bare", "memory of an open visit")
 
 
 class Shop(NamedTuple):
-    """A shelf, what an offer brings, and the features of its items as one array."""
+    """A shelf, the features given with an offer, and the features of its items as one array."""
 
     name: str
     shelf: Shelf
@@ -36,14 +36,14 @@ class Shop(NamedTuple):
 
     @property
     def learner(self) -> Learner:
-        """What it has learned."""
+        """The shelf's learner."""
         learner = self.shelf.learner
         assert learner is not None, "a shelf that was visited has a learner"
         return learner
 
 
 def main(visits: int = 10_000) -> None:
-    """Print a row for each shop, from few features to five hundred, and another with the cost of releases shared."""
+    """Print two tables, with and without releases, of shops with few to five hundred features."""
     rng = np.random.default_rng(0)
     shops = (dense(rng, 100, 5), dense(rng, 1000, 20), dense(rng, 300, 200), popular(200), popular(500))
     marks = [mark for mark in MARKS if mark <= visits] or [visits]
@@ -54,19 +54,19 @@ def main(visits: int = 10_000) -> None:
 
 
 def dense(rng: np.random.Generator, items: int, dim: int) -> Shop:
-    """Every offer brings the features of all items."""
+    """A shop where every offer comes with the features of all items."""
     rows = rng.standard_normal((items, dim)) / np.sqrt(dim)
     return Shop(f"N={items:,}, d={dim}, features given", Shelf(items=items, dim=dim, capacity=K, rho=1.0), rows, rows)
 
 
 def popular(items: int) -> Shop:
-    """Items of which nothing is known but which they are."""
+    """A shop whose items have ids but no features."""
     shelf = Shelf(items=[f"item {place}" for place in range(items)], capacity=K, rho=1.0)
     return Shop(f"N={items} ids, d={items}", shelf, None, np.eye(items))
 
 
 def _lifetime(shop: Shop, marks: list[int]) -> tuple[str, ...]:
-    """From the first visit on: everything that was worked out by then, shared by all visits."""
+    """The mean cost per visit, releases included, from the first visit on."""
     spent, visits, shares, last = 0.0, 0, list[str](), 0.0
     for mark in marks:
         while visits < mark:
@@ -98,7 +98,7 @@ def _visits(shop: Shop, count: int) -> None:
 
 
 def arithmetic(x: FloatArray, theta: FloatArray, root: FloatArray, count: int, *, given: bool) -> FloatArray:
-    """What no implementation can leave out: utilities, norms, the K best; and the sum of plain informations."""
+    """What every implementation must compute: utilities, norms, the K best, and the sum of information matrices."""
     shown = np.empty((count, K, x.shape[1]))
     for place in range(count):
         if given:
@@ -116,14 +116,14 @@ def arithmetic(x: FloatArray, theta: FloatArray, root: FloatArray, count: int, *
 
 
 def _memory(shop: Shop) -> float:
-    """Bytes of features kept of a visitor who has not answered yet."""
+    """Bytes of features kept for a visitor who has not answered yet."""
     offer = shop.shelf.offer(shop.given)
     (rows,) = [slots.kept[offer.id].rows for slots in state_of(shop.shelf).slots if offer.id in slots.kept]
     return 0.0 if rows is None else float(rows.nbytes)
 
 
 def _kept(shop: Shop) -> float:
-    """Bytes of the arrays in what was learned and in open batches, without features of visitors."""
+    """Bytes of the arrays in the learner and in open batches, without visitors' features."""
     learner = shop.learner
     parts = [learner.moments, learner.estimate, learner.release.__dict__.values()]
     parts += [part for record in learner.records for part in (record, record.__dict__.values())]

@@ -25,14 +25,14 @@ SENSITIVITIES = {"sensitivity 1, a mistake": 1.0, "sensitivity sqrt(2)": math.sq
 
 
 def release(sensitivity: float, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
-    """What the policy lets out, (runs, ITEMS), with the target in one of two worlds: item 0 clicked, or item 1."""
+    """What the policy releases, (runs, ITEMS), in one of two worlds: the target clicked item 0, or item 1."""
     clicks = np.bincount(np.arange(OTHERS) % ITEMS, minlength=ITEMS).astype(float)
     clicks[0 if secret else 1] += 1
     return clicks + noise_for(sensitivity, RHO) * rng.standard_normal((runs, ITEMS))
 
 
 def main() -> None:
-    """One line a version."""
+    """Audit both versions."""
     for name, sensitivity in SENSITIVITIES.items():
         subject = Auditable(
             name=name,

@@ -1,8 +1,8 @@
-"""Tastes that change: what `max_batch` and `forgetting` gain where they do, and cost where they do not.
+"""Drifting tastes: what `max_batch` and `forgetting` gain if tastes change, and cost if they do not.
 
-Three shops, whose tastes stay, change slowly and change fast: after `half_life` visitors the correlation with today's
-is one half. Every shelf serves the same visitors. The result is revenue lost, as a share of what random offers lose:
-the mean over runs, and what one run in ten exceeds.
+In three shops tastes stay, change slowly, or change fast: after `half_life` visitors their correlation with today's is
+one half. Every shelf serves the same visitors. The result is revenue lost, as a share of what random offers lose: the
+mean over runs, and the level that one run in ten exceeds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RHO = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
 
 
 def main() -> None:
-    """One line per setting, a column per shop."""
+    """Print a line per setting, a column per shop."""
     print(f"{'':32}" + "".join(f"{name:>20}" for name in HALF_LIVES))
     columns = [shares(half_life) for half_life in HALF_LIVES.values()]
     for label in columns[0]:

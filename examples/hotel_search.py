@@ -1,7 +1,7 @@
-"""Hotel search: ten of two hundred hotels for each traveller, at most three of one chain, commissions that differ.
+"""Hotel search: show each traveller ten of two hundred hotels, at most three per chain, with different commissions.
 
-Travellers on business and on holiday want different hotels, so the feature map multiplies who searches with what is
-found. The result is the commission earned, next to that of random offers to the same travellers and the best possible.
+Business and holiday travellers want different hotels, so the feature map multiplies visitor and hotel features. The
+result is the commission earned, next to that of random offers to the same travellers and the best possible.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def features(hotels: FloatArray, business: float) -> FloatArray:
-    """As the map "full" makes them: 1, v, u, u ⊗ v."""
+    """The features of the map "full": 1, v, u, u ⊗ v."""
     one = np.ones((len(hotels), 1))
     return np.concatenate([one, hotels, business * one, business * hotels], axis=1)
 

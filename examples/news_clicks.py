@@ -1,7 +1,7 @@
 """News with click-through: articles come and go every day, tastes drift, clicks arrive late or never.
 
-A full batch waits a while for late clicks (`wait_arrivals`), no answer counts as no click, batches stay small and old
-ones fade (`max_batch`, `forgetting`) because what readers like changes. The result is the click-through of each day.
+A full batch waits a while for late clicks (`wait_arrivals`), and no answer counts as no click. Batches stay small and
+old ones fade (`max_batch`, `forgetting`), because readers' tastes change. The result is the click-through of each day.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READERS = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
 
 
 def main() -> None:
-    """Five days, two shelves, the same readers."""
+    """Serve the same readers from two shelves for five days."""
     rng = np.random.default_rng(3)
     articles = rng.normal(size=(ARTICLES, TOPICS))
     settings: dict[str, Any] = {"catalogue": articles, "feature_map": "item", "capacity": PLACES, "rho": RHO}

@@ -1,8 +1,8 @@
-"""Bring your own policy, world and curator: anything that has the right methods plugs in. Run it as it stands.
+"""Bring your own policy, world and curator: any object with the right methods works. Run this file as it is.
 
-A bookshop shows three books to each visitor. A visitor sees of each book its price, its quality and whether it is of
-their favourite genre; some books are out of stock. Our own policy is greedy, but tosses a coin now and then.
-The curator here learns without privacy, to stay short; those in ``quietshelf.privacy.release`` plug in the same way.
+A bookshop shows three books to each visitor, who sees each book's price, its quality and whether it is of their
+favourite genre; some books are out of stock. Our policy is greedy, but sometimes shows a random assortment. To stay
+short, the curator here learns without privacy; those in ``quietshelf.privacy.release`` are used in the same way.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class CoinGreedy:
 
 @dataclass(frozen=True)
 class Bookshop:
-    """The world: what is public about it, and how replicates of it are opened."""
+    """The world: its public facts, and how to open replicates of it."""
 
     items: int = BOOKS
     dim: int = len(TASTES)
     capacity: int = PLACES
 
     def open(self, seeds: Sequence[SeedSequence]) -> OpenShop:
-        """One shop a seed, side by side."""
+        """One shop per seed, side by side."""
         return OpenShop(seeds)
 
 
 class OpenShop:
-    """Many shops with books of their own, each serving one visitor per round."""
+    """Several shops with their own books, each serving one visitor per round."""
 
     def __init__(self, seeds: Sequence[SeedSequence]) -> None:
         self.shops, self.rng = len(seeds), Streams(seeds)
@@ -82,7 +82,7 @@ class OpenShop:
 
 
 class Refit:
-    """The curator: fits all it has seen whenever that has doubled."""
+    """The curator: refits all rounds each time their number has doubled."""
 
     def __init__(self, setting: SimulationContext, noise: Random) -> None:  # noqa: ARG002 - no privacy, no noise
         self.features: list[FloatArray] = []
@@ -91,7 +91,7 @@ class Refit:
         self.release = self.publish(np.zeros((setting.worlds, setting.dim)), first=True)
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
-        """Keep the round; fit when there are twice as many."""
+        """Keep the round; refit when their number has doubled."""
         bought = round.assortment == round.choice[:, None]
         self.features.append(round.context.features.rows(round.assortment))
         self.choice.append(np.where(bought.any(-1), bought.argmax(-1), -1))
@@ -103,14 +103,14 @@ class Refit:
         return self.release
 
     def publish(self, theta: FloatArray, *, first: bool = False) -> Release:
-        """Random assortments until the first fit."""
+        """A release that asks for random assortments until the first fit."""
         shops, dim = theta.shape
         precision, zero = np.broadcast_to(np.eye(dim), (shops, dim, dim)), np.zeros(shops)
         return Release(theta, precision, radius=zero, explore=np.full(shops, first), count=zero.astype(np.int64))
 
 
 def main() -> None:
-    """Three contestants, one table."""
+    """Compare three contestants."""
     contestants = [
         Contestant("coin", CoinGreedy(COIN), Refit),
         Contestant("greedy", Greedy(), Refit),

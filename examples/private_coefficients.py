@@ -1,8 +1,8 @@
-"""Tastes from a log you already have, privately: coefficients with standard errors that count the noise.
+"""Fit a log you already have, privately: coefficients with standard errors that include the noise.
 
 The log is a table in long format: one row per visit and item. Every person counts once, and the promise is to persons.
-The same as ``quietshelf fit log.csv --rho 1 --map item --scales ... --prior prior.json``, and a shelf that starts from
-it; needs ``pip install '.[data]'``.
+This does the same as ``quietshelf fit log.csv --rho 1 --map item --scales ... --prior prior.json``, and then starts a
+shelf from it; needs ``pip install '.[data]'``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VISITS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 
 
 def main() -> None:
-    """Fit, and set it beside the truth and the exact answer, which is not private: never publish that of a real log."""
+    """Compare the private fit with the truth and the exact fit, which is not private: never publish a real one."""
     with tempfile.TemporaryDirectory() as folder:
         log = scaled(read_log(made_up_log(Path(folder) / "log.csv")), parse_scales(SCALES), feature_map("item"))
     ready = encoded(log, feature_map("item"))

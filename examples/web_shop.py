@@ -1,9 +1,9 @@
-"""A shop in FastAPI with a shelf inside: offers, purchases, the promise, and nothing lost at a restart.
+"""A FastAPI shop with a shelf inside: offers, purchases, the promise, and nothing lost at a restart.
 
-Run it as it stands: simulated visitors use the same routes as a browser would, and the shop is closed, opened again,
-and continues. To serve real visitors: ``pip install '.[service]'`` and ``uvicorn web_shop:app``, which keeps
-the shelf in ``books.shelf``. In Flask the three routes look the same; a shelf may be called from several threads, but
-belongs to one process. After a crash it continues from the last save, and the promise says what that costs.
+Run it as it is: simulated visitors use the routes that a browser would, and the shop closes, reopens and continues. To
+serve real visitors: ``pip install '.[service]'`` and ``uvicorn web_shop:app``, which keeps the shelf in
+``books.shelf``. In Flask the three routes look the same; a shelf may be called from several threads, but belongs to one
+process. After a crash it continues from the last save, and the promise says what that costs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ PLACES, RHO = 3, 1.0
 
 @asynccontextmanager
 async def open_hours(app: FastAPI) -> AsyncIterator[None]:
-    """Go on from the last save; save at closing time. A new shelf is saved before its first visitor.
+    """Resume from the last save; save at closing time. A new shelf is saved before its first visitor.
 
-    Without a file a crash would look like a first start: a new shelf starts a new budget, and budgets add up.
+    Otherwise a crash would look like a first start: a new shelf starts a new budget, and budgets add up.
     """
     saved: Path = app.state.saved
     if not saved.exists():
@@ -48,10 +48,10 @@ app.state.saved = Path("books.shelf")
 
 @app.post("/offer")
 def offer() -> dict[str, object]:
-    """Three books for a reader. A POST, sent by the page once it is seen: prefetched pages and crawlers do not count.
+    """Three books for a reader. A POST that the page sends once it is seen, so prefetches and crawlers do not count.
 
-    This shop has no accounts, so the promise is to each visit. A cookie is no person: anybody may clear or copy it. In
-    a shop with accounts pass ``person=``, the id of an account that is signed in, and with every offer.
+    This shop has no accounts, so the promise is to each visit. A cookie is not a person: it can be cleared or copied.
+    In a shop with accounts, pass the signed-in account's id as ``person=`` with every offer.
     """
     made = app.state.shelf.offer()
     return {"offer": made.id, "books": made.items}

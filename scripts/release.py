@@ -1,6 +1,6 @@
-"""`make release`: wheel, sdist, SBOM and checksums in dist/, built twice and compared: anybody can build the same.
+"""`make release`: build wheel, sdist, SBOM and checksums in dist/, twice, and check that both builds are identical.
 
-It publishes nothing. CONTRIBUTING.md has the checklist around it.
+Publishes nothing; CONTRIBUTING.md has the checklist.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOCK = "requirements/service.lock"
-"""What the container installs: the software whose parts the SBOM lists."""
+"""What the container installs, and the SBOM lists."""
 
 
 def epoch() -> str:
-    """The time that archives carry: that of the last commit, or of the environment where there is no repository."""
+    """The timestamp of the archives: the last commit's, unless the environment sets one."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return os.environ["SOURCE_DATE_EPOCH"]
     return _run("git", "log", "-1", "--format=%ct").strip()
@@ -37,7 +37,7 @@ def build(folder: Path) -> list[Path]:
 
 
 def sbom(folder: Path, version: str) -> Path:
-    """The parts of the service in CycloneDX, by name, version and hash, as its lock pins them."""
+    """Write the SBOM in CycloneDX: the service's locked dependencies by name, version and hash."""
     path = folder / f"quietshelf-{version}.cdx.json"
     make = ("-m", "cyclonedx_py", "requirements", LOCK, "--pyproject", "pyproject.toml", "--output-reproducible")
     _run(sys.executable, *make, "--output-format", "JSON", "--output-file", str(path))
@@ -45,13 +45,13 @@ def sbom(folder: Path, version: str) -> Path:
 
 
 def differences(one: list[Path], other: list[Path]) -> list[str]:
-    """Names of files that are not the same in both."""
+    """Names of the files that differ between two builds."""
     first, second = ({path.name: _digest(path) for path in each} for each in (one, other))
     return sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
 
 
 def mistakes(files: list[Path]) -> list[str]:
-    """What is wrong with what was built: versions that differ, metadata that is missing, files that do not belong."""
+    """Problems of a build: wrong version, missing metadata, files that do not belong."""
     version = re.search(r'"(.+)"', (ROOT / "src/quietshelf/__about__.py").read_text(encoding="utf-8").partition("=")[2])
     wheel, sdist = (next(path for path in files if path.name.endswith(end)) for end in (".whl", ".tar.gz"))
     with zipfile.ZipFile(wheel) as archive:
@@ -73,7 +73,7 @@ def mistakes(files: list[Path]) -> list[str]:
 
 
 def main() -> None:
-    """Build, check, and say what is there."""
+    """Build, check and print the checksums."""
     _run(sys.executable, "-m", "validate_pyproject", "pyproject.toml")
     dist = ROOT / "dist"
     dist.mkdir(exist_ok=True)

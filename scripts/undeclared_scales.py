@@ -1,4 +1,4 @@
-"""What it costs to declare no scales: private fits and `quiet` on made-up logs with prices around 120.
+"""What undeclared scales cost: private fits and `quiet` on simulated logs with prices around 120.
 
 Prints the table of docs/logs.md, "Units". Takes about a minute.
 """
@@ -24,12 +24,12 @@ from quietshelf.research.loop import contestant, simulate, summary
 LOGS, VISITS, ITEMS, SHOWN, HORIZON = 20, 3000, 12, 4, 3000
 SCALES = {"price": Scale(120.0, 40.0), "stars": Scale(3.0, 1.4), "visitor_age": Scale(40.0, 15.0)}
 TASTES = np.array([-0.3, -0.8, 0.6])
-"""For age, price and stars, per declared unit."""
+"""Tastes for age, price and stars, per declared unit."""
 MAP = feature_map("concat")
 
 
 def made_up(seed: int) -> Log:
-    """A log with candidates: items of prices around 120 and 1 to 5 stars, visitors of about 40 years."""
+    """A log with candidates: items with prices around 120 and 1 to 5 stars, visitors aged about 40."""
     rng = np.random.default_rng(seed)
     price, stars = rng.normal(120, 40, ITEMS).clip(30).round(), rng.integers(1, 6, ITEMS)
     rows: list[tuple[Any, ...]] = []
@@ -49,7 +49,7 @@ def made_up(seed: int) -> Log:
 
 
 def errors(log: Log, rho: float, *, declared: bool, seed: int) -> Any:
-    """Of a private fit, per declared unit."""
+    """Errors of a private fit, per declared unit."""
     ready = encoded(scaled(log, SCALES, MAP) if declared else log, MAP)
     guess = scaled_curvature(MAP, visitor_scale=np.ones(1), item_scale=np.ones(2), capacity=SHOWN)
     found = private_newton(
@@ -64,7 +64,7 @@ def errors(log: Log, rho: float, *, declared: bool, seed: int) -> Any:
 
 
 def forgone(log: Log, *, declared: bool, seed: int) -> list[float]:
-    """Sales that `quiet` forgoes in a world fitted on the log, at rho 0.1 and 1."""
+    """Sales that `quiet` loses in a world fitted to the log, at rho 0.1 and 1."""
     world = world_of(scaled(log, SCALES, MAP) if declared else log, MAP, ridge=0.0)  # type: ignore[arg-type]
     policies = [contestant("quiet", rho=0.1), contestant("quiet", rho=1.0)]
     return [line.mean for line in summary(simulate(world, policies, horizon=HORIZON, replicates=4, seed=seed))]

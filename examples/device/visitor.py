@@ -1,7 +1,7 @@
 """A visitor's device in Python: it chooses what to show, and sends a bounded contribution instead of a choice.
 
-The same steps as the TypeScript client's, by the functions that the service itself uses: for front ends in Python, and
-to read how it goes. All it ever sends is its ticket, and a score and rows that are bounded and rounded.
+It takes the same steps as the TypeScript client, with the functions that the service itself uses: for front ends in
+Python, and to see how it works. It only ever sends its ticket, and a score and rows that are bounded and rounded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Device:
     """One visitor at one shelf.
 
     Args:
-        url: Where the service is.
-        shelf: Which shelf.
-        ticket: What the shop's back end signed for this visit.
+        url: URL of the service.
+        shelf: Name of the shelf.
+        ticket: The ticket that the shop's back end signed for this visit.
     """
 
     def __init__(self, url: str, shelf: str, ticket: str) -> None:
@@ -32,7 +32,7 @@ class Device:
         self._rows: Any = None
 
     def offer(self, features: Sequence[float] = (), **wishes: Any) -> Sequence[str]:
-        """Ids of the items to show; features and wishes are used here and sent nowhere."""
+        """Ids of the items to show; features and wishes never leave the device."""
         self._slot = self._checked(self._http.post(f"{self._shelf}/slots", json={})).json()
         model, catalogue = self._told("models", "release"), self._told("catalogues", "catalogue")
         decision = choose(model, catalogue, self._slot, Wishes(features, **wishes))
@@ -40,17 +40,17 @@ class Device:
         return self._shown
 
     def choose(self, item: str | None) -> None:
-        """Send what this choice, None for nothing, contributes."""
+        """Send the contribution of a choice, None for nothing."""
         place = -1 if item is None else list(self._shown).index(item)
         part = contribute(self._told("batches", "batch"), self._rows, place)
         self._checked(self._http.post(f"/v1/offers/{self._slot['offer']}/contribution", json=part))
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._http.close()
 
     def _told(self, kind: str, named: str) -> Mapping[str, Any]:
-        """A public document; a front end keeps it, and checks its signature."""
+        """Fetch a public document; a real front end caches it and checks its signature."""
         path, edition = f"{self._shelf}/{kind}/{self._slot[named]}", self._slot["edition"]
         reply = self._checked(self._http.get(path, params={"edition": edition}))
         found: Mapping[str, Any] = json.loads(reply.json()["signed"])

@@ -1,4 +1,4 @@
-"""Public names -> the Python reference; mkdocstrings fills it from their docstrings when the site is built."""
+"""The Python reference: a list of public names, which mkdocstrings fills from their docstrings."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ PUBLIC = {
         "quietshelf.client.ServiceDown",
     ],
 }
-"""What is shown, by what it is for."""
+"""The public names, by purpose."""
 DOCTEST = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.MULTILINE)
 
 
 def api_page() -> str:
-    """A section for each purpose, a directive for each name."""
+    """A section per purpose, with a directive per name."""
     parts = [HEAD]
     for purpose, names in PUBLIC.items():
         parts += [f"## {purpose}", *map(_directive, names)]
@@ -88,13 +88,13 @@ def api_page() -> str:
 
 
 def _directive(name: str) -> str:
-    """With what is inherited, where it is from us: a shelf is written in several files."""
+    """The directive of a name; `Shelf`, spread over several files, includes inherited members."""
     inherits = "\n    options:\n      inherited_members: true" if name == "quietshelf.Shelf" else ""
     return f"::: {name}{inherits}"
 
 
 def fenced(text: str) -> str:
-    r"""A docstring whose examples are code blocks: Markdown takes >>> for quotations.
+    r"""Fence the examples of a docstring, because Markdown reads >>> as a quotation.
 
     >>> fenced("Adds.\n\n" + 3 * ">" + " 1 + 1\n2\n\nDone.").splitlines()
     ['Adds.', '', '```pycon', '>>> 1 + 1', '2', '```', '', 'Done.']
@@ -106,6 +106,6 @@ class Doctests(griffe.Extension):
     """Fences the examples of every docstring; mkdocs.yml names it."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Before the docstring is read."""
+        """Called before the docstring is rendered."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)

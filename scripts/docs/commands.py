@@ -1,4 +1,4 @@
-"""The Typer app -> the command-line reference."""
+"""The command-line reference, from the Typer app."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scripts.docs.markdown import table
 HEAD = """# Command line
 
 Every command and option, as `quietshelf COMMAND --help` prints them. Results go to stdout, progress to stderr, so that
-`--json` can be piped. Exit status 0: done; 1: done, but something is wrong (a promise refuted, a ledger that differs);
-2: the call breaks a rule, and one line says which.
+`--json` can be piped. Exit status 0: success; 1: the command ran and found something wrong (a refuted promise, a ledger
+that differs); 2: invalid use, explained in one line.
 """
 
 
@@ -21,7 +21,7 @@ def commands_page() -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command that can be called, with its full name."""
+    """Every command, with its full name."""
     from typer.main import get_command
 
     from quietshelf.cli import app

@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds the site (mkdocs.yml names this file)."""
+"""Hooks that mkdocs calls while it builds the site (named in mkdocs.yml)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DRAWING = re.compile(r'<img alt="([^"]*)" src="[^"]*?(images/(?:concepts|archite
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    """Add the pages that are made from the code, and the look that the site shares with service and reports."""
+    """Add the generated pages, and the styles that the site shares with service and reports."""
     for place, text in generated().items():
         files.append(File.generated(config, place, content=text))
     for name in ("tokens.css", "icon.svg"):
@@ -29,7 +29,7 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 
 def on_page_content(html: str, *, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001 - mkdocs passes them
-    """Put drawings into the page itself, where they take its colours, light or dark; let pictures be opened in full."""
+    """Inline drawings, so that they follow the page's colours, light or dark; link pictures to their full size."""
     html = PICTURE.sub(lambda match: f'<a href="{match.group(1)}">{match.group()}</a>', html)
     return DRAWING.sub(lambda match: _drawing(Path(config.docs_dir) / match.group(2), match.group(1)), html)
 

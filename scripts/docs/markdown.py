@@ -1,4 +1,4 @@
-"""Small pieces of Markdown that several pages are made of."""
+"""Markdown helpers shared by the generated pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""A table; bars inside cells are kept from ending them.
+    r"""A table; bars inside cells are escaped.
 
     >>> print(table(("a", "b"), [("1", "x | y")]))
     | a | b |

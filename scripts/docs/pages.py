@@ -1,4 +1,4 @@
-"""Pages of the site that are made from files elsewhere in the repository, so that each truth has one place."""
+"""Pages of the site that are generated from other files of the repository."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Copy and adapt complete programs, one file each, with their settings at the top.
 
 
 def generated() -> dict[str, str]:
-    """Every made page: where it goes on the site, and its Markdown."""
+    """The Markdown of every generated page, by its path on the site."""
     pages = {place: from_root((ROOT / name).read_text(encoding="utf-8")) for place, name in AT_THE_ROOT.items()}
     return pages | {
         "index.md": front_page((ROOT / "README.md").read_text(encoding="utf-8")),
@@ -45,7 +45,7 @@ def generated() -> dict[str, str]:
 
 
 def front_page(readme: str) -> str:
-    r"""The README with buttons under what it says first.
+    r"""The README with buttons below its first paragraph.
 
     >>> front_page("# Name\n\nWhat it does.\n\nMore.").splitlines()[4][:33]
     '[Quick start](quick-start.md){ .m'
@@ -55,7 +55,7 @@ def front_page(readme: str) -> str:
 
 
 def from_root(text: str) -> str:
-    """Markdown written for the root of the repository, with its links as the site has them.
+    """Markdown from the repository's root, with its links rewritten for the site.
 
     >>> from_root("[a](docs/proofs.md#one), [b](CHANGELOG.md), [c](https://example.org)")
     '[a](proofs.md#one), [b](changelog.md), [c](https://example.org)'
@@ -70,7 +70,7 @@ def from_root(text: str) -> str:
 
 
 def examples_page(folder: Path) -> str:
-    """Every example with its own words first and its code below."""
+    """Every example: its docstring, then its code."""
     parts = [EXAMPLES]
     for path in sorted(folder.glob("*.py")):
         code = path.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 """Records of the long studies (docs/images/studies/*.json) -> the tables and sentences that quote them.
 
-A record is missing until its study has been run at full size; the part that needs it is then left as it is.
+A record is missing until its study has been run at full size; until then, the parts that need it stay as they are.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ WORLDS = {
 }
 Regret = Mapping[str, tuple[float, float]]
 Record = Callable[[str], Any]
-"""A record by its name; raises FileNotFoundError while there is none."""
+"""Returns a record by name; raises FileNotFoundError if there is none."""
 
 
 def reader(folder: Path) -> Record:
-    """Records of a folder."""
+    """A reader of the records in a folder."""
     return lambda name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
@@ -51,12 +51,12 @@ def shop(record: Record) -> str:
 
 
 def guess(_: Record) -> str:
-    """How often who must tell two records apart is right at most, after one Gaussian release at rho = 1."""
+    """The best success rate at telling two records apart after one Gaussian release at rho = 1."""
     return f"{math.ceil(1000 * NormalDist().cdf(math.sqrt(2.0) / 2)) / 10:.1f} %"
 
 
 def first(_: Record) -> str:
-    """Visitors of the first batch in the shop of the front page: 8 coordinates, 3 in 100 buy, rho = 1."""
+    """The size of the first batch in the shop of the front page: 8 coordinates, 3 in 100 buy, rho = 1."""
     return f"{Quiet(rho=1.0, conversion=0.03).batch_size(dim=8, previous=None):,}"
 
 
@@ -72,7 +72,7 @@ def quiet(record: Record) -> str:
 
 
 def others(record: Record) -> str:
-    """The floor, the other policies without privacy, and the factor that privacy costs."""
+    """The policies without privacy, and the factor that privacy costs."""
     clipped, normal = (record(f"regret-{name}")["regret"] for name in CONTEXTS)
     each = ", ".join(
         f"`{name}` {clipped[name][0]:.2f} / {normal[name][0]:.2f}" for name in ("greedy", "ts-mnl", "ofu-mnl")
@@ -103,7 +103,7 @@ def worlds(record: Record) -> str:
 
 
 def drift(record: Record) -> str:
-    """Tastes that walk on."""
+    """Drifting tastes."""
     names = ("quiet 1", "greedy", "ucb-mnl", "ts-mnl", "ofu-mnl")
     rows = []
     for step in ("0.001", "0.01"):

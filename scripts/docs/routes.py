@@ -1,4 +1,4 @@
-"""The OpenAPI document of the service -> the HTTP reference."""
+"""The HTTP reference, from the service's OpenAPI document."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Schema = Mapping[str, Any]
 
 
 def routes_page() -> str:
-    """Every route by what it is for, then the bodies."""
+    """Every route by purpose, then the bodies."""
     document, scopes = openapi(), _scopes()
     routes = [
         (path, method.upper(), route)
@@ -49,7 +49,7 @@ def routes_page() -> str:
 
 
 def openapi() -> Schema:
-    """The document, from the routes themselves; no database is opened for it."""
+    """The OpenAPI document of the routes, without a database."""
     from fastapi import FastAPI
 
     from quietshelf import __version__
@@ -62,14 +62,14 @@ def openapi() -> Schema:
 
 
 def _routers() -> list[Any]:
-    """Every router of the service but its pages."""
+    """Every router of the service except its pages."""
     from quietshelf.serving.service.http import admin, app, device_routes
 
     return [app.routes, app.public, device_routes.routes, admin.routes]
 
 
 def _scopes() -> dict[tuple[str, str], str]:
-    """What each route asks of a key: the word that its dependency `may` was made with."""
+    """The scope each route requires: the argument of its dependency `may`."""
     from fastapi.routing import APIRoute
 
     found: dict[tuple[str, str], str] = {}

@@ -1,4 +1,4 @@
-"""The settings class -> the settings reference."""
+"""The settings reference, from the settings class."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Bring the figures of finished studies into the documentation: ``python -m scripts.docs.studies``.
+"""Copy the figures of finished studies into the documentation: ``python -m scripts.docs.studies``.
 
-From ``out/study`` (written by ``make study``; shop.json is what the command in the README prints with ``--json``) and
-``out/reproduce`` (by ``quietshelf reproduce NAME``) to docs/images/studies, and from there into the marked parts of
-README.md and docs/*.md:
+Reads ``out/study`` (written by ``make study``; shop.json is what the command in the README prints with ``--json``) and
+``out/reproduce`` (by ``quietshelf reproduce NAME``), writes docs/images/studies, and from there fills the marked parts
+of README.md and docs/*.md:
 
-    <!-- part: NAME --> anything between is written anew <!-- /part -->
+    <!-- part: NAME --> anything between is replaced <!-- /part -->
 
-Only studies of full size are taken; without one a part stays as it is.
+Only studies of full size are used; without one, a part stays as it is.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from typing import Any
 from scripts.docs import records
 from scripts.docs.markdown import table
 
+from quietshelf.report.page import VERDICTS
+
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "images" / "studies"
 PAGES = ("README.md", "docs/results.md", "docs/claims.md")
 FULL = 10_000
-"""Visitors of a full study; ``make test`` leaves shorter ones in the same folder."""
+"""Visitors in a full study; ``make test`` leaves shorter ones in the same folder."""
 PART = re.compile(r"(<!-- part: ([a-z-]+) -->)(.*?)(<!-- /part -->)", re.S)
-SIGNS = {"holds": "✔ holds", "fails": "✘ fails", "undecided": "? undecided"}
 
 
 def main() -> None:
-    """Take what is there, then write the parts."""
+    """Copy finished studies, then fill the parts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     out = ROOT / "out"
     parser.add_argument("--study", type=Path, default=out / "study", help="Records written by make study.")
@@ -45,7 +46,7 @@ def main() -> None:
 
 
 def take_records(source: Path, target: Path) -> list[str]:
-    """Copy the records of full studies; their names."""
+    """Copy the records of full studies; return their names."""
     target.mkdir(parents=True, exist_ok=True)
     taken = []
     for path in sorted(source.glob("*.json")):
@@ -56,7 +57,7 @@ def take_records(source: Path, target: Path) -> list[str]:
 
 
 def take_reproduced(source: Path, target: Path) -> list[str]:
-    """Judge the rows of every study that is complete, keep its verdicts and its figures; the studies' names."""
+    """Judge every complete study and keep its verdicts and figures; return the studies' names."""
     from quietshelf.research.experiments import names
 
     taken = []
@@ -78,7 +79,7 @@ def take_reproduced(source: Path, target: Path) -> list[str]:
 
 
 def filled(text: str, folder: Path) -> str:
-    """The text with its parts written from the records; a part whose record is missing stays."""
+    """The text with its parts filled from the records; a part without a record stays."""
 
     def written(match: re.Match[str]) -> str:
         start, name, before, end = match.groups()
@@ -98,7 +99,7 @@ def part(name: str, folder: Path) -> str:
 
 
 def claims(record: records.Record) -> str:
-    """Every study in its own words; then its verdicts and figures, or that there are none yet."""
+    """Every study: its summary, then its verdicts and figures if there are any."""
     from quietshelf.research.experiments import names, study_named
 
     parts = []
@@ -114,14 +115,14 @@ def claims(record: records.Record) -> str:
 
 
 def _judged(name: str, folder: Path) -> Any:
-    """A study that is complete, judged anew; None if it is not."""
+    """Judge a study again; None if it is not complete."""
     from quietshelf.research.experiments import reproduce, study_named
     from quietshelf.research.experiments.store import RowStore
 
     try:
         study = study_named(name).with_data(_data(folder))
         return None if RowStore(folder, study).pending else reproduce(study, folder)
-    except ValueError as error:  # its data is not here, or its rows are those of another version
+    except ValueError as error:  # its data are missing, or its rows are of another version
         raise SystemExit(f"{name} cannot be judged from {folder}: {error}") from error
 
 
@@ -156,7 +157,7 @@ def _record(result: Any) -> dict[str, Any]:
 def _found(study: str, record: dict[str, Any]) -> list[str]:
     size = f"{record['replicates']} replicates of {record['horizon']:,} visitors, seed {record['seed']}."
     rows = [
-        (one["says"], one["where"], SIGNS[one["verdict"]], f"{one['holding']} of {one['comparisons']}")
+        (one["says"], one["where"], VERDICTS[one["verdict"]], f"{one['holding']} of {one['comparisons']}")
         for one in record["claims"]
     ]
     verdicts = [table(("claim", "where", "verdict", "comparisons that hold"), rows)] if rows else []

@@ -25,7 +25,7 @@ def test_sound_mechanism_ends_well_and_leaves_a_page(tmp_path: Path) -> None:
     assert page.count("src=") == 0
     assert "guessing" in page
     assert "light-dark(" in page
-    assert f'<td class="said">{__version__}</td>' in page  # whoever files it knows what was audited
+    assert f'<td class="said">{__version__}</td>' in page  # the page says which version was audited
     assert "@import" not in page
     assert "http" not in page
 

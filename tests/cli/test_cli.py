@@ -14,12 +14,12 @@ from quietshelf.privacy.accounting import DELTA
 
 
 def test_the_version_is_printed() -> None:
-    """For whoever reports a mistake."""
+    """So that bug reports can name it."""
     assert command("--version").stdout.strip() == f"quietshelf {__version__}"
 
 
 def test_every_command_is_listed_and_its_help_shows_an_example() -> None:
-    """Groups are listed by their own names, and each command below them has an example of its own."""
+    """Groups are listed by name, and each of their commands has its own example."""
     listed = command("--help").stdout
     for name, each in commands():
         assert name.split()[1] in listed

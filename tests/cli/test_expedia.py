@@ -27,7 +27,7 @@ def test_sample_then_prepare_writes_searches_and_says_what_it_chose(tmp_path: Pa
     table = command("expedia", "prepare", str(raw), "-o", str(made)).stdout
     assert "4,465" in table
     assert "regression tree" in table
-    assert "no private fit can stand on this file" in table
+    assert "rule out a private fit" in table
     assert len(answer["preparation"]["data_dependent"]) == 6
 
 

@@ -49,7 +49,7 @@ def test_private_fit_prints_no_likelihood_and_no_count(log: Path) -> None:
     assert found["rho"] == pytest.approx(1.0)
     assert found["unit"] == "row"
     assert "not to each person" in found["statement"]
-    assert "assumed that each round's features were made from that round" in found["statement"]
+    assert "assumes that each round's features were computed from that round" in found["statement"]
     assert not {"log_likelihood", "rounds", "converged", "gradient_norm", "ridge"} & set(found)
     price = found["coefficients"][1]
     assert price["estimate"] == pytest.approx(-1.0, abs=5 * price["standard_error"])
@@ -73,7 +73,7 @@ def test_with_persons_the_promise_is_to_a_person(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "persons.csv", index=False)
     found = json.loads(command("fit", str(tmp_path / "persons.csv"), "--map", "item", "--rho", "2", "--json").stdout)
     assert found["unit"] == "person"
-    assert "The first round of every person counts" in found["statement"]
+    assert "Only the first round of every person counts" in found["statement"]
     assert "not each person" not in found["statement"]
 
 
@@ -100,7 +100,7 @@ def test_mistakes_end_in_one_message(
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One made-up raw file, prepared publicly and as the paper does; and arrays of which nothing is known."""
+    """A simulated raw file, prepared publicly and as in the paper, and arrays of unknown preparation."""
     folder = tmp_path_factory.mktemp("hotels")
     raw = write_sample(folder / "raw.csv", searches=200)
     files = {name: folder / f"{name}.npz" for name in ("public", "paper", "others")}
@@ -142,7 +142,7 @@ def test_a_private_fit_of_a_public_file_promises_rho_in_declared_units(prepared:
         assert found["private"]
         assert found["rho"] == pytest.approx(1.0)
         assert found["scales_declared"]
-        assert "assumed that each round's features" not in found["statement"]
+        assert "assumes that each round's features" not in found["statement"]
 
 
 @needs_data
@@ -210,7 +210,7 @@ def test_a_prior_of_a_file_that_looked_at_the_data_says_that_it_is_not_private(
 
 
 def test_a_prior_without_rho_or_a_place_is_refused(log: Path, tmp_path: Path) -> None:
-    """An exact fit is nobody's prior."""
+    """An exact fit cannot become a prior."""
     for arguments, rule in (
         (["--prior", str(tmp_path / "prior.json")], "a prior must come from a private fit"),
         (["--rho", "1", "--prior", str(tmp_path)], "directory"),
@@ -243,7 +243,7 @@ def test_a_log_with_text_is_fitted_by_its_schema(tmp_path: Path) -> None:
     assert answer["scales_declared"]
     assert [line["name"] for line in answer["coefficients"]] == ["intercept", "age", "price", "colour=blue"]
     assert "scales and levels in the schema come from the product table" in answer["statement"]
-    assert "a level that is listed because somebody here had it" in prior.statement
+    assert "a level listed only because somebody here had it" in prior.statement
     assert prior.schema == schema.to_dict()
     price = answer["coefficients"][2]
     assert price["estimate"] == pytest.approx(-1.0, abs=5 * price["standard_error"])
@@ -295,7 +295,7 @@ def test_a_private_fit_of_a_folder_promises_to_persons_and_tells_no_counts(
     found = json.loads(done.stdout)
     assert (found["private"], found["unit"]) == (True, "person")
     assert found["rho"] == pytest.approx(2.0)
-    assert "assumed that each round's features" in found["statement"]
+    assert "assumes that each round's features" in found["statement"]
     assert not {"rows", "passes", "rows_per_second", "rounds", "log_likelihood"} & set(found)
     assert PriorFile.load(tmp_path / "prior.json").unit == "person"
     for line, truth in zip(found["coefficients"], (0.3, 0.4, -1.0, 0.5), strict=True):

@@ -68,7 +68,7 @@ def test_wished_variant_is_the_simulation_anybody_could_run() -> None:
 
 
 def test_capped_visits_count_for_nothing() -> None:
-    """A curator who counts no visit learns as little as one who sees nobody: its estimate stays noise."""
+    """A curator that counts no visits learns nothing: its estimate stays noise."""
     made = planning.Variant(label="none", policy="quiet", quiet=Wish(rho=1e6).quiet(), counted=0.0).contestant(1.0)
     world = Synthetic(items=12, capacity=3, dim=2, contexts="clipped")
     lost = simulate(world, [made, "uniform", "greedy"], horizon=400, replicates=6, seed=0)
@@ -105,12 +105,12 @@ def test_plan_takes_a_prior_and_adds_its_cost(tmp_path: Path) -> None:
     assert found["epsilon"] == pytest.approx(epsilon_of(1.75, 1e-6))
     with_log, without = (found["expected"][name]["regret"]["mean"] for name in ("quiet", "without the log"))
     assert with_log < without
-    assert any("somebody in it who also visits is promised ρ = 1.75 in all" in line for line in found["advice"])
+    assert any("a person in it who also visits is promised ρ = 1.75 in all" in line for line in found["advice"])
     call = ["plan", *shop, "--prior", str(tmp_path / "prior.json"), "--epsilon", "7"]
     kept = json.loads(command(*call, "--json").stdout)
     assert 6.999 < kept["epsilon"] <= 7.0
     assert kept["rho_of_shelf"] == pytest.approx(rho_of(7.0, 1e-6) - 0.75)
-    assert "promise to somebody who is in the log too" in command(*call).stdout
+    assert "promise to a person who is in the log too" in command(*call).stdout
 
 
 def test_a_sure_log_leaves_little_to_lose_and_a_vague_one_changes_little() -> None:

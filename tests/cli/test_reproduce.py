@@ -103,7 +103,7 @@ def test_seeds_for_tuning_and_missing_data_have_folders_of_their_own(tmp_path: P
     for more, folder in (((), "tiny-without-1"), (("--seeds", "tuning"), "tiny-seeds-tuning-without-1")):
         done = command(*arguments, *more)
         assert done.returncode == 0, done.stderr
-        assert "left out: hotels: it needs a file of searches" in " ".join(done.stderr.split())
+        assert "left out: hotels, which needs a file of searches" in " ".join(done.stderr.split())
         assert (tmp_path / folder / "report.html").is_file()
     manifests = [json.loads(file.read_text(encoding="utf-8")) for file in tmp_path.glob("tiny-*/manifest.json")]
     assert {manifest["seed"] for manifest in manifests} == {1, 2}

@@ -52,7 +52,7 @@ def test_a_database_that_cannot_be_opened_is_told_in_a_line(database: str, tmp_p
 
 
 def test_a_taken_port_is_refused_before_a_key_is_shown(tmp_path: Path) -> None:
-    """The key is shown once: not by a service that nobody can reach."""
+    """The key is shown once, so not by a service that cannot start."""
     where = ["--database", f"sqlite:///{tmp_path}/shop.db", "--secrets", str(tmp_path / "secrets")]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         found = command("serve", *where, "--port", str(taken.getsockname()[1]))
@@ -71,6 +71,6 @@ def test_a_broken_settings_file_is_named(tmp_path: Path) -> None:
 
 
 def free() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])

@@ -90,16 +90,16 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(words: list[st
 @pytest.mark.parametrize(
     ("arguments", "kept"),
     [
-        (["simulate", "--horizon", "1000000", "--workers", "2"], "Nothing was kept: a simulation is not resumed"),
-        (["simulate", "--horizon", "1000000", "--workers", "1"], "Nothing was kept: a simulation is not resumed"),
+        (["simulate", "--horizon", "1000000", "--workers", "2"], "Nothing was kept: a simulation cannot be resumed"),
+        (["simulate", "--horizon", "1000000", "--workers", "1"], "Nothing was kept: a simulation cannot be resumed"),
         (["audit", "--policy", "quiet", "--runs", "400000", "--workers", "2"], "Nothing was kept"),
         (["demo", "--visitors", "1000000"], "Nothing was kept"),
         (["plan", "--workers", "1"], "Nothing was kept"),
-        (["reproduce", "privacy-level", "--workers", "1", "--out", "FOLDER"], "What is finished is kept in"),
+        (["reproduce", "privacy-level", "--workers", "1", "--out", "FOLDER"], "Finished work is kept in"),
     ],
 )
 def test_ctrl_c_ends_at_once_and_says_what_is_kept(arguments: list[str], kept: str, tmp_path: Path) -> None:
-    """Status 130, one line, no traceback of any process, nobody left behind."""
+    """Status 130, one line, no traceback from any process, no process left behind."""
     words = [str(tmp_path) if word == "FOLDER" else word for word in arguments]
     if words[0] == "demo":
         words += ["--out", str(tmp_path)]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.curation.batches import DIM, DRAWS, Counting, filled, first_batch, learner, open_batch
 
-from quietshelf.curation.batches import Schedule, announce, arrive, close, due, end, lease, shelf_time, take
+from quietshelf.curation.batches import Schedule, arrive, charge, draw, due, end, lease, shelf_time, take
 from quietshelf.privacy.accounting import BudgetExceeded
 from quietshelf.privacy.release.noise import GRID
 from quietshelf.privacy.statistics import nothing
@@ -35,7 +35,7 @@ def test_the_last_arrival_alone_says_when_a_batch_is_due(times: list[float], win
 
 @given(TIMES, st.lists(st.tuples(st.booleans(), st.sampled_from([0.5, 1.0])), min_size=6, max_size=6))
 def test_an_arrival_is_a_lease_that_is_used_up_at_once(times: list[float], arms: list[tuple[bool, float]]) -> None:
-    """Whoever is served by which arm: one step, or a lease, its one slot, and its end."""
+    """Whichever arm serves the slot: one step, or a lease, its one slot, and its end."""
     batch = leased = first_batch()
     for received, (present, share) in zip(times, arms, strict=True):
         batch = arrive(batch, received, present=present, share=share)
@@ -50,7 +50,7 @@ def test_nothing_is_due_where_no_batch_waits() -> None:
 
 
 def test_a_full_batch_refuses_a_slot() -> None:
-    """Nobody is added to a batch whose size was fixed before anybody came; the batch stays as it was."""
+    """A full batch takes no one more and stays unchanged: its size was fixed when it opened."""
     batch = filled(first_batch(), at=3.0)
     with pytest.raises(ValueError, match="a full batch has no slot to take, got batch=0"):
         arrive(batch, 4.0)
@@ -125,53 +125,53 @@ def test_only_a_full_batch_is_announced() -> None:
     _, batch = open_batch(Schedule(), start, source, window=1.0)
     for taken in range(batch.frozen.size):
         with pytest.raises(ValueError, match="only a full batch may be released, got batch=0"):
-            announce(start, batch._replace(taken=taken), source)
+            charge(start, batch._replace(taken=taken), source)
     assert source.draws == 0
     assert start.ledger.events == ()
 
 
-def test_announcing_spends_and_closing_draws() -> None:
+def test_charging_spends_and_drawing_draws_noise() -> None:
     """The cost is in the ledger before the noise is drawn; drawing adds nothing to it."""
     source = Counting()
     start = learner(source)
     _, batch = open_batch(Schedule(), start, source, window=1.0)
-    announced = announce(start, filled(batch), source)
-    assert announced.ledger.rho == pytest.approx(1.0)
-    assert (source.draws, announced.records, announced.estimate) == (0, (), start.estimate)
-    after = close(announced, filled(batch), nothing((), DIM), source)
-    assert after.ledger == announced.ledger
+    charged = charge(start, filled(batch), source)
+    assert charged.ledger.rho == pytest.approx(1.0)
+    assert (source.draws, charged.records, charged.estimate) == (0, (), start.estimate)
+    after = draw(charged, filled(batch), nothing((), DIM), source)
+    assert after.ledger == charged.ledger
     assert (source.draws, len(after.records)) == (DRAWS, 1)
 
 
-def test_a_batch_is_announced_once_and_closed_only_then() -> None:
-    """Announced or released, a second announcement is refused; without one nothing is drawn."""
+def test_a_batch_is_charged_once_and_drawn_only_then() -> None:
+    """Charged or released, a second charge is refused; without one nothing is drawn."""
     source = Counting()
     start = learner(source)
     _, batch = open_batch(Schedule(), start, source, window=1.0)
     batch = filled(batch)
     with pytest.raises(ValueError, match="a batch must be charged before it is released, got batch=0"):
-        close(start, batch, nothing((), DIM), source)
+        draw(start, batch, nothing((), DIM), source)
     assert source.draws == 0
-    announced = announce(start, batch, source)
-    for known in (announced, close(announced, batch, nothing((), DIM), source)):
+    charged = charge(start, batch, source)
+    for known in (charged, draw(charged, batch, nothing((), DIM), source)):
         with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
-            announce(known, batch, source)
+            charge(known, batch, source)
     assert source.draws == DRAWS
 
 
 def test_a_refused_budget_draws_nothing() -> None:
-    """Noise that is too small for the budget is refused when announced; neither ledger nor source is touched."""
+    """Noise that is too small for the budget is refused when charged; neither ledger nor source is touched."""
     rich, source = learner(Counting(), rho=2.0), Counting()
     poor = learner(source, rho=1.0)
     _, batch = open_batch(Schedule(), rich, source, window=1.0)
     with pytest.raises(BudgetExceeded):
-        announce(poor, filled(batch), source)
+        charge(poor, filled(batch), source)
     assert source.draws == 0
     assert poor.ledger.events == ()
 
 
-def test_noise_on_another_grid_than_contributions_is_refused_before_anything_is_announced() -> None:
+def test_noise_on_another_grid_than_contributions_is_refused_before_anything_is_charged() -> None:
     """Sums that were not rounded may not be released with discrete noise: it would show their fractions."""
     batch = filled(first_batch())
     with pytest.raises(ValueError, match="noise must be on the grid"):
-        announce(learner(), batch, Counting())
+        charge(learner(), batch, Counting())

@@ -14,8 +14,8 @@ from tests.privacy.release.learners import outlook_for
 from tests.serving.shelf.shops import D, N, first_batch, run, shop
 
 from quietshelf import Shelf
-from quietshelf.curation.batches import Schedule, announce, close
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.batches import Schedule, charge, draw
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import Context, Round
 from quietshelf.privacy.accounting import BudgetExceeded, Ledger
@@ -142,7 +142,7 @@ def test_a_burnt_batch_stays_burnt_over_a_save(tmp_path: Path) -> None:
 
 
 def test_persons_of_a_burnt_batch_have_used_their_visit() -> None:
-    """Whoever was counted in a batch that was paid for is not counted as if it had not been."""
+    """Persons counted in a burnt batch stay counted: its cost was paid."""
     source = Counting()
     shelf = shop(source=source)
     for t in range(first_batch(shelf)):
@@ -177,22 +177,22 @@ def test_a_refused_budget_draws_nothing_in_a_shelf() -> None:
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_the_pure_rules_leave_a_loss_charged(failure: Failure) -> None:
-    """What was announced and not closed is a learner with the cost and without the figure; its number is used up."""
+    """What was charged and not drawn is a learner with the cost and without the figure; its number is used up."""
     source = Counting()
     start = learner(source)
     schedule, batch = open_batch(Schedule(), start, source, window=1.0)
-    announced = announce(start, filled(batch), source)
+    charged = charge(start, filled(batch), source)
     with pytest.MonkeyPatch.context() as patch:
         failure(source, patch)
         with pytest.raises(Lost):
-            close(announced, filled(batch), nothing((), DIM), source)
-    assert announced.ledger.rho == pytest.approx(1.0)
-    assert announced.records == ()
+            draw(charged, filled(batch), nothing((), DIM), source)
+    assert charged.ledger.rho == pytest.approx(1.0)
+    assert charged.records == ()
     with pytest.raises(ValueError, match="a batch must be released once, got batch=0"):
-        announce(announced, filled(batch), source)
-    _, following = open_batch(schedule, announced, source, window=1.0)
+        charge(charged, filled(batch), source)
+    _, following = open_batch(schedule, charged, source, window=1.0)
     assert (following.frozen.number, following.frozen.size) == (1, 9)
-    after = close(announce(announced, filled(following), source), filled(following), nothing((), DIM), source)
+    after = draw(charge(charged, filled(following), source), filled(following), nothing((), DIM), source)
     assert len(after.records) == 1
     assert {event.batch for event in after.ledger.events} == {0, 1}
     assert after.ledger.rho == pytest.approx(1.0)

@@ -95,7 +95,7 @@ def test_a_derived_key_tells_nothing_of_the_secret() -> None:
 
 
 def test_a_key_is_not_printed() -> None:
-    """Whoever prints coins does not print the secret."""
+    """Printing coins does not reveal the secret."""
     assert repr(Coins(KEY)) == "Coins()"
 
 

@@ -41,7 +41,7 @@ def crowd(
     extreme=st.sampled_from([1.0, 1e200, 1e-310, 0.0]),
 )
 def test_contributions_alone_and_in_a_group_are_the_same_bits(seed: int, grid: float, extreme: float) -> None:
-    """Whoever is computed beside them, in whichever order, with features that overflow or vanish."""
+    """In any group and any order, with features that overflow or vanish."""
     rng = np.random.default_rng(seed)
     batch = frozen(rng)
     rows, chosen = crowd(rng, 12, extreme)

@@ -1,4 +1,4 @@
-"""R3: what a visitor is shown is the same, to the last bit, whoever is decided beside them."""
+"""R3: what a visitor is shown is the same, to the last bit, alone and in any group."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_long_features_are_decided_alone_as_together(size: float) -> None:
 
 
 def test_ties_are_broken_alike_beside_a_visitor_whose_utilities_overflow() -> None:
-    """Utilities of 1000 that are equal to 1e-13: the coins decide, whoever else is decided in the same step."""
+    """Utilities of 1000 that are equal to 1e-13: the coins decide, alone and in any group."""
     rng = np.random.default_rng(0)
     options, stock = ShelfSettings(rho=1.0, capacity=4, dim=ITEM), Stock.of(ITEMS, None, None, None)
     nearly = 1e3 * (1 + 1e-13 * rng.random((MANY, ITEMS, 1))) * np.sign(rng.normal(size=(MANY, ITEMS, ITEM)))
@@ -119,7 +119,7 @@ def test_a_decision_holds_the_rows_of_what_is_shown() -> None:
 
 
 def test_decisions_come_in_the_order_of_the_visitors() -> None:
-    """Though those who ask for the same are decided in one step."""
+    """Even though equal requests are decided in one step."""
     stock, options = Stock.of(3, None, None, None), ShelfSettings(rho=1.0, capacity=1, dim=1)
     asked = [{"candidates": [place % 3]} if place % 2 else {"exclude": [0, 1]} for place in range(MANY)]
     contexts = [visitor_context(options, stock, features=np.ones((3, 1)), **each) for each in asked]  # type: ignore[arg-type]

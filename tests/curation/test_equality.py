@@ -12,7 +12,7 @@ from tests.curation.batches import Counting
 from tests.serving.shelf.shops import CONVERSION, D, K, N, shop
 
 from quietshelf.curation.outlook import MadeUp, normal_outlook, outlook_of
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.curation.settings import Public, ShelfSettings
 from quietshelf.curation.stock import Stock
 from quietshelf.model.choice.features import Dense

@@ -10,7 +10,7 @@ import pytest
 from tests.curation.batches import DIM, Counting, filled, learner, open_batch
 from tests.privacy.release.learners import started
 
-from quietshelf.curation.batches import Schedule, announce, close
+from quietshelf.curation.batches import Schedule, charge, draw
 from quietshelf.curation.fields import (
     EARLIER_BOUND,
     batch_fields,
@@ -53,7 +53,7 @@ def test_batches_and_learners_come_back_as_they_were(shape: Any) -> None:
         same(batch_from(shape(batch_fields(batch))), batch)
         full = filled(batch, at=1234.5)
         same(batch_from(shape(batch_fields(full))), full)
-        known = close(announce(known, full, source), full, nothing((), DIM), source)
+        known = draw(charge(known, full, source), full, nothing((), DIM), source)
     records = [record_from(shape(record_fields(each))) for each in known.records]
     same(tuple(records), known.records)
     start, estimate = shape(start_fields(known)), shape(known.estimate._asdict())
@@ -86,7 +86,7 @@ def test_releases_of_earlier_versions_are_read() -> None:
     source = Counting()
     start = learner(source)
     _, batch = open_batch(Schedule(), start, source)
-    known = close(announce(start, filled(batch), source), filled(batch), nothing((), DIM), source)
+    known = draw(charge(start, filled(batch), source), filled(batch), nothing((), DIM), source)
     earlier = {**record_fields(known.records[0]), "kept": None, "spread": None, "fit": None, "bound": None}
     found = record_from(earlier)
     np.testing.assert_array_equal([found.kept, found.spread, found.scales.bound], [1.0, 1.0, EARLIER_BOUND])

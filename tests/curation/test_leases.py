@@ -1,4 +1,4 @@
-"""R2 where slots are leased: each slot is taken once or never, whoever gives it out, and public times end a lease."""
+"""R2 with leases: each slot is taken at most once, whichever process gives it out, and public times end a lease."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_batch_is_full_when_its_last_lease_has_ended(acts: list[tuple[str, int
 
 @given(ACTS, st.randoms(use_true_random=False))
 def test_the_order_in_which_ended_leases_are_entered_changes_nothing(acts: list[tuple[str, int, int]], dice) -> None:  # type: ignore[no-untyped-def]
-    """Whoever comes first to enter them: taken, unused, time, arms."""
+    """In whichever order they are entered: taken, unused, time, arms."""
     batch, held, _, _ = played(acts)
     over = [each._replace(until=min(each.until, 100.0)) for each in held.values()]
     shuffled = dice.sample(over, len(over))

@@ -21,7 +21,7 @@ def test_hashes_of_persons_need_a_key_that_is_new_for_every_shelf() -> None:
 
 
 def test_neither_key_nor_names_are_printed() -> None:
-    """Whoever prints the counts prints no secret."""
+    """Printing the counts reveals no secret."""
     persons = Persons()
     persons.admit("anna", batch=0, visits=1)
     assert repr(persons) == "Persons()"

@@ -1,4 +1,4 @@
-"""A prior as a file: what it holds, what it refuses, and what it costs whoever uses it."""
+"""A prior as a file: what it holds, what it refuses, and what using it costs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.curation.priors import not_private, prior
 
-from quietshelf.curation.ledgers import addressed
+from quietshelf.curation.ledger_unit import addressed
 from quietshelf.curation.prior_file import FIELDS, PriorFile
 from quietshelf.model.choice.maps import feature_map
 from quietshelf.privacy.accounting import Assumption, Ledger, gaussian
@@ -36,7 +36,7 @@ def test_a_prior_comes_back_to_the_bit_and_equal_priors_give_equal_files(tmp_pat
 
 
 def test_a_prior_that_is_not_private_says_so_and_is_refused_without_a_flag(tmp_path: Path) -> None:
-    """In the file, loudly; and whoever loads it must say that it is accepted."""
+    """Stated clearly in the file; loading it needs explicit acceptance."""
     not_private().save(tmp_path / "prior.json")
     record = json.loads((tmp_path / "prior.json").read_text())
     assert record["private"] is False
@@ -86,7 +86,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 def spent(batches: int, **settings: Any) -> Ledger:
-    """A ledger of so many releases of rho = 1 each."""
+    """A ledger with this many releases of rho = 1 each."""
     ledger = Ledger(**settings)
     for batch in range(batches):
         exact = Assumption.EXACT_GRID
@@ -95,7 +95,7 @@ def spent(batches: int, **settings: Any) -> Ledger:
 
 
 def with_log(ledger: Ledger, log: PriorFile, **options: Any) -> Ledger:
-    """The ledger as it is addressed, everybody named."""
+    """The ledger as stated if every visitor was named."""
     named = {"arrivals": 5, "anonymous": 0, "history_incomplete": None, "rho_per_release": 1.0}
     return addressed(ledger, **{**named, **options}, log=log)
 

@@ -50,7 +50,7 @@ def test_who_asks_for_nothing_special_shares_the_rules_of_the_shelf() -> None:
 
 
 def test_candidates_and_exclusions_narrow_what_the_shelf_has() -> None:
-    """Masks or indices; an item that is gone stays gone, whoever names it."""
+    """Masks or indices; a retired item stays retired, even if named."""
     gone = STOCK.without(5)
     asked = visitor_context(SETTINGS, gone, features=HERE, candidates=[1, 2, 5], exclude=np.arange(6) == 2)
     assert asked.available is not None
@@ -70,7 +70,7 @@ def test_a_request_leaves_the_public_state_as_it_was() -> None:
 
 
 def test_persons_are_texts_and_needed_where_visits_are_counted() -> None:
-    """A request without a person is refused by the setting alone, whoever else was named."""
+    """A request without a person is refused by the setting alone, whatever other requests name."""
     several = ShelfSettings(rho=1.0, capacity=3, visits=2, dim=2)
     check_person(SETTINGS, None)
     check_person(several, "anna")

@@ -130,7 +130,7 @@ def test_publishing_from_the_page(chromium: Any, tmp_path: Path) -> None:
         other.goto(f"{shop.url}/shelves/teas/privacy")
         assert other.locator("h1").inner_text() == "Privacy statement"
         assert other.evaluate(CHECKS) == []
-        page.get_by_role("button", name="Take it back").click()
+        page.get_by_role("button", name="Make it private").click()
         page.get_by_text("Only people with a key").wait_for()
         other.reload()
         assert "/sign-in" in other.url

@@ -13,12 +13,14 @@ from tests.report.glances import SEEN
 
 from quietshelf.demo.page import DemoStory, demo_page
 from quietshelf.report import PageTable, Section, write_page
-from quietshelf.report.audit_page import AuditCurve, AuditRow, Limit, audit_page
+from quietshelf.report.audit_page import AuditRow, audit_page
 from quietshelf.report.charts import Curve
 from quietshelf.report.glance_table import glance_table
 from quietshelf.report.multiples import multiples
 from quietshelf.report.plan_page import plan_page
 from quietshelf.report.plotted import Line, Panel, Plotted
+from quietshelf.research.auditing.audit_report import roc_curve
+from quietshelf.research.auditing.measure import Roc
 
 X = np.array([1.0, 10.0, 100.0])
 CURVES = [Curve(f"policy {tone}, as printed in the paper", X, X + tone, X / 5, tone) for tone in range(5)]
@@ -41,7 +43,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     claims = PageTable("Claims", ("claim", "verdict", "held"), [("it grows", "holds", "1 of 1")], [["grows: 1 to 2"]])
     folded = PageTable("Regret of everybody", WIDE, ROWS, folded=True)
     study = Section("A study", ["What it is.", "How large."], [claims, folded], drawings, "again", [("seed", "1")])
-    curve = AuditCurve("quiet, whole run", LEVEL, LEVEL, 0.9 * LEVEL, LEVEL, 0.9 * LEVEL, LEVEL)
+    roc = Roc(LEVEL, LEVEL, 0.9 * LEVEL, LEVEL, 0.9 * LEVEL, LEVEL)
     row = AuditRow("quiet", "which of two opposite visitors", "ρ 1", "ρ 0.1", "-", "not refuted", False, "Words " * 20)
     story = DemoStory(
         lead="A shop.", number="99 ± 1 %", headline="of the revenue.", cards=[("37 ± 1", "sales lost", "a remark")],
@@ -58,7 +60,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ),
         "audit": audit_page(
             folder / "audit.html", number="0 of 1", conclusion="refuted.", broken=False, summary=["Words."],
-            rows=[row], curves=[curve], limits=[Limit("most", LEVEL, LEVEL)], facts=[("seed", "1")],
+            rows=[row], curves=[roc_curve("quiet, whole run", roc, 0), Curve("most", LEVEL, LEVEL, 0 * LEVEL, 6)],
+            facts=[("seed", "1")],
         ),
         "demo": demo_page(folder / "demo.html", story),
     }  # fmt: skip

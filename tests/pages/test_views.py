@@ -20,7 +20,9 @@ from quietshelf.privacy.accounting.attackers import power_under_gaussian
 from quietshelf.serving.service.pages.activity import Activity
 from quietshelf.serving.service.pages.budget_summary import DISCRETE, found_at_most, one_release
 from quietshelf.serving.service.pages.counts import WARNING
+from quietshelf.serving.service.pages.status import status
 from quietshelf.serving.service.pages.traffic import routes as routes_of
+from quietshelf.serving.service.pages.wording import THIN
 from quietshelf.serving.service.settings import ServiceSettings
 
 
@@ -70,10 +72,25 @@ def test_each_state_is_told(shop: Shop) -> None:
     words = {name: shop.client.get(f"/shelves/{name}", headers=HTML).text for name in states}
     assert "1 of 32 visitors have come" in words["one-visitor"]
     assert "declared not private" in words["random-teas"]
-    assert "Its items are forgotten" in words["closed-last-year"]
+    assert "Its items are deleted" in words["closed-last-year"]
     assert "Nobody has visited yet" in words["opening-soon"]
     assert "A full gauge is normal" in words["teas"]
     assert "at most 3 visits of a person count" in words["members"]
+
+
+def test_a_full_first_batch_is_said_to_wait_for_answers() -> None:
+    """Whoever comes meanwhile is in the second batch, which says nothing of when the first release comes."""
+    row = {"config": '{"policy": "quiet"}', "deleted": None, "arrivals": 31, "releases": 0}
+    times = {"window": 3600.0, "lag": 1.0}
+    full, next_one = (
+        {"size": 23, "taken": 23, "full_at": 100.0, **times},
+        {"size": 32, "taken": 8, "full_at": None, **times},
+    )
+    seen = status(row, [full, next_one], refuses=False, items=2, now=101.0, poll=1.0)
+    assert (seen["state"], seen["late_seconds"]) == ("gathering", None)
+    assert seen["words"].replace(THIN, " ") == "The first batch is full and waits for answers, for 1 h more."
+    later = status(row, [full, next_one], refuses=False, items=2, now=4000.0, poll=1.0)
+    assert (later["state"], later["late_seconds"]) == ("late", 299.0)
 
 
 def test_an_empty_service_says_what_to_do(tmp_path: Path) -> None:

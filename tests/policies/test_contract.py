@@ -81,7 +81,7 @@ class PolicyContract:
 
     @pytest.mark.parametrize("batch", [(), (5,)])
     def test_offer_depends_on_context_release_and_generator_alone(self, batch: tuple[int, ...]) -> None:
-        """Equal releases, contexts and generator states give equal offers, whatever was offered or learnt before."""
+        """Equal releases, contexts and generator states give equal offers, whatever was offered before."""
         rng = np.random.default_rng(1)
         context, first, other = constrained(rng, batch), release(rng, batch), release(rng, batch)
         again = Release(first.theta.copy(), first.precision.copy(), first.radius.copy(), first.explore, first.count)

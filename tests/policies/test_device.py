@@ -156,7 +156,7 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
             Synthetic(items=5, capacity=2, dim=2), ["greedy"], horizon=2, replicates=1, seed=0, device="cuda"
         ),
     ):
-        with pytest.raises(ValueError, match="device must be there, and PyTorch or CuPy installed"):
+        with pytest.raises(ValueError, match="device must exist, and PyTorch or CuPy be installed"):
             call()
 
 

@@ -18,7 +18,7 @@ from tests.protocol.users import USERS
 
 from quietshelf.curation import arms, contributions, requests
 from quietshelf.curation.answers import Verdict, answer
-from quietshelf.curation.batches import announce, close, due
+from quietshelf.curation.batches import charge, draw, due
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.persons import Persons
 from quietshelf.model.types import FloatArray
@@ -300,7 +300,7 @@ def _drawn_again() -> list[Any]:
         while self.waiting and due(self.waiting[0].batch, self.arrivals):
             batch, found = self.waiting[0].batch, self.waiting[0].finished(self.settings.on_no_answer)
             learner = self.begin(source)
-            self.learner = close(announce(learner, batch, source), batch, found, source)
+            self.learner = draw(charge(learner, batch, source), batch, found, source)
             self.waiting.pop(0)
 
     return [mock.patch.object(State, "_release_due", release_due)]

@@ -17,8 +17,8 @@ from tests.protocol.worlds import Seen, World
 
 from quietshelf import Shelf
 from quietshelf.curation.outlook import outlook_of, start
-from quietshelf.curation.parallel import QuietCurator
 from quietshelf.curation.persons import Persons
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.curation.requests import visitor_context
 from quietshelf.model.choice.features import Catalogued, Dense
 from quietshelf.model.types import (

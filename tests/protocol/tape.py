@@ -20,8 +20,8 @@ from quietshelf.privacy.release.batch_pair import Noisy, Scales
 from quietshelf.privacy.release.noise import GRID, DiscreteGaussian, NoiseSource
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.statistics import OUTCOME_SENSITIVITY, SENSITIVITY, Total, svec_weights
-from quietshelf.serving.service.releases import releaser
-from quietshelf.serving.service.releases.releaser import Charged
+from quietshelf.serving.service.releases import steps
+from quietshelf.serving.service.releases.steps import Charged
 from quietshelf.serving.shelf.state import Slots
 
 
@@ -102,7 +102,7 @@ class Tape(DiscreteGaussian):
 @contextmanager
 def taping() -> Iterator[None]:
     """Let tapes hear the sums that are released, and whose they are."""
-    release, draw, finished = batch_pair.release, releaser.draw, Slots.finished
+    release, draw, finished = batch_pair.release, steps.draw, Slots.finished
     drawn, whose = batch_pair._information_noise, list[Any]()
 
     def heard(total: Total, *, scales: Scales, size: int, source: NoiseSource) -> Noisy:
@@ -127,7 +127,7 @@ def taping() -> Iterator[None]:
     with (
         mock.patch.object(batch_pair, "release", heard),
         mock.patch.object(batch_pair, "_information_noise", stretched),
-        mock.patch.object(releaser, "draw", of_service),
+        mock.patch.object(steps, "draw", of_service),
         mock.patch.object(Slots, "finished", of_shelf),
     ):
         yield

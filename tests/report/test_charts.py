@@ -73,7 +73,7 @@ def test_lines_carry_their_names_where_there_is_room() -> None:
 
 @pytest.mark.parametrize("sizes", [[15.0] * 6, [15.0, 30.0, 15.0]])
 def test_names_that_would_cover_each_other_are_moved_apart(sizes: list[float]) -> None:
-    """Wherever their lines end, neighbours keep their height from each other, and none leaves the drawing below."""
+    """Neighbouring labels never overlap, wherever their lines end, and none leaves the drawing below."""
     rng = np.random.default_rng(1)
     for _ in range(50):
         middles = apart(rng.uniform(0, 250, len(sizes)).tolist(), sizes, 250.0)
@@ -84,7 +84,7 @@ def test_names_that_would_cover_each_other_are_moved_apart(sizes: list[float]) -
 
 
 def test_columns_tell_unknown_from_none() -> None:
-    """A time that nobody watched is marked at the base; a zero has no bar; the highest bar is as high as its value."""
+    """An unknown value is marked at the base, a zero has no bar, and the highest bar is as high as its value."""
     svg = drawn(columns([None, 0.0, 4.0, 2.0], PLAIN, feet=str))
     kinds = [part.get("class") for part in svg.iter() if part.get("class") in ("unknown", "bar", "bar now")]
     assert kinds == ["unknown", "bar", "bar now"]

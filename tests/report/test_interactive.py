@@ -40,7 +40,7 @@ def result() -> Result:
 
 
 def tastes(count: int) -> Tastes:
-    """As an estimate of so many features."""
+    """An estimate of this many features."""
     theta = np.linspace(-1.0, 1.0, count)
     names = tuple(f"feature {place}" for place in range(count))
     return Tastes(theta, np.full(count, 0.1), np.eye(count), 3, "fine & well", names)

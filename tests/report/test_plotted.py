@@ -55,7 +55,7 @@ def test_panels_are_the_combinations_of_rows_and_columns(study: list[Series]) ->
 
 
 def test_band_is_the_student_interval_of_the_mean(study: list[Series]) -> None:
-    """Two replicates, 9 and 11: 10 ± 12.706; nobody has lost anything at the start."""
+    """Two replicates, 9 and 11: 10 ± 12.706; regret starts at zero."""
     line = plotted(FIGURE, study).panels[0].lines[0]
     assert line.x.tolist() == [0, 10, 20]
     np.testing.assert_allclose(line.mean, [0, 5, 10])

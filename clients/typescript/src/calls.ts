@@ -9,11 +9,11 @@ export interface Call {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What a column of a product table, or an attribute of a visitor, may hold. */
+/** A value in a column of a product table, or of a visitor's attribute. */
 export type Cell = string | number | boolean | null | readonly number[];
 export type Attributes = Readonly<Record<string, Cell>>;
 
-/** What an offer may ask for beside the visitor's features. */
+/** Options of an offer, beside the visitor's features. */
 export interface OfferOptions {
   readonly person?: string;
   readonly candidates?: readonly string[];
@@ -23,7 +23,7 @@ export interface OfferOptions {
   readonly ranking?: readonly string[];
 }
 
-/** Asks for an offer. The key makes every repetition of this very call the same visitor. */
+/** Requests an offer. The key makes every retry of this call the same visitor. */
 export function offerCall(shelf: string, features: readonly number[] | Attributes, options: OfferOptions): Call {
   const { person, candidates, required, exclude, capacity, ranking } = options;
   const asked = { person, candidates, required, exclude, capacity, ranking }; // undefined is left out of JSON
@@ -31,12 +31,12 @@ export function offerCall(shelf: string, features: readonly number[] | Attribute
   return shelfCall("POST", shelf, "/offers", { ...asked, ...given }, { "Idempotency-Key": newKey() });
 }
 
-/** Answers an offer; the same answer again is fine. */
+/** Answers an offer. Repeating the same answer is harmless. */
 export function choiceCall(offer: string, item: string | null): Call {
   return { method: "POST", path: `/v1/offers/${segment(offer)}/choice`, body: { item } };
 }
 
-/** Asks for a shelf, or for a part of it such as `/items`. */
+/** A request about a shelf, or a part of it such as `/items`. */
 export function shelfCall(
   method: Call["method"],
   shelf: string,
@@ -48,7 +48,7 @@ export function shelfCall(
   return { method, path, ...(body === undefined ? {} : { body }), ...(headers === undefined ? {} : { headers }) };
 }
 
-/** JSON that never holds a number that is none. */
+/** JSON that refuses NaN and infinity. */
 export function json(value: unknown): string {
   return JSON.stringify(value, (name, part: unknown) => {
     if (typeof part === "number" && !Number.isFinite(part)) {
@@ -58,12 +58,12 @@ export function json(value: unknown): string {
   });
 }
 
-/** A name that nobody else has. */
+/** A random name. */
 export function newKey(): string {
   return encoded(crypto.getRandomValues(new Uint8Array(18)));
 }
 
-/** A name as one segment of a path: whatever is in it, it must not lead to another address. */
+/** Escapes a name as one path segment, so that it can never lead to another address. */
 export function segment(name: string): string {
   if (name === "" || name === "." || name === "..") { // URL parsers resolve dots even where they are escaped
     throw new RangeError(`a name must not be empty, "." or "..", got ${JSON.stringify(name)}`);
@@ -71,7 +71,7 @@ export function segment(name: string): string {
   return encodeURIComponent(name);
 }
 
-/** Whether these are features; `Array.isArray` alone does not tell read-only lists from records. */
+/** Whether these are features; on its own, `Array.isArray` cannot tell the compiler. */
 export function isList(value: readonly number[] | Attributes): value is readonly number[] {
   return Array.isArray(value);
 }
@@ -81,7 +81,7 @@ function checked(features: readonly number[]): readonly number[] {
   return features;
 }
 
-/** As JSON has them: what is NaN is missing. */
+/** Attributes for JSON, with NaN as null. */
 function cells(given: Attributes): Attributes {
   return Object.fromEntries(Object.entries(given).map(([name, value]) => [name, Number.isNaN(value) ? null : value]));
 }

@@ -1,11 +1,11 @@
-/** The client of a service, for a shop's back end: it holds a key. */
+/** A client for a shop's back end, which holds a key. */
 
 import { choiceCall, offerCall, shelfCall, type Attributes, type Cell, type OfferOptions } from "./calls.js";
 import { Connection } from "./http.js";
 import { Retry, type RetryOptions } from "./retry.js";
 import { ServiceDown, type Offer } from "./words.js";
 
-const MANY = 1000; // items that are sent in one document; more are streamed
+const MANY = 1000; // most items sent in one document; more are streamed
 const NDJSON = { "Content-Type": "application/x-ndjson" };
 
 export interface ClientOptions {
@@ -15,7 +15,7 @@ export interface ClientOptions {
   readonly retry?: RetryOptions;
 }
 
-/** An item to put; for one that is known already, what is left out stays as it is. */
+/** An item to put. Fields left out of a known item stay as they are. */
 export interface Item {
   readonly id: string;
   readonly features?: readonly number[];
@@ -26,14 +26,14 @@ export interface Item {
   readonly rank?: number | null;
 }
 
-/** JSON whose fields the service's reference names. */
+/** A JSON object; the service's reference lists its fields. */
 export type Plain = Readonly<Record<string, unknown>>;
 export interface Put {
   readonly added: number;
   readonly changed: number;
 }
 
-/** Talks to one service. Its key belongs on a server: browsers get a ticket instead (see `signTicket`). */
+/** A client of one service. Its key belongs on a server; browsers get a ticket instead (see `signTicket`). */
 export class Client {
   private readonly http: Connection;
   private readonly retry: Retry;
@@ -44,9 +44,9 @@ export class Client {
   }
 
   /**
-   * What to show one visitor; a repetition after a lost reply is the same visitor.
+   * Requests what to show one visitor; a retry after a lost reply is the same visitor.
    *
-   * `features` may be attributes by name, where the shelf has a schema.
+   * `features` may be attributes by name, if the shelf has a schema.
    */
   async offer(shelf: string, features: readonly number[] | Attributes = [], options: OfferOptions = {}): Promise<Offer> {
     const call = offerCall(shelf, features, options);
@@ -60,13 +60,13 @@ export class Client {
     }
   }
 
-  /** Answers an offer: the item chosen, or null. Nothing is sent where chance had chosen. */
+  /** Answers an offer: the item chosen, or null. Sends nothing for a random fallback offer. */
   async choose(offer: Offer | string, item: string | null): Promise<void> {
     const name = typeof offer === "string" ? offer : offer.id;
     if (name !== null) await this.http.call(choiceCall(name, item));
   }
 
-  /** Configures a shelf; whether it is new. */
+  /** Creates or changes a shelf; returns whether it is new. */
   async putShelf(shelf: string, settings: Plain): Promise<boolean> {
     return ((await this.http.call(shelfCall("PUT", shelf, "", settings))) as { created: boolean }).created;
   }
@@ -82,12 +82,12 @@ export class Client {
     return (await this.http.call(shelfCall("PUT", shelf, "/items", { items }))) as Put;
   }
 
-  /** The same of any number of items, sent while they are made, shown when all are there; not tried again. */
+  /** Streams any number of items, shown once all have arrived; not retried. */
   async uploadItems(shelf: string, items: Iterable<Item> | AsyncIterable<Item>): Promise<Put> {
     return (await this.http.upload(shelfCall("PUT", shelf, "/items", undefined, NDJSON), items)) as Put;
   }
 
-  /** All items of a shelf, retired ones included, read a page at a time. */
+  /** All items of a shelf, including retired ones, read page by page. */
   async *items(shelf: string): AsyncGenerator<Plain & { readonly id: string }> {
     for (let after: number | null = -1; after !== null; ) {
       const reply = await this.http.call(shelfCall("GET", shelf, `/items?after=${after}`));
@@ -102,7 +102,7 @@ export class Client {
     await this.http.call(shelfCall("POST", shelf, "/items/retire", { items }));
   }
 
-  /** Lets a person's visits that are not released contribute nothing; how many there were. */
+  /** Erases a person: visits that are in no release yet contribute nothing. Returns how many there were. */
   async erase(shelf: string, person: string): Promise<number> {
     return ((await this.http.call(shelfCall("POST", shelf, "/erasures", { person }))) as { erased: number }).erased;
   }
@@ -112,7 +112,7 @@ export class Client {
     return (await this.http.call(shelfCall("GET", shelf, "/privacy"))) as Plain;
   }
 
-  /** The learned policy against what you show today, from releases alone. */
+  /** Compares the learned policy with what you show today, from releases alone. */
   async comparison(shelf: string): Promise<Plain> {
     return (await this.http.call(shelfCall("GET", shelf, "/comparison"))) as Plain;
   }

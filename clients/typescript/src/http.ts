@@ -1,11 +1,11 @@
-/** Sends requests, and repeats those that did not reach the service or that it could not write. */
+/** Sends requests, and retries if the service cannot be reached or cannot write. */
 
 import { json, type Call } from "./calls.js";
 import type { Retry } from "./retry.js";
 import { Refused, ServiceDown, type Problem } from "./words.js";
 
 const RETRIED = [502, 503, 504];
-const PART = 65_536; // bytes that are sent at once, at least
+const PART = 65_536; // least bytes per part of a stream
 
 export interface Reply {
   readonly status: number;
@@ -13,7 +13,7 @@ export interface Reply {
   readonly text: string;
 }
 
-/** One service, one identity. */
+/** A connection to one service, with one identity. */
 export class Connection {
   readonly url: string;
 
@@ -24,20 +24,20 @@ export class Connection {
     private readonly timeout: number,
     private readonly retry: Retry,
   ) {
-    if (!/^https?:\/\//.test(url)) { // a mistake in it must not look like a service that is down
+    if (!/^https?:\/\//.test(url)) { // a mistake must not look like a service that is down
       throw new RangeError(`url must start with http:// or https://, got url=${JSON.stringify(url)}`);
     }
     this.url = url.replace(/\/+$/, "");
   }
 
-  /** The JSON of a reply, undefined if it is empty; a refusal is thrown. */
+  /** The JSON of a reply, undefined if it is empty; throws a refusal. */
   async call(call: Call): Promise<unknown> {
     return read(await this.send(call));
   }
 
-  /** The reply to a request that was repeated where that may help, whatever it says. */
+  /** The reply to a request, after retries if they may help; it may be a refusal. */
   async send(call: Call, also: RequestInit = {}): Promise<Reply> {
-    const init = this.init(call, also); // made before anything is tried: what cannot be sent is the caller's mistake
+    const init = this.init(call, also); // before the first attempt: a body that cannot be sent is the caller's mistake
     let reason: unknown;
     for (let attempt = 0; attempt <= this.retry.retries; attempt++) {
       if (attempt > 0) await this.retry.wait(attempt);
@@ -52,7 +52,7 @@ export class Connection {
     throw new ServiceDown(this.url, this.retry.retries + 1, reason, reason instanceof TypeError ? this.hidden() : "");
   }
 
-  /** Sends lines of JSON while they are made, once, and waits for the reply as long as it takes. */
+  /** Streams lines of JSON, without retries, and waits for the reply as long as it takes. */
   async upload(call: Call, items: Iterable<unknown> | AsyncIterable<unknown>): Promise<unknown> {
     const init = { ...this.init(call, {}), body: stream(items), duplex: "half" };
     let reply: Reply;
@@ -66,7 +66,7 @@ export class Connection {
     return read(reply);
   }
 
-  /** What to check where the browser may have kept a reply from this page, of which it tells nobody; else nothing. */
+  /** A hint for when the browser may have hidden the reply from this page (CORS), which it never says; else empty. */
   private hidden(): string {
     const page = (globalThis.location as Location | undefined)?.origin; // not in node
     if (page === undefined || page === new URL(this.url).origin) return "";
@@ -82,7 +82,7 @@ export class Connection {
   }
 }
 
-/** The JSON of a reply, undefined if it is empty; a refusal is thrown. */
+/** The JSON of a reply, undefined if it is empty; throws a refusal. */
 export function read(reply: Reply): unknown {
   if (reply.status >= 200 && reply.status < 300) return reply.text === "" ? undefined : JSON.parse(reply.text);
   let problem: unknown;
@@ -95,7 +95,7 @@ export function read(reply: Reply): unknown {
   throw new Refused(told ? (problem as Problem) : {}, reply.status);
 }
 
-/** A reply that came in full. */
+/** Fetches a whole reply. */
 async function replied(url: string, init: RequestInit): Promise<Reply> {
   const alone = { cache: "no-store", credentials: "omit", redirect: "manual", referrerPolicy: "no-referrer" } as const;
   const response = await fetch(url, { ...alone, ...init });

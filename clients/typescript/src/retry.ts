@@ -1,16 +1,16 @@
-/** When to try again, and what to show without a service. */
+/** When to retry, and what to show if the service is down. */
 
-import type { Call } from "./calls.js";
+import type { Call, OfferOptions } from "./calls.js";
 import type { Offer } from "./words.js";
 
 export interface RetryOptions {
   /** Further attempts after the first; 3 by default. */
   readonly retries?: number;
-  /** Seconds before the first of them, 0.1 by default; each next waits twice as long, with some chance in it. */
+  /** Seconds before the first of them, 0.1 by default; each later pause is twice as long, with random jitter. */
   readonly pause?: number;
-  /** Items to choose from by chance when the service is down and the offer names no candidates. */
+  /** Items to show at random if the service is down and the offer names no candidates. */
   readonly fallback?: readonly string[];
-  /** How many of them, needed with `fallback`; without it a service that is down is an error. */
+  /** How many of them to show; required with `fallback`. Without it, `ServiceDown` is thrown. */
   readonly fallbackCapacity?: number;
 }
 
@@ -37,10 +37,10 @@ export class Retry {
     await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
   }
 
-  /** A uniform choice in place of an offer, if that was asked for. */
+  /** A random offer in place of the service's, if that was asked for. */
   byChance(call: Call): Offer | undefined {
     if (this.fallbackCapacity === undefined) return undefined;
-    const asked = (call.body ?? {}) as Wishes;
+    const asked = (call.body ?? {}) as OfferOptions;
     const barred = new Set(asked.exclude ?? []);
     const required = (asked.required ?? []).filter((item) => !barred.has(item));
     const free = (asked.candidates ?? this.fallback).filter((item) => !barred.has(item) && !required.includes(item));
@@ -50,14 +50,7 @@ export class Retry {
   }
 }
 
-interface Wishes {
-  readonly candidates?: readonly string[];
-  readonly required?: readonly string[];
-  readonly exclude?: readonly string[];
-  readonly capacity?: number;
-}
-
-/** Some of these, or all of them, in random order. */
+/** A random sample, in random order; all of them if there are too few. */
 function sample(from: readonly string[], count: number): string[] {
   const left = [...from];
   const found: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * Visitor tickets, signed by the shop's back end: what a browser gets in place of a key.
+ * Visitor tickets, which a shop's back end signs and browsers use in place of a key.
  *
- * A ticket lets its holder read one shelf's public model, take one place in a batch and answer it. Nothing else.
+ * A ticket lets its holder read one shelf's public documents, take one slot and answer it. Nothing else.
  */
 
 import { encoded } from "./base64.js";
@@ -11,13 +11,13 @@ const LONGEST = 3600;
 
 export interface TicketOptions {
   readonly shelf: string;
-  /** The shop's own pseudonym of the visitor, by which visits of one person are counted. */
+  /** The shop's pseudonym for the visitor, by which visits of one person are counted. */
   readonly person?: string;
-  /** For how long it may be used, at most 3600 seconds; 600 by default. */
+  /** Seconds for which it is valid, at most 3600; 600 by default. */
   readonly seconds?: number;
 }
 
-/** A ticket signed with an `offer` key of the shelf, `qs_ID_SECRET`. For back ends: the key must never leave them. */
+/** Signs a ticket with a key that has the scope `offer`, `qs_ID_SECRET`. The key must never leave the back end. */
 export async function signTicket(key: string, options: TicketOptions): Promise<string> {
   const { shelf, person, seconds = 600 } = options;
   if (!(seconds > 0 && seconds <= LONGEST)) {
@@ -26,7 +26,7 @@ export async function signTicket(key: string, options: TicketOptions): Promise<s
   return signed(key, { shelf, person, expires: Math.floor(Date.now() / 1000 + seconds), nonce: newKey() });
 }
 
-/** What a ticket says. */
+/** The content of a ticket. */
 export interface TicketFields {
   readonly shelf: string;
   readonly person?: string | undefined;
@@ -34,7 +34,7 @@ export interface TicketFields {
   readonly nonce: string;
 }
 
-/** The text of a ticket that says this. */
+/** The text of a ticket with this content. */
 export async function signed(key: string, fields: TicketFields): Promise<string> {
   const [, id, secret] = /^qs_([^_]+)_(.+)$/.exec(key) ?? [];
   if (id === undefined || secret === undefined) throw new RangeError("key must be an API key, qs_ID_SECRET");

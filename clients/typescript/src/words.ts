@@ -1,23 +1,23 @@
-/** What the client says: offers, and the two ways in which a request can fail. */
+/** Offers, and the two ways a request can fail. */
 
 /** What to show one visitor. */
 export interface Offer {
-  /** Names the offer when the answer comes; null if the service was down and chance chose. */
+  /** Identifies the offer in the answer; null for a random fallback offer. */
   readonly id: string | null;
   /** Item ids, in order. */
   readonly items: readonly string[];
-  /** How many releases the choice rests on. */
+  /** The release that the offer uses; 0 before the first. */
   readonly release: number;
-  /** Until when an answer counts (ISO 8601). */
+  /** When answers stop counting (ISO 8601). */
   readonly expires: string | null;
-  /** Whether chance chose because the service was down. */
+  /** Whether the items are random because the service was down. */
   readonly fallback: boolean;
 }
 
 /** A problem document of the service (RFC 9457). */
 export type Problem = Readonly<Record<string, unknown>>;
 
-/** The service refused; `kind` tells cases apart, such as `offer-expired`, `status` is HTTP's. */
+/** The service refused a request. `kind` is its type, such as `offer-expired`; `status` is HTTP's. */
 export class Refused extends Error {
   readonly status: number;
   readonly kind: string;
@@ -32,7 +32,7 @@ export class Refused extends Error {
   }
 }
 
-/** The service could not be reached, or could not write, for as long as we tried. */
+/** Every attempt failed: the service could not be reached, or could not write. */
 export class ServiceDown extends Error {
   constructor(url: string, attempts: number, reason: unknown, check = "") {
     super(`the service at ${url} must answer, got no answer in ${attempts} attempts: ${described(reason)}${check}`);

@@ -78,7 +78,7 @@ test("however often it asks, a visitor is one visit until it answers", async () 
     const [one, two] = await Promise.all([shelf.offer([1, 2]), shelf.offer([-2, 1])]); // as by a double click
     const three = await shelf.offer([0.5, 1]);
     assert.deepEqual([two.id, three.id], [one.id, one.id]);
-    await assert.rejects(one.choose(one.items[0]!), /has taken the place of this one/);
+    await assert.rejects(one.choose(one.items[0]!), /has replaced this one/);
     const seen = await traffic(async () => leave());
     assert.deepEqual(seen.map((each) => each.url), [`${url}/v1/offers/${three.id}/contribution`]);
     await three.choose(null); // what has gone is waited for
@@ -105,7 +105,7 @@ test("a visit whose ticket has expired gets another one, once", async () => {
     assert.equal(refusals, 3);
     const later = await shelf.offer([1, 2]);
     assert.notEqual(later.id, first.id);
-    await assert.rejects(first.choose(null), /has taken the place of this one/);
+    await assert.rejects(first.choose(null), /has replaced this one/);
     await later.choose(null);
   } finally {
     globalThis.fetch = real;

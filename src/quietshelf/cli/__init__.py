@@ -1,4 +1,4 @@
-"""Parse, call, print: results to stdout (``--json`` for machines), talk to stderr."""
+"""The ``quietshelf`` command: each subcommand parses, calls, prints. Results go to stdout, remarks to stderr."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def _root(
 
 
 def main() -> None:
-    """The command; mistakes of the caller end in a line that says what to do, not in a traceback."""
+    """Run the command line; a caller's mistake prints what to do instead of a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a sign is no reason to lose a result
+            stream.reconfigure(errors="replace")  # an unprintable sign must not lose a result
     try:
-        app(prog_name="quietshelf")  # also where it was started as a module: completion is made for this name
+        app(prog_name="quietshelf")  # the name that completion is made for, also under python -m
     except ModuleNotFoundError as error:
         _end(f"{error}", "`quietshelf doctor` lists what is missing and how to install it.")
     except BrokenExecutor:
@@ -92,7 +92,7 @@ def _end(what: str, advice: str) -> NoReturn:
 
 
 def _command() -> str:
-    """The words that name the command, as far as there is one."""
+    """The subcommand on the command line, for the hint; empty if there is none."""
     names = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
     groups = {group.name for group in app.registered_groups}
     first, second = (*sys.argv[1:3], "", "")[:2]

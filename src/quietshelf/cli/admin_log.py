@@ -1,4 +1,4 @@
-"""``quietshelf admin-log``: what admins did, read from the database itself."""
+"""``quietshelf admin-log``: list admin actions, straight from the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def admin_log(
     secrets: Secrets = None,
     as_json: Json = False,
 ) -> None:
-    """Show what admins did, latest first: when, with which key, what.
+    """List what admins did, latest first: time, key and action.
 
     Example: quietshelf admin-log --database sqlite:///shop.db --secrets shop-secrets
     """

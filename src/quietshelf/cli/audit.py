@@ -1,4 +1,4 @@
-"""``quietshelf audit``: attack what claims to be private, and compare what was lost with what was promised."""
+"""``quietshelf audit``: attack private policies and mechanisms, and compare the measured loss with the claim."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from quietshelf.cli.console import Json, Workers, listed, out, processes, progress, say, strict_json, writable
+from quietshelf.cli.console import figures as columns
 from quietshelf.model.types import positive
 from quietshelf.privacy.accounting.figures import rounded_down
 from quietshelf.research.auditing.audit_report import deltas, figures, page, plain
@@ -41,11 +42,11 @@ Mechanism = Annotated[
     ),
 ]
 Rho = Annotated[float, typer.Option(help="The claimed budget rho (zCDP), which the audit tests.")]
-Runs = Annotated[int | None, typer.Option(help=f"Runs in each of the two worlds of a test; {RUNS:,} by default.")]
+Runs = Annotated[int | None, typer.Option(help=f"Runs in each of a test's two worlds; {RUNS:,} by default.")]
 Thorough = Annotated[
     bool, typer.Option("--thorough", help=f"Test every calibration and policy, with {THOROUGH_RUNS:,} runs each.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of simulated noise; a shelf's own noise never has one.")]
+Seed = Annotated[int, typer.Option(help="Seed of simulated noise; a real shelf's noise is never seeded.")]
 Report = Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")]
 
 
@@ -60,13 +61,12 @@ def audit(
     report: Report = None,
     as_json: Json = False,
 ) -> None:
-    """Measure what leaks, and compare it with what is promised; the exit status is 1 if a promise is refuted.
+    """Measure what leaks and compare it with what is promised; exit status 1 if a promise is refuted.
 
     Example: quietshelf audit --policy quiet,greedy --rho 1 --report audit.html
     """
     wanted = _wanted(mechanism, policy, positive("rho", rho), thorough)
-    if report is not None:
-        writable(report)
+    writable(report)
     with progress("auditing", unit="tests") as moved:
         found = run_audit(
             wanted,
@@ -88,14 +88,10 @@ def audit(
 
 
 def table(found: Audit) -> Table:
-    """Claim against measured lower bound, as a person reads it."""
-    drawn = Table(
-        caption=f"measured: so much is lost at least, ε at {deltas(found)}; computed: what the two worlds cost"
-    )
-    for heading in ("audited", "the two worlds"):
-        drawn.add_column(heading)
-    for heading in ("claim", "measured ≥", "ε ≥", "computed", "verdict"):
-        drawn.add_column(heading, justify="right", no_wrap=True)
+    """One row per test: the claim, the measured lower bound, the verdict."""
+    caption = f"measured: lower bound on the loss, ε at {deltas(found)}; computed: exact loss between the two worlds"
+    right = columns("claim", "measured ≥", "ε ≥", "computed", "verdict", no_wrap=True)
+    drawn = Table("audited", "the two worlds", *right, caption=caption)
     for finding in found.findings:
         word = verdict(finding)
         claimed, measured, computed = figures(finding)

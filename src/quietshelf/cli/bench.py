@@ -1,4 +1,4 @@
-"""``quietshelf bench``: how fast, as ratios measured in one run."""
+"""``quietshelf bench``: speed ratios, measured in one run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bench(
 ) -> None:
     """Measure rounds per second against a plain NumPy/SciPy loop, and decisions against other libraries.
 
-    Needs a checkout of the repository, where the benchmarks are; about five minutes.
+    Runs from a checkout of the repository, and takes about five minutes.
 
     Example: quietshelf bench speed
     """
@@ -36,10 +36,10 @@ def bench(
 
 
 def _module(name: str) -> ModuleType:
-    """From the checkout that this package is part of; an installed package has none."""
+    """A benchmark of the checkout this package runs from; an installed package has none."""
     root = Path(quietshelf.__file__).parents[2]
     if not (root / "benchmarks" / f"{name}.py").is_file():
-        raise ModuleNotFoundError("bench needs the folder benchmarks of a checkout: install with --editable from one")
+        raise ModuleNotFoundError("bench needs the benchmarks folder of a checkout: install from one with --editable")
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     return importlib.import_module(f"benchmarks.{name}")

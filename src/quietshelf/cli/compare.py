@@ -1,20 +1,20 @@
-"""``quietshelf compare``: the learned policy against what the shop shows today, from releases alone."""
+"""``quietshelf compare``: the learned policy against the shop's present ranking, from releases alone."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
-from quietshelf.cli.console import Json, out, strict_json
+from quietshelf.cli.console import Json, figures, out, strict_json
 from quietshelf.cli.database_options import Config, Database, Secrets, existing
 from quietshelf.report.numbers import number
 
 ARMS = {"learned": "learned policy", "present": "present ranking"}
 HONEST = (
-    "Intervals count the noise and hold for all looks together: look as often as you like, and stop when one leaves "
-    "zero out."
+    "Intervals include the noise and hold for all looks together: look as often as you like, and stop when one "
+    "excludes zero."
 )
 
 
@@ -46,19 +46,17 @@ def compare(
 
 def _print(shelf: str, found: dict[str, Any]) -> None:
     if not found["comparison"]:
-        out.print(f"shelf {shelf} compares nothing: no part of its rho goes to a comparison (setting `comparison`)")
+        out.print(f"shelf {shelf} runs no comparison: none of its rho is set aside for one (setting `comparison`)")
         return
-    drawn = Table(title=f"shelf {shelf}, {found['batches']:,} releases")
-    drawn.add_column("served by", no_wrap=True)
-    for heading in ("visitors", "chose something, %", "revenue per visitor"):
-        drawn.add_column(heading, justify="right")
+    right = figures("visitors", "chose something, %", "revenue per visitor")
+    drawn = Table(Column("served by", no_wrap=True), *right, title=f"shelf {shelf}, {found['batches']:,} releases")
     for arm, words in ARMS.items():
         chosen, revenue = found["arms"]["chosen"][arm], found["arms"]["revenue"][arm]
         drawn.add_row(words, f"{found['visitors'][arm]:,}", _interval(chosen, 100.0), _interval(revenue, 1.0))
     out.print(drawn)
     out.print(f"{found['verdict'][:1].upper()}{found['verdict'][1:]}.")
     if found["fallen_back"]:
-        out.print("Offers have fallen back to what you show today: it earns more, beyond doubt (setting `guard`).")
+        out.print("Offers have fallen back to your present ranking, which clearly earns more (setting `guard`).")
     out.print(HONEST)
 
 

@@ -1,4 +1,4 @@
-"""What commands share: options, consoles, a progress bar with the time left, strict JSON, lists."""
+"""Shared by the commands: options, consoles, a progress bar, strict JSON, lists."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Protocol
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
 from quietshelf.model.types import integer, require
@@ -27,23 +28,28 @@ Delta = Annotated[
 Workers = Annotated[int, typer.Option(help="Processes; 0: one per core.")]
 Items = Annotated[int, typer.Option(help="Items in the shop, N.")]
 Capacity = Annotated[int, typer.Option(help="The most items shown at once, K.")]
+Separator = Annotated[str | None, typer.Option(help="Separator of a CSV file; read from its first line by default.")]
+Products = Annotated[Path, typer.Argument(help="The product table: CSV (.gz too) or Parquet. It must be public.")]
 
 talk = Console(stderr=True)
-"""Progress and remarks; results go to stdout. Colours only on a terminal, and never where NO_COLOR is set."""
+"""For progress and remarks. Rich colours them only on a terminal, and never if NO_COLOR is set."""
 out = Console(width=None if sys.stdout.isatty() else 120)
-"""Results; where nobody's terminal says how wide it is, tables have room."""
+"""For results; 120 columns if stdout is not a terminal."""
 
 
 class Move(Protocol):
-    """Moves a bar, with a note beside it."""
+    """Updates a progress bar and the note beside it."""
 
     def __call__(self, done: int, total: int, note: str = "", /) -> None:
-        """So much is done."""
+        """Report that ``done`` of ``total`` is finished."""
 
 
 @contextmanager
 def progress(title: str, *, unit: str, kept: str = NOTHING_KEPT) -> Iterator[Move]:
-    """A bar on stderr, where that is a terminal; yields what moves it. Ctrl-C ends the work and says what is kept."""
+    """Show a progress bar if stderr is a terminal; yield the function that updates it.
+
+    Ctrl-C stops the work and prints what is ``kept``.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -69,12 +75,14 @@ def _delta(given: float) -> float:
 
 
 def processes(workers: int) -> int:
-    """How many processes to start: the number given, or one per core."""
+    """The number of processes to start: as given, or one per core for 0."""
     return integer("workers", workers, low=0) or os.cpu_count() or 1
 
 
-def writable(path: Path) -> None:
-    """Refuse a file that could not be written, before the work that it is to hold; missing folders are made later."""
+def writable(path: Path | None) -> None:
+    """Refuse an output file that cannot be written, before the work starts; missing folders are made later."""
+    if path is None:
+        return
     standing = next(place for place in (path, *path.absolute().parents) if place.exists())
     if path.is_dir():
         wrong = errno.EISDIR
@@ -87,22 +95,27 @@ def writable(path: Path) -> None:
 
 
 def drawable(path: Path | None) -> None:
-    """The same of a figure, if one is wanted."""
+    """The same for a figure, which also needs a format we can draw."""
     from quietshelf.report.style import can_draw
 
     if path is not None:
         can_draw(path)
-        writable(path)
+    writable(path)
+
+
+def figures(*headings: str, **options: Any) -> list[Column]:
+    """Columns of numbers, aligned right."""
+    return [Column(heading, justify="right", **options) for heading in headings]
 
 
 def say(text: str) -> None:
-    """A remark on stderr, on one line however long: paths can be copied. One that nobody can read stops no work."""
+    """Print a remark to stderr without wrapping, so that paths can be copied; a closed stderr is ignored."""
     with suppress(OSError):
         talk.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def promised(value: float) -> str:
-    """A figure of a promise for a table, rounded upwards.
+    """A privacy figure for a table, rounded up.
 
     >>> promised(1.0004), promised(math.inf)
     ('1.001', '∞')
@@ -111,7 +124,7 @@ def promised(value: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things.
+    """A count with its noun, in the plural if need be.
 
     >>> counted(1, "visitor"), counted(1200, "visitor")
     ('1 visitor', '1,200 visitors')
@@ -120,7 +133,7 @@ def counted(number: int, what: str) -> str:
 
 
 def strict_json(value: Any) -> str:
-    """Strict JSON: infinity is a word, what is unknown is null.
+    """Strict JSON: infinity becomes a word, NaN becomes null.
 
     >>> strict_json({"rho": math.inf, "error": math.nan})
     '{"rho": "infinity", "error": null}'
@@ -129,7 +142,7 @@ def strict_json(value: Any) -> str:
 
 
 def listed(given: Sequence[str]) -> list[str]:
-    """The words of an option that takes commas and may be repeated.
+    """The values of an option that may be repeated or separated by commas.
 
     >>> listed(["quiet, greedy", "uniform"])
     ['quiet', 'greedy', 'uniform']
@@ -138,7 +151,7 @@ def listed(given: Sequence[str]) -> list[str]:
 
 
 def numbers(name: str, words: Sequence[str]) -> list[float]:
-    """Words as numbers.
+    """Parse numbers from the command line.
 
     >>> numbers("rho", ["0.1", "1"])
     [0.1, 1.0]

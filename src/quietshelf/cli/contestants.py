@@ -1,4 +1,4 @@
-"""Who takes part, at which rho: what ``simulate`` and ``replay`` ask alike."""
+"""Options that ``simulate`` and ``replay`` share: which policies take part, and at which budgets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quietshelf.research.loop.named import GEOMETRIES, SPECS, MakeDpmnl, contest
 
 USUAL = ("quiet", "greedy", "uniform")
 CALIBRATIONS = dict.fromkeys((*get_args(perturbation_cost.Calibration), *get_args(epsilon_delta.Calibration)))
-"""Of the paper's policy or of its benchmark; each has one that the other has not."""
+"""Calibrations of the paper's policy and of its benchmark, each of which has one the other lacks."""
 Policies = Annotated[
     list[str] | None,
     typer.Option(
@@ -39,7 +39,7 @@ Budgets = Annotated[
 def parse_contestants(
     policies: list[str] | None, budgets: list[str] | None, geometry: str = "declared", calibration: str = "sound"
 ) -> tuple[dict[str, str], list[Contestant]]:
-    """Every policy named, private ones once for each rho; first the policy's name behind each label."""
+    """Make the contestants, private policies once per rho; also return the policy name behind each label."""
     one_of("geometry", geometry, GEOMETRIES)
     one_of("calibration", calibration, CALIBRATIONS)
     rhos = numbers("rho", listed(budgets or ["1"]))
@@ -50,17 +50,17 @@ def parse_contestants(
             made += [(name, contestant(name, rho=rho, **options)) for rho in rhos]
         else:
             made.append((name, contestant(name)))
-    return {entrant.label: name for name, entrant in made}, [entrant for _, entrant in made]
+    return {each.label: name for name, each in made}, [each for _, each in made]
 
 
 def check_calibrations(world: World, contestants: list[Contestant], *, horizon: int) -> None:
-    """Refuse, before the work, a budget that a policy of the paper cannot be calibrated for."""
-    for entrant in contestants:
-        if isinstance(entrant.curator, MakeDpmnl):
+    """Refuse, before simulating, a budget that one of the paper's policies cannot be calibrated for."""
+    for each in contestants:
+        if isinstance(each.curator, MakeDpmnl):
             source = Simulated(np.random.default_rng(0))
             try:
-                entrant.curator.config.plan(dim=world.dim, capacity=world.capacity, horizon=horizon, source=source)
+                each.curator.config.plan(dim=world.dim, capacity=world.capacity, horizon=horizon, source=source)
             except ValueError as error:
                 shop = f"d={world.dim}, K={world.capacity}, T={horizon}"
-                advice = "a rho this large protects nobody: lower --rho, or leave the policy out"
-                raise ValueError(f"{entrant.label} cannot be calibrated for {shop}: {error}; {advice}") from error
+                advice = "a rho this large protects nobody: lower --rho or leave out the policy"
+                raise ValueError(f"{each.label} cannot be calibrated for {shop}: {error}; {advice}") from error

@@ -1,4 +1,4 @@
-"""How commands open a service's database: settings from flags, a store that exists, mistakes told in a line."""
+"""How commands open a service's database: settings from flags, an existing store, one-line errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 Database = Annotated[str | None, typer.Option(help="SQLite file or PostgreSQL, as a URL.")]
-Secrets = Annotated[str | None, typer.Option(help="Folder of the person key and the epoch file.")]
+Secrets = Annotated[str | None, typer.Option(help="Folder that holds the person key and the epoch file.")]
 
 
 def settings_of(config: Path | None, flags: dict[str, str | int | None], other: Sequence[str] = ()) -> ServiceSettings:
-    """The settings; the extra that the service needs is asked for by name if it is missing."""
+    """Read the settings; name the missing extra if the service is not installed."""
     check_extra()
     from quietshelf.serving.service import settings
 
@@ -34,7 +34,7 @@ def settings_of(config: Path | None, flags: dict[str, str | int | None], other: 
 
 @contextmanager
 def existing(config: Path | None, database: str | None, secrets: str | None) -> Iterator[Store]:
-    """The store of a service that has been started before."""
+    """Open the store of a service that has run before."""
     settings = settings_of(config, {"database": database, "secrets": secrets})
     from quietshelf.serving.service.database.store import Store
     from quietshelf.serving.service.database.vault import Vault
@@ -50,18 +50,18 @@ def existing(config: Path | None, database: str | None, secrets: str | None) -> 
 
 
 def check_made(settings: ServiceSettings) -> None:
-    """Refuse a database that no service has made: a mistyped name must not become a new and empty ledger."""
+    """Refuse a database that no service has used: a mistyped name must not create an empty ledger."""
     from quietshelf.serving.service.database.store import made
 
     with reaching(settings):
         found = made(settings.url)
-    advice = "name it with --database, or let `quietshelf serve` make one"
+    advice = "name it with --database, or create one with `quietshelf serve`"
     require(found, f"database must be one that a service has used ({advice})", database=settings.shown)
 
 
 @contextmanager
 def reaching(settings: ServiceSettings) -> Iterator[None]:
-    """A database that cannot be opened is told in a line."""
+    """Turn database errors into one line that names the database."""
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -72,9 +72,9 @@ def reaching(settings: ServiceSettings) -> Iterator[None]:
 
 
 def check_extra() -> None:
-    """Say which extra is missing, if it is."""
+    """Refuse to go on without the extra ``service``."""
     try:
-        import fastapi  # noqa: F401 - only to see whether the extra is there
+        import fastapi  # noqa: F401 - only to check that the extra is installed
         import sqlalchemy  # noqa: F401 - the same
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"the service needs `pip install '.[service]'` in a checkout ({error})") from None

@@ -10,9 +10,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
-from quietshelf.cli.console import Json, Workers, out, processes, progress, promised, say, strict_json, writable
+from quietshelf.cli.console import (
+    Json,
+    Workers,
+    figures,
+    out,
+    processes,
+    progress,
+    promised,
+    say,
+    strict_json,
+    writable,
+)
 from quietshelf.cli.interrupts import NOTHING_KEPT, stoppable
 from quietshelf.demo import shop
 from quietshelf.demo.page import demo_page
@@ -27,15 +38,17 @@ from quietshelf.research.loop import simulate as run
 
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="Output folder.")] = Path("out/demo"),
-    horizon: Annotated[int, typer.Option(min=1, help="Visitors of each simulated shop.")] = 10_000,
+    horizon: Annotated[int, typer.Option(min=1, help="Visitors to each simulated shop.")] = 10_000,
     replicates: Annotated[int, typer.Option(min=2, help="Independent simulated shops.")] = 20,
-    visitors: Annotated[int, typer.Option(min=1, help="Visitors that a real shelf serves.")] = 4_000,
-    runs: Annotated[int, typer.Option(help="Runs of the audit in each of two worlds.")] = 1_000,
+    visitors: Annotated[int, typer.Option(min=1, help="Visitors that the real shelf serves.")] = 4_000,
+    runs: Annotated[int, typer.Option(help="Runs of the audit in each of its two worlds.")] = 1_000,
     workers: Workers = 0,
-    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report where there is a browser.")] = True,
+    show: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the report in a browser, if there is one.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
-    """Show in two minutes what Quietshelf does: a shop, the price of privacy, the promise, an audit, a report.
+    """Show what Quietshelf does in two minutes: a shop, the price of privacy, the promise, an audit, a report.
 
     Example: quietshelf demo --out my-demo
     """
@@ -55,9 +68,9 @@ def _demonstrate(visitors: int, horizon: int, replicates: int, runs: int, worker
     served = _serve(visitors)
     size = (horizon, replicates, workers)
     result = _contest("2. {} shops, {} policies", shop.WORLD, shop.contestants(), *size)
-    kind = _contest("   {} of the paper's, {} policies", shop.KIND, shop.kind_contestants(), *size)
-    worth, kind_worth = (
-        best_revenue(world, replicates=replicates, seed=shop.SEED) for world in (shop.WORLD, shop.KIND)
+    paper = _contest("   {} of the paper's, {} policies", shop.PAPER_WORLD, shop.paper_contestants(), *size)
+    worth, paper_worth = (
+        best_revenue(world, replicates=replicates, seed=shop.SEED) for world in (shop.WORLD, shop.PAPER_WORLD)
     )
     with progress("3. attacking this very shop", unit="attacks") as moved:
         findings = shop.audit_all(runs=runs, progress=moved)
@@ -65,8 +78,8 @@ def _demonstrate(visitors: int, horizon: int, replicates: int, runs: int, worker
         served=served,
         result=result,
         worth=worth,
-        kind=kind,
-        kind_worth=kind_worth,
+        paper=paper,
+        paper_worth=paper_worth,
         findings=findings,
         seconds=time.monotonic() - begin,
     )
@@ -84,12 +97,12 @@ def _serve(visitors: int) -> shop.Served:
 
 
 def _contest(
-    title: str, world: Shop | Synthetic, entrants: list[Contestant], horizon: int, replicates: int, workers: int
+    title: str, world: Shop | Synthetic, contestants: list[Contestant], horizon: int, replicates: int, workers: int
 ) -> Result:
-    with progress(title.format(replicates, len(entrants)), unit="visitors") as moved:
+    with progress(title.format(replicates, len(contestants)), unit="visitors") as moved:
         return run(
             world,
-            entrants,
+            contestants,
             horizon=horizon,
             replicates=replicates,
             seed=shop.SEED,
@@ -100,19 +113,17 @@ def _contest(
 
 def _print(found: Demonstration) -> None:
     world, share = shop.WORLD, f"{100 * shop.WORLD.conversion_rate:.3g} % buy from random offers"
-    drawn = Table(title=f"{world.items} products, {world.capacity} shown, {found.result.horizon:,} visitors, {share}")
-    drawn.add_column("policy", no_wrap=True)
-    for heading in ("revenue lost", "± 95 %", "of the best", "proven ρ", f"ε at δ = {DELTA:g}"):
-        drawn.add_column(heading, justify="right", no_wrap=True)
+    title = f"{world.items} products, {world.capacity} shown, {found.result.horizon:,} visitors, {share}"
+    headings = ("revenue lost", "± 95 %", "of the best", "proven ρ", f"ε at δ = {DELTA:g}")
+    drawn = Table(Column("policy", no_wrap=True), *figures(*headings, no_wrap=True), title=title)
     for line in found.lines:
-        lost = f"{100 * line.lost.mean:.2f} %"
-        figures = (number(value) for value in (line.regret.mean, line.regret.half))
-        drawn.add_row(line.label, *figures, lost, promised(line.rho), promised(line.epsilon))
+        regret, lost = map(number, line.regret), f"{100 * line.lost.mean:.2f} %"
+        drawn.add_row(line.label, *regret, lost, promised(line.rho), promised(line.epsilon))
     out.print(drawn)
-    kept, kind = found.kept, found.kind_kept
+    kept, paper = found.kept, found.paper_kept
     out.print(
         f"The price of privacy: quiet earns {100 * kept.mean:.2f} ± {100 * kept.half:.2f} % of the revenue without it, "
-        f"in the paper's world, where nearly everybody buys, {100 * kind.mean:.2f} ± {100 * kind.half:.2f} %."
+        f"in the paper's world, where nearly everybody buys, {100 * paper.mean:.2f} ± {100 * paper.half:.2f} %."
     )
     for row in story(found).attacks:
         attacked, pair, alarms, recognised, allowed, word = row
@@ -121,7 +132,7 @@ def _print(found: Demonstration) -> None:
 
 
 def _show(page: Path, *, wanted: bool) -> None:
-    """Open the page for somebody who sits in front of a screen; tell everybody where it is."""
+    """Print where the page is, and open it if there is a screen."""
     say(f"report: {page.resolve()}")
     screen = sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if wanted and screen and sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""``quietshelf doctor``: is everything there, of the right version, and does it work?"""
+"""``quietshelf doctor``: check that everything is installed, recent enough, and works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quietshelf.__about__ import __version__
 from quietshelf.cli.console import Json, out, strict_json
 
 State = Literal["ok", "missing", "broken"]
-SIGNS = {"ok": "✔ ok", "missing": "– not there", "broken": "✘ broken"}
+SIGNS = {"ok": "✔ ok", "missing": "– missing", "broken": "✘ broken"}
 STYLES = {"ok": "green", "missing": "yellow", "broken": "bold red"}
 PURPOSES = {
     "client": "the HTTP client",
@@ -32,12 +32,12 @@ PURPOSES = {
     "service": "`serve`: offers over HTTP",
     "bench": "`bench alternatives`: other libraries to compare with",
 }
-PROGRAMS = {"chromium": "looking at reports", "psql": "a PostgreSQL at hand for the service; a URL is enough"}
+PROGRAMS = {"chromium": "to look at reports", "psql": "a local PostgreSQL for the service; a URL will do"}
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Check(NamedTuple):
-    """One thing that was looked at: its state, what was found, and what to do where it is not well."""
+    """The result of one check: its state, what was found, and what to do about it."""
 
     name: str
     required: bool
@@ -50,7 +50,7 @@ def doctor(
     folder: Annotated[Path, typer.Option(help="Folder for results, to test that it is writable.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Check the installation; the exit status is 1 if something that is required is broken.
+    """Check the installation; exit status 1 if something required is broken.
 
     Example: quietshelf doctor
     """
@@ -60,13 +60,13 @@ def doctor(
         typer.echo(strict_json({"well": not broken, "checks": [check._asdict() for check in found]}))
     else:
         out.print(_table(found))
-        out.print("Something required is broken: see above." if broken else "Everything that is required works.")
+        out.print("Something required is broken: see above." if broken else "Everything required works.")
     if broken:
         raise typer.Exit(1)
 
 
 def checks(folder: Path) -> Iterator[Check]:
-    """Everything that is looked at, required things first."""
+    """Run every check, the required ones first."""
     yield _python()
     yield _itself()
     for line in _requirements(None):
@@ -92,12 +92,12 @@ def _python() -> Check:
 def _itself() -> Check:
     installed = version("quietshelf")
     good = installed == __version__
-    advice = "" if good else f"the code is of {__version__}: install it again"
+    advice = "" if good else f"the code is version {__version__}: reinstall it"
     return Check("quietshelf", True, "ok" if good else "broken", installed, advice)
 
 
 def _requirements(extra: str | None) -> list[str]:
-    """What the installed metadata ask for, without markers: of the package itself, or of one extra."""
+    """Requirements of the package itself, or of one extra, from the installed metadata, without markers."""
     found = []
     for line in requires("quietshelf") or []:
         wanted, _, marker = (part.strip() for part in line.partition(";"))
@@ -121,7 +121,7 @@ def _package(line: str, *, required: bool) -> Check:
 
 
 def _release_numbers(text: str) -> tuple[int, ...]:
-    """The numbers that a version begins with.
+    """The leading numbers of a version.
 
     >>> _release_numbers("2.10.1rc1") >= _release_numbers("2.9")
     True
@@ -132,7 +132,7 @@ def _release_numbers(text: str) -> tuple[int, ...]:
 def _extra(extra: str, purpose: str) -> Check:
     every = [_package(line, required=False) for line in _requirements(extra)]
     if not every:
-        return Check(f"extra {extra}", False, "missing", "unknown to this installation", "install quietshelf again")
+        return Check(f"extra {extra}", False, "missing", "unknown to this installation", "reinstall quietshelf")
     lacking = [check.name for check in every if check.state != "ok"]
     install = f"{purpose}: pip install '.[{extra}]' in a checkout"
     if not lacking:
@@ -181,15 +181,13 @@ def _writable(folder: Path) -> str:
 
 def _threads() -> Check:
     set_ones = {name: os.environ[name] for name in THREADS if name in os.environ}
-    words = ", ".join(f"{name}={value}" for name, value in set_ones.items()) or "as the library likes"
-    advice = "" if set_ones else "OMP_NUM_THREADS=1 where several processes share the cores"
+    words = ", ".join(f"{name}={value}" for name, value in set_ones.items()) or "not set"
+    advice = "" if set_ones else "set OMP_NUM_THREADS=1 if several processes share the cores"
     return Check("linear algebra threads", False, "ok", f"{words}; {os.cpu_count()} cores", advice)
 
 
 def _table(found: list[Check]) -> Table:
-    drawn = Table(title="quietshelf doctor")
-    for heading in ("checked", "state", "found", "what for, what to do"):
-        drawn.add_column(heading)
+    drawn = Table("checked", "state", "found", "purpose, advice", title="quietshelf doctor")
     for check in found:
         state = f"[{STYLES[check.state]}]{SIGNS[check.state]}[/]"
         drawn.add_row(check.name, state, check.found, check.advice.replace("[", "\\["))

@@ -1,4 +1,4 @@
-"""``quietshelf expedia``: the hotel searches of the paper's section 5.2, from the raw Kaggle file."""
+"""``quietshelf expedia``: prepare the hotel searches of the paper's section 5.2 from the raw Kaggle file."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Annotated, get_args
 import typer
 from rich.table import Table
 
-from quietshelf.cli.console import Json, out, progress, say, strict_json
+from quietshelf.cli.console import Json, figures, out, progress, say, strict_json
 from quietshelf.model.types import one_of, require
 
 expedia = typer.Typer(
     help="Prepare the hotel searches of the Kaggle file 'Expedia Personalized Sort'.", no_args_is_help=True
 )
 
-Train = Annotated[Path, typer.Argument(help="train.csv as downloaded, or a zip of only this file.")]
+Train = Annotated[Path, typer.Argument(help="train.csv as downloaded, or a zip of just this file.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Output file (.npz).")]
 Destination = Annotated[int | None, typer.Option(help="srch_destination_id; by default the most searched.")]
-Outcome = Annotated[str, typer.Option(help="booking or click: what counts as taking a hotel.")]
+Outcome = Annotated[str, typer.Option(help="What counts as choosing a hotel: booking or click.")]
 Impressions = Annotated[int, typer.Option(help="Drop hotels shown less often; not with --public.")]
 Public = Annotated[
     bool,
     typer.Option(
         "--public",
-        help="Encode each search from its own rows and constants only, for a private fit; needs --destination.",
+        help="Encode each search from its own rows and public constants, for a private fit; needs --destination.",
     ),
 ]
 
@@ -43,7 +43,7 @@ def prepare(
 ) -> None:
     """Turn the raw file into searches of one destination, in bounded memory.
 
-    Without --public it follows the paper: averages, moments and trees over all searches, so nothing can be promised.
+    Without --public it follows the paper, whose averages and trees look at all searches: no privacy can be promised.
 
     Example: quietshelf expedia prepare train.csv --public --destination 8192 -o hotels.npz
     """
@@ -55,7 +55,7 @@ def prepare(
         raise ValueError(f"the output must be an .npz file in a folder that exists, got output={str(output)!r}")
     one_of("outcome", outcome, get_args(OutcomeKind))  # before a long file is read
     declared = not public or (destination is not None and impressions == 1)
-    rule = "--public needs a --destination, declared rather than counted, and drops no hotels by --impressions"
+    rule = "--public needs a --destination, given in advance, and takes no --impressions"
     require(declared, rule, destination=destination, impressions=impressions)
     with progress("reading", unit="bytes") as moved:
         raw = read(train, destination=destination, progress=moved)
@@ -66,14 +66,14 @@ def prepare(
     searches.save(output)
     found = beside_the_paper(searches)
     if as_json:
-        figures = {name: {"found": here, "paper": there} for name, here, there in found}
-        answer = {"output": str(output), "figures": figures, "choices": list(searches.notes)}
+        beside = {name: {"found": here, "paper": there} for name, here, there in found}
+        answer = {"output": str(output), "figures": beside, "choices": list(searches.notes)}
         typer.echo(strict_json(answer | {"preparation": asdict(searches.preparation)}))
         return
     out.print(_table(found))
-    _print("Choices made, where the paper is silent or the file needs one:", searches.notes)
+    _print("Choices where the paper is silent or the file needs one:", searches.notes)
     if steps := searches.preparation.data_dependent:
-        _print("Looked at all searches, so that no private fit can stand on this file (--public makes one):", steps)
+        _print("Steps that looked at all searches, which rule out a private fit (--public avoids them):", steps)
     say(f"written: {output}")
 
 
@@ -100,10 +100,7 @@ def _print(title: str, lines: Iterable[str]) -> None:
 
 
 def _table(found: list[tuple[str, int, int]]) -> Table:
-    drawn = Table(title="found, and in the paper")
-    drawn.add_column("what")
-    drawn.add_column("found", justify="right")
-    drawn.add_column("paper", justify="right")
+    drawn = Table("what", *figures("found", "paper"), title="found, and in the paper")
     for name, here, there in found:
         drawn.add_row(name, f"{here:,}", f"{there:,}")
     return drawn

@@ -1,4 +1,4 @@
-"""``quietshelf fit``: the tastes behind a log, exactly or in private."""
+"""``quietshelf fit``: estimate tastes from a log, exactly or privately."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from quietshelf.cli import log_options as logs
-from quietshelf.cli.console import Delta, Json, out, say, strict_json, writable
+from quietshelf.cli.console import Delta, Json, Separator, figures, out, say, strict_json, writable
 from quietshelf.model.types import require
 from quietshelf.privacy.accounting import DELTA
 from quietshelf.report.numbers import number
@@ -21,29 +21,27 @@ if TYPE_CHECKING:
     from quietshelf.privacy.release.private_newton import PrivateTastes
 
 NOT_PRIVATE = "Not private: estimates, errors and likelihood come from the raw log."
-PER_ROW = "The log tells no persons apart: the guarantee is to each row (round) of it, not to each person."
-PER_PERSON = "The first round of every person counts, further ones do not."
+PER_ROW = "The log has no person ids: the guarantee is to each row (round) of it, not to each person."
+PER_PERSON = "Only the first round of every person counts."
 OWN_LOG = (
-    "It is assumed that each round's features were made from that round and public facts alone; nothing is promised "
-    "for a log that was standardised, imputed or averaged by its own data."
+    "This assumes that each round's features were computed from that round and public facts alone; nothing is promised "
+    "for a log that was standardised, imputed or averaged with its own data."
 )
 COLLINEAR = (
-    "features must not move together, or nothing tells their tastes apart: {mixes} (--ridge 1 fits them anyway; "
-    "what it cannot tell apart then has no finite error)"
+    "features must not be collinear, or their tastes cannot be told apart: {mixes} (--ridge 1 fits them anyway; "
+    "tastes that remain indistinguishable have no finite error)"
 )
 SCHEMA = (
-    "It is assumed that scales and levels in the schema come from the product table or from public knowledge, not from "
-    "this log: a level that is listed because somebody here had it gives them away."
+    "This assumes that scales and levels in the schema come from the product table or from public knowledge, not from "
+    "this log: a level listed only because somebody here had it gives them away."
 )
 REFUSED = (
-    "a private fit must not rest on a preparation that looked at visitors' data, and this file's did, or may have: "
+    "a private fit needs a preparation that did not look at visitors' data; this file's did, or may have: "
     "{steps}. Prepare it again from its source with `quietshelf expedia prepare --public`, or fit with "
     "--allow-data-dependent, which promises nothing (rho is infinite)"
 )
 
-Rho = Annotated[
-    float | None, typer.Option(help="Privacy budget rho (zCDP) of the estimates; without it they are not private.")
-]
+Rho = Annotated[float | None, typer.Option(help="Privacy budget rho (zCDP); without it the estimates are not private.")]
 Capacity = Annotated[int, typer.Option(help="Declared number of items shown at once; private fits only.")]
 Ridge = Annotated[float, typer.Option(help="Ridge penalty; fits without privacy only.")]
 Prior = Annotated[Path | None, typer.Option(help="Write the fit to this file, for a shelf to start from; needs --rho.")]
@@ -65,7 +63,7 @@ def fit(
     prior: Prior = None,
     allow_data_dependent: AllowDataDependent = False,
     column: logs.Columns = None,
-    separator: logs.Separator = None,
+    separator: Separator = None,
     wide: logs.Wide = False,
     workers: logs.Workers = None,
     cluster: logs.ClusterAddress = None,
@@ -79,8 +77,7 @@ def fit(
 
     require(rho is None or ridge == 0, "ridge is for fits without privacy: give one, not both", ridge=ridge, rho=rho)
     require(prior is None or rho is not None, "a prior must come from a private fit: give rho as well", rho=rho)
-    if prior is not None:
-        writable(prior)
+    writable(prior)
     chosen_map = named(feature_map)
     means = logs.Meaning(scales=scales, schema=schema, columns=column, separator=separator, wide=wide)
     with logs.reading(log, exact=rho is None, workers=workers, cluster=cluster) as in_parts:
@@ -100,7 +97,7 @@ def fit(
 
 
 def _check(given: Any, allow_data_dependent: bool) -> None:
-    """Refuse what a private fit must not rest on, and warn of what makes it poor."""
+    """Refuse a log whose preparation looked at the data, and warn about undeclared scales."""
     from quietshelf.data.logs.encoded import data_dependent
 
     if steps := () if allow_data_dependent else data_dependent(given.log):
@@ -137,7 +134,7 @@ def _exact(log: Any, chosen_map: Any, ridge: float) -> dict[str, Any]:
 
 
 def _fitted(given: logs.Declared, chosen_map: Any, *, rho: float, capacity: int) -> PrivateTastes:
-    """The private fit. That features move together is not looked for: it would be looking at the log."""
+    """The private fit. It does not check for collinear features, which would mean looking at the log."""
     from quietshelf.data.logs.encoded import data_dependent
     from quietshelf.privacy.release.geometry import scaled_curvature, unknown_curvature
     from quietshelf.privacy.release.noise import DiscreteGaussian
@@ -160,7 +157,7 @@ def _fitted(given: logs.Declared, chosen_map: Any, *, rho: float, capacity: int)
 
 
 def _contributors(log: Any, chosen_map: Any) -> tuple[Any, list[str], bool]:
-    """Everybody who counts, the names of their features, and whether they are persons."""
+    """The rounds that count, the names of their features, and whether persons are told apart."""
     from quietshelf.data.logs.encoded import encoded
     from quietshelf.data.logs.partitioned import PartitionedLog
     from quietshelf.privacy.release.partitioned_pairs import PartitionedPairs
@@ -196,7 +193,7 @@ def _answer(given: logs.Declared, chosen_map: Any, found: PrivateTastes, delta: 
 def _write_prior(
     path: Path, given: logs.Declared, chosen_map: Any, found: PrivateTastes, answer: dict[str, Any]
 ) -> None:
-    """What a shelf may start from: estimates, how sure they are, what they are of, what they cost."""
+    """Write the file a shelf can start from: estimates, their precision, their meaning and their cost."""
     from quietshelf.curation.prior_file import PriorFile
     from quietshelf.data.logs.encoded import used_names
 
@@ -216,7 +213,7 @@ def _write_prior(
 
 
 def _statement(promise: Any, *, own_log: bool, schema: bool) -> str:
-    """To whom what is promised, and on what assumption; or that nothing is, and why."""
+    """What is promised, to whom and under which assumptions; or why nothing is."""
     if math.isinf(promise.rho):
         return " ".join(
             ["rho = infinity.", promise.words, *(event.detail for event in promise.events if math.isinf(event.rho))]
@@ -235,16 +232,10 @@ def _lines(names: list[str], theta: Any, errors: Any) -> list[dict[str, Any]]:
 def _print(answer: dict[str, Any]) -> None:
     exact = "log_likelihood" in answer
     title = "tastes, private" if answer["private"] else f"tastes, {'' if exact else 'noisy but '}not private"
-    drawn = Table(title=title)
-    drawn.add_column("feature", no_wrap=True)
-    drawn.add_column("estimate", justify="right")
-    drawn.add_column("± s.e.", justify="right")
+    drawn = Table(Column("feature", no_wrap=True), *figures("estimate", "± s.e."), title=title)
     for line in answer["coefficients"]:
-        drawn.add_row(
-            line["name"],
-            f"{line['estimate']:.6f}",
-            "∞" if line["standard_error"] is None else number(line["standard_error"]),
-        )
+        error = "∞" if line["standard_error"] is None else number(line["standard_error"])
+        drawn.add_row(line["name"], f"{line['estimate']:.6f}", error)
     out.print(drawn)
     if exact:
         state = "converged" if answer["converged"] else "NOT converged: the data may be separable, try --ridge"

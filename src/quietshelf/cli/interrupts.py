@@ -1,4 +1,4 @@
-"""Ctrl-C: the work ends at once, processes that were started for it as well, and a line says what is left of it."""
+"""Ctrl-C: stop the work and its worker processes at once, and print what was kept."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from multiprocessing import active_children, resource_tracker
 import typer
 
 STOPPED = 130
-"""The status that shells expect of a command stopped by Ctrl-C."""
-NOTHING_KEPT = "Nothing was kept: the same command starts from the beginning."
+"""The exit status that shells expect after Ctrl-C."""
+NOTHING_KEPT = "Nothing was kept: the same command starts over."
 _END = b"\0"
 
 
 @contextmanager
 def stoppable(kept: str) -> Iterator[None]:
-    """Work that Ctrl-C ends with status 130 and a line that says what was kept.
+    """Let Ctrl-C end the work with status 130 and a line that says what was kept.
 
-    A terminal sends the signal to every process of the command. The main thread blocks it, which workers inherit: they
-    leave no traceback. Another thread hears it and ends the workers, so that nobody waits for them; the main thread
-    then sees the interrupt as always, in whatever it was doing.
+    A terminal sends the signal to every process of the command. The main thread blocks it, and workers inherit that, so
+    they print no traceback. A listening thread receives it and terminates the workers, so that nothing waits for them;
+    the main thread then gets the usual KeyboardInterrupt.
     """
     if not _can_listen():
         yield
         return
-    resource_tracker.ensure_running()  # now, for its start lifts the block
+    resource_tracker.ensure_running()  # now, because starting it later would lift the block
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     heard, said = os.pipe()
     os.set_blocking(said, False)
@@ -50,7 +50,7 @@ def stoppable(kept: str) -> Iterator[None]:
 
 
 def _can_listen() -> bool:
-    """Not where signals are somebody else's business: another thread, an outer block, a command told to ignore them."""
+    """Whether Ctrl-C is ours to handle: main thread, default handler, no outer block."""
     return (
         hasattr(signal, "pthread_sigmask")
         and threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""``quietshelf shelf`` and ``quietshelf items``: a shelf of a running service, and its products from a table."""
+"""``quietshelf shelf`` and ``quietshelf items``: set up a shelf of a running service and upload its products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quietshelf.cli.console import Json, counted, progress, strict_json
+from quietshelf.cli.console import Json, Products, Separator, counted, progress, strict_json
 from quietshelf.cli.remote import Key, Url, reached
 from quietshelf.model.types import require
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quietshelf.data.tables import Schema
 
 TOLD = 1000
-"""Items between two moves of the progress bar."""
+"""Items between two updates of the progress bar."""
 shelf = typer.Typer(
     name="shelf",
     help="Create and change shelves of a running service.\n\nExample: quietshelf shelf put teas --rho 1 --capacity 4 "
@@ -45,7 +45,7 @@ def put_shelf(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create a shelf, or change one as far as its guarantee allows; omitted settings stay as they are.
+    """Create a shelf, or change the settings its guarantee allows to change; omitted settings stay as they are.
 
     Example: quietshelf shelf put teas --epsilon 2 --delta 1e-6 --capacity 4 --window 3600 --schema products.schema.json
     """
@@ -61,16 +61,14 @@ def put_shelf(
 
 @items.command("put")
 def put_items(
-    products: Annotated[Path, typer.Argument(help="The product table: CSV (.gz too) or Parquet. It must be public.")],
+    products: Products,
     shelf: Annotated[str, typer.Option(help="Name of the shelf; it must have a schema.")],
     url: Url,
     key: Key,
     schema: Annotated[
         Path | None, typer.Option(help="Your copy of the shelf's schema; refused if the shelf has another.")
     ] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="Separator of a CSV file; read from its first line by default.")
-    ] = None,
+    separator: Separator = None,
     as_json: Json = False,
 ) -> None:
     """Put the products of a table on a shelf: add new ones, change known ones, keep the others.
@@ -93,7 +91,7 @@ def put_items(
 
 
 def _told(found: Sequence[Mapping[str, Any]], move: Callable[[int, int], None]) -> Iterator[Mapping[str, Any]]:
-    """The items, with a word now and then how many have been sent."""
+    """The items, reporting progress as they are sent."""
     for sent, item in enumerate(found, start=1):
         yield item
         if sent % TOLD == 0 or sent == len(found):
@@ -110,7 +108,7 @@ def _schema_of(shelf: str, settings: Mapping[str, Any]) -> Schema:
 
 
 def _check_same(declared: Schema, path: Path, table: Any) -> None:
-    """Refuse a file that declares something else than the shelf does."""
+    """Refuse a schema file that differs from the shelf's."""
     from quietshelf.data.tables import Schema
 
     mine = Schema.load(path).measured(table)
@@ -123,14 +121,14 @@ def _check_same(declared: Schema, path: Path, table: Any) -> None:
 
 
 def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Each column of a schema by its name."""
+    """A schema as a flat mapping, columns by side and name."""
     sides = ("items", "visitors")
     plain = {name: value for name, value in schema.items() if name not in sides}
     return plain | {f"{side}.{name}": column for side in sides for name, column in schema[side].items()}
 
 
 def _assigned(texts: list[str]) -> dict[str, Any]:
-    """Settings written NAME=VALUE, the value as JSON or as a word.
+    """Parse settings given as NAME=VALUE; a value that is not JSON is text.
 
     >>> _assigned(["fill=true", "feature_map=concat", "visitor_scale=[1, 2]"])
     {'fill': True, 'feature_map': 'concat', 'visitor_scale': [1, 2]}

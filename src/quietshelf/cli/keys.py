@@ -1,4 +1,4 @@
-"""``quietshelf keys``: make, list and revoke API keys, on the database itself."""
+"""``quietshelf keys``: create, list and revoke API keys, straight in the database."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def revoke(
     database: Database = None,
     secrets: Secrets = None,
 ) -> None:
-    """Revoke a key; every running worker stops accepting it within a poll (a second by default).
+    """Revoke a key; running workers stop accepting it at their next poll (every second by default).
 
     Example: quietshelf keys revoke 3f9a0c12be77
     """
@@ -78,7 +78,7 @@ def revoke(
 
 @keys.command()
 def signing(config: Config = None, database: Database = None, secrets: Secrets = None, as_json: Json = False) -> None:
-    """Show the public key that verifies documents for visitors' devices; a page that checks them needs it.
+    """Show the public key with which visitors' devices verify signed documents.
 
     Example: quietshelf keys signing
     """

@@ -1,4 +1,4 @@
-"""``quietshelf ledger``: every promise and every event of a store, checked against the releases it holds."""
+"""``quietshelf ledger``: every promise and event in a store, checked against its releases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ledger(
     delta: Delta = DELTA,
     as_json: Json = False,
 ) -> None:
-    """Show what was promised to whom, and verify it against the stored releases; status 1 if anything differs.
+    """Show what was promised to whom, and verify it against the stored releases; exit status 1 if anything differs.
 
     Example: quietshelf ledger --database sqlite:///shop.db --secrets shop-secrets --json
     """
@@ -59,13 +59,13 @@ def _print(found: dict[str, Any]) -> None:
         typer.echo(f"  to one {shelf['unit']} the {costliest}{log}: rho {rounded_up(float(shelf['rho']))}")
         well = "what is stored agrees with itself, see below" if found["wrong"] else "verified"
         typer.echo("  ledger and releases differ: " + "; ".join(shelf["wrong"]) if shelf["wrong"] else f"  {well}")
-    typer.echo(f"to somebody on all shelves: rho = {rounded_up(float(found['rho']))}")
+    typer.echo(f"to a person on all shelves: rho = {rounded_up(float(found['rho']))}")
     for line in found["wrong"]:
         typer.echo(f"not verified: {line}")
 
 
 def _line(event: Event) -> str:
-    """An event whose cost can be computed again by hand, or one of which only the cost is known."""
+    """One event, with the figures from which its cost can be recomputed if they are known."""
     cost = f"rho {rounded_up(event.rho)}"
     if event.batch == LOG:
         return f"{event.name}, {cost}"

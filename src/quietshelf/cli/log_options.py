@@ -1,4 +1,4 @@
-"""What ``fit`` and ``replay`` share: how a log is laid out, what its columns mean, and in which units."""
+"""Options that ``fit`` and ``replay`` share: a log's layout, the meaning of its columns, and their units."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LogFile = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None, typer.Option(help="Processes for a log in Parquet files, read a part at a time; 0: one per core.")
+    int | None, typer.Option(help="Processes that read a log of Parquet files part by part; 0: one per core.")
 ]
 ClusterAddress = Annotated[
-    str | None, typer.Option("--cluster", help="Address of a Dask scheduler that reads such a log, tcp://HOST:PORT.")
+    str | None, typer.Option("--cluster", help="Dask scheduler that reads such a log, tcp://HOST:PORT.")
 ]
 MapName = Annotated[str, typer.Option("--map", help="item, concat, outer or full.")]
 Scales = Annotated[
@@ -44,26 +44,25 @@ SchemaFile = Annotated[
 Columns = Annotated[
     list[str] | None, typer.Option("--column", help="OURS=THEIRS, as in item=sku: what the file calls a column.")
 ]
-Separator = Annotated[str | None, typer.Option(help="Separator of a CSV file; read from its first line by default.")]
 Wide = Annotated[bool, typer.Option(help="The log is in wide format: one row per round.")]
 
 UNSCALED = (
-    "No scales are declared, so features count as they come; the further their size is from 1, the more that costs. In "
-    "simulated logs with prices around 120 a private fit was 5 times as far off at rho = 1, 80 times at 0.1, and "
-    "`quiet` forwent 12 and 6 times the sales (docs/logs.md). Declare what you know: "
+    "No scales are declared, so features are used as they come; the further their size is from 1, the more that costs. "
+    "In simulated logs with prices around 120, the error of a private fit was 5 times as large at rho = 1 and 80 times "
+    "at rho = 0.1, and `quiet` lost 12 and 6 times as many sales (docs/logs.md). Declare what you know: "
     '--scales "price=120:40,...", or --schema.'
 )
 
 
 class Declared(NamedTuple):
-    """A log in declared units, or as it comes.
+    """A log, in declared units if any were given.
 
     Attributes:
         log: The log.
-        scales: Centre and spread of each feature that is used, by name; None if none were given.
+        scales: Centre and spread of each feature used, by name; None if none were given.
         schema: What the columns mean; None if none was given.
-        visitor_scale: Declared standard deviation of each visitor feature after that; None if nothing is declared.
-        item_scale: The same of each item feature.
+        visitor_scale: Declared standard deviation of each visitor feature after scaling; None if nothing is declared.
+        item_scale: The same for each item feature.
     """
 
     log: Log | Searches | PartitionedLog
@@ -82,9 +81,9 @@ class Reading(NamedTuple):
     """How a log larger than memory is read.
 
     Attributes:
-        exact: Whether for an exact fit, or for a private one.
-        executor: Who reads it.
-        report: Who is told how many rows have been read.
+        exact: Whether it is read for an exact fit; otherwise for a private one.
+        executor: Runs the readers.
+        report: Receives progress.
     """
 
     exact: bool
@@ -93,7 +92,7 @@ class Reading(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What the options say of a log's columns, as they were given."""
+    """The options about a log's columns, as given."""
 
     scales: str
     schema: Path | None
@@ -103,12 +102,13 @@ class Meaning(NamedTuple):
 
 
 def declared_log(path: Path, feature_map: FeatureMap, options: Meaning, *, in_parts: Reading | None = None) -> Declared:
-    """The log as these options declare it."""
+    """Read a log as these options declare it."""
     import numpy as np
 
     from quietshelf.data.logs.encoded import in_public_units, parse_scales, read_any, scaled, used_names
     from quietshelf.data.logs.layout import Layout, parse_columns
-    from quietshelf.data.logs.partitions import Form
+    from quietshelf.data.logs.partitions import Form, partitions
+    from quietshelf.data.logs.survey import survey
     from quietshelf.data.tables import Schema
 
     given, schema = parse_scales(options.scales), options.schema
@@ -118,7 +118,8 @@ def declared_log(path: Path, feature_map: FeatureMap, options: Meaning, *, in_pa
     layout = Layout(wide=options.wide, columns=parse_columns(options.columns or []), separator=options.separator)
     log: Log | Searches | PartitionedLog
     if in_parts is not None:
-        log = _surveyed(path, Form(feature_map=feature_map, layout=layout, schema=known, scales=given), in_parts)
+        form = Form(feature_map=feature_map, layout=layout, schema=known, scales=given)
+        log = survey(partitions(path, layout), form, **in_parts._asdict())
     else:
         log = read_any(path, feature_map, layout=layout, schema=known)
         log = scaled(log, given, feature_map) if given else log
@@ -131,17 +132,9 @@ def declared_log(path: Path, feature_map: FeatureMap, options: Meaning, *, in_pa
     return Declared(log, used, None, np.ones(len(visitor_names)), np.ones(len(item_names)))
 
 
-def _surveyed(path: Path, form: Any, how: Reading) -> PartitionedLog:
-    from quietshelf.data.logs.partitions import partitions
-    from quietshelf.data.logs.survey import survey
-
-    parts = partitions(path, form.layout)
-    return survey(parts, form, exact=how.exact, executor=how.executor, report=how.report)
-
-
 @contextmanager
 def reading(path: Path, *, exact: bool, workers: int | None, cluster: str | None) -> Iterator[Reading | None]:
-    """How to read a log that is larger than memory, or was asked to be read in parts; None for one read as a whole."""
+    """How to read a log in parts, if it is a folder or the options ask for it; None to read it as a whole."""
     from quietshelf.data.logs.partitions import is_partitioned
 
     if not is_partitioned(path) and workers is None and cluster is None:
@@ -160,14 +153,14 @@ def reading(path: Path, *, exact: bool, workers: int | None, cluster: str | None
 
 
 class Passes:
-    """Moves a bar from its start to its end once per pass over a log, and counts the passes."""
+    """Runs a progress bar once per pass over a log, and counts the passes."""
 
     def __init__(self, move: Move) -> None:
         self._move, self._last, self._began = move, 0, monotonic()
         self.number, self.rows = 0, 0
 
     def __call__(self, done: int, total: int) -> None:
-        """So many rows have been read in this pass."""
+        """Report that ``done`` of ``total`` rows have been read in this pass."""
         if self.number == 0 or done <= self._last:
             self.number += 1
         self._last, self.rows = done, total
@@ -180,6 +173,6 @@ class Passes:
 
 
 def warn_unscaled(declared: Declared) -> None:
-    """Say on stderr what it costs to declare nothing."""
+    """Warn on stderr about what undeclared scales cost."""
     if not declared.known:
         say(UNSCALED)

@@ -1,4 +1,4 @@
-"""``quietshelf plan``: what a shop can expect of a promise, before it opens."""
+"""``quietshelf plan``: what a privacy budget will cost a shop, before it opens."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from quietshelf.cli.console import (
     Json,
     Workers,
     drawable,
+    figures,
     out,
     processes,
     progress,
@@ -46,7 +47,7 @@ Epsilon = Annotated[
 ]
 Rho = Annotated[
     float | None,
-    typer.Option(help="The promise in zCDP instead; the cost of --prior is added.", show_default="1"),
+    typer.Option(help="The promise in zCDP, instead of --epsilon; the cost of --prior comes on top.", show_default="1"),
 ]
 Returns = Annotated[float, typer.Option(help="Visits per person; 1 if you have no person ids.")]
 Shelves = Annotated[int, typer.Option(help="How many shelves the same people visit: their budgets add up.")]
@@ -78,7 +79,7 @@ def plan(
     report: Report = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate what a promise costs your shop: when it becomes useful, revenue, other budgets, the person cap, noise.
+    """Estimate what a promise costs your shop: time until useful, revenue, other budgets, the person cap, noise.
 
     Example: quietshelf plan --items 500 --capacity 8 --conversion 0.05 --visitors 20000 --epsilon 2 --report plan.html
     """
@@ -91,8 +92,7 @@ def plan(
     visits: dict[str, Any] = {"visitors": visitors, "returns": returns, "shelves": shelves}
     wish = Wish(**shop, **visits, log=log, rho=wished, delta=delta, seed=seed)
     drawable(plot)
-    if report is not None:
-        writable(report)
+    writable(report)
     with progress("planning", unit="visitors") as moved:
         found = run(wish, workers=processes(workers), progress=moved)
     if as_json:
@@ -110,9 +110,9 @@ def _print(found: Planned) -> None:
 
 
 def _table(given: PlanTable) -> Table:
-    drawn = Table(title=given.title, caption=given.note, title_justify="left", caption_justify="left")
-    for place, heading in enumerate(given.head):
-        drawn.add_column(heading, justify="left" if place == 0 else "right")
+    first, *others = given.head
+    left: dict[str, Any] = {"title_justify": "left", "caption_justify": "left"}
+    drawn = Table(first, *figures(*others), title=given.title, caption=given.note, **left)
     for row in given.rows:
         drawn.add_row(*row)
     return drawn

@@ -1,4 +1,4 @@
-"""How commands speak to a running service: where it is, a key, and mistakes told in a line."""
+"""How commands call a running service: its URL, a key, one-line errors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Key = Annotated[
     ),
 ]
 SECONDS = 60.0
-"""For one request."""
+"""Timeout of a request."""
 
 
 @contextmanager
 def reached(url: str, key: str) -> Iterator[Client]:
-    """A client of the service; the extra that it needs is asked for by name if it is missing."""
+    """A client of the service; names the missing extra if httpx is not installed."""
     try:
         from quietshelf.client import Client, ServiceDown
     except ModuleNotFoundError as error:

@@ -9,15 +9,15 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from quietshelf.cli import log_options as logs
-from quietshelf.cli.console import Json, out, progress, strict_json
+from quietshelf.cli.console import Json, Separator, figures, out, progress, strict_json
 from quietshelf.cli.contestants import Budgets, Policies, parse_contestants
 from quietshelf.report.numbers import number
 
 NOT_PRIVATE = (
-    "Not private: these figures come from the raw log, whatever the policy promises. Do not publish them as private."
+    "Not private, whatever the policies promise: these figures come from the raw log. Do not publish them as private."
 )
 
 Capacity = Annotated[int | None, typer.Option(help="Items shown at once; by default the most that the log showed.")]
@@ -40,13 +40,13 @@ def replay(
     replicates: Replicates = 10,
     seed: Seed = 0,
     column: logs.Columns = None,
-    separator: logs.Separator = None,
+    separator: Separator = None,
     wide: logs.Wide = False,
     workers: logs.Workers = None,
     cluster: logs.ClusterAddress = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate what each policy would have earned on a log: in a world fitted to it, and by replay where it can answer.
+    """Estimate what each policy would have earned: in a world fitted to a log, and by replay where the log allows it.
 
     Example: quietshelf replay log.csv --policy quiet,greedy,uniform --rho 0.5,1
     """
@@ -74,7 +74,7 @@ def replay(
 
 
 def _check(declared: Any, log: Any) -> None:
-    """Refuse logs that no world is fitted to, and warn of what makes it poor."""
+    """Refuse searches of hotels, and warn about undeclared scales."""
     from quietshelf.data.logs.searches import Searches
 
     if isinstance(declared.log, Searches):
@@ -86,7 +86,7 @@ def _check(declared: Any, log: Any) -> None:
 def _in_memory(
     log: Any, chosen_map: Any, contestants: list[Any], *, ridge: float, capacity: int | None, seed: int
 ) -> tuple[Any, str, Iterator[Any]]:
-    """The world of a log, what it offers, and what the log answers for each contestant."""
+    """The world fitted to a log, what it offers, and the replay of each contestant."""
     from quietshelf.research.environments.replay import world_of
     from quietshelf.research.loop import SimulationContext
     from quietshelf.research.loop.replaying import replayable, replays
@@ -100,7 +100,7 @@ def _in_memory(
 def _in_parts(
     log: Any, _: Any, contestants: list[Any], *, ridge: float, capacity: int | None, seed: int
 ) -> tuple[Any, str, Iterator[Any]]:
-    """The same of a log in partitions; contestants are replayed side by side."""
+    """The same for a log in partitions; contestants are replayed in parallel."""
     from quietshelf.research.loop.replaying_parts import (
         WORLD_ROUNDS,
         PartitionedReplay,
@@ -126,7 +126,7 @@ def _simulated(
 ) -> list[dict[str, Any]]:
     from quietshelf.research.loop import simulate, summary
 
-    with progress("simulating", unit="visitors") if bar else nullcontext() as moved:  # there is a bar already
+    with progress("simulating", unit="visitors") if bar else nullcontext() as moved:  # else a bar is shown already
         result = simulate(world, contestants, horizon=horizon, replicates=replicates, seed=seed, progress=moved)
     best = float(world.population().best.mean())
     return [
@@ -151,18 +151,13 @@ def _print(answer: dict[str, Any], horizon: int) -> None:
 
 
 def _table(rows: list[dict[str, Any]], horizon: int) -> Table:
+    replayed = ("replay, rejection [95 %]", "replay, inverse propensity [95 %]")
     drawn = Table(
+        Column("policy", no_wrap=True),
+        *figures("simulated ± s.e.", *replayed, "effective sample"),
         title=f"revenue per visitor, not private (simulated over {horizon:,} visitors)",
         caption=f"best possible in the simulated world: {number(rows[0]['best_possible'])}",
     )
-    drawn.add_column("policy", no_wrap=True)
-    for heading in (
-        "simulated ± s.e.",
-        "replay, rejection [95 %]",
-        "replay, inverse propensity [95 %]",
-        "effective sample",
-    ):
-        drawn.add_column(heading, justify="right")
     for row in rows:
         replays = [row["rejection"], row["inverse_propensity"]]
         cells = ["no answer" if isinstance(r, str) else _interval(r) for r in replays]

@@ -1,4 +1,4 @@
-"""``quietshelf reproduce``: a study of the paper, or of your own, from its visitors to its page."""
+"""``quietshelf reproduce``: run a study, the paper's or your own, and write its report."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import typer
 from quietshelf.cli.console import Delta, Json, Workers, out, processes, progress, say, strict_json
 from quietshelf.model.types import require
 from quietshelf.privacy.accounting import DELTA
-from quietshelf.research.experiments import PAPER, Reproduced, names, study_named, write_all
+from quietshelf.report import write_page
+from quietshelf.research.experiments import PAPER, Reproduced, names, study_named
 from quietshelf.research.experiments import reproduce as run
 from quietshelf.research.experiments.engine import Cluster, Local
 from quietshelf.research.experiments.gauntlet import as_data, in_words
 from quietshelf.research.experiments.study import SEEDS
 
 QUICK = {"horizon": 1000, "replicates": 4}
-UNTESTED = "it needs another size of the study"
+UNTESTED = "the study must have another size for it"
 SIGNS = {"holds": "✔", "fails": "✘", "undecided": "?"}
 
 Name = Annotated[str, typer.Argument(help=f"{', '.join(names())}, all (the paper's four), or a TOML file.")]
@@ -30,7 +31,7 @@ Horizon = Annotated[int | None, typer.Option(help="Visitors per replicate, inste
 Seed = Annotated[int | None, typer.Option(help="Seed, instead of the study's own; equal seeds give equal rows.")]
 Seeds = Annotated[
     str,
-    typer.Option(help="report; or tuning: a separate set of seeds for choosing settings, in studies that have one."),
+    typer.Option(help="report, or tuning: separate seeds for choosing settings, in studies that have them."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="The paper's own length, for expedia.")]
 Data = Annotated[
@@ -40,8 +41,8 @@ Quick = Annotated[
     bool,
     typer.Option(
         "--quick",
-        help="A small version, 4 replicates of 1,000 visitors or in proportion: shows what the report looks like, "
-        "and is too small to decide most claims.",
+        help="A small version, 4 replicates of 1,000 visitors or in proportion: enough to see the report, "
+        "too small to decide most claims.",
     ),
 ]
 ClusterAddress = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://HOST:PORT.")]
@@ -81,20 +82,21 @@ def reproduce(
     for whole in studies:
         study, missing = whole.without_missing()
         for world in missing:
-            say(f"left out: {world}: it needs a file of searches, --data FILE, or the folder named by QUIETSHELF_DATA")
+            say(f"left out: {world}, which needs a file of searches: --data FILE, or the folder in QUIETSHELF_DATA")
         again = _again(name if name.endswith(".toml") else study.name, {"data": data, **given})
         where = folder / _folder(study.name, {**given, "without": len(missing) or None})
-        kept = f"What is finished is kept in {where}: the same command goes on from there."
+        kept = f"Finished work is kept in {where}: the same command resumes from there."
         with progress(study.name, unit="rounds", kept=kept) as moved:
             results.append(run(study, where, engine=engine, progress=moved, command=again, delta=delta))
     _print(results, as_json=as_json)
     pages = [result.page for result in results]
     if name == "all":
-        pages.append(write_all(results, folder / f"{_folder('report', given)}.html"))
+        path = folder / f"{_folder('report', given)}.html"
+        pages.append(write_page(path, "The paper's studies", [result.section for result in results]))
     for page in pages:
         say(f"written: {page}")
     if quick:
-        say("--quick is too small to decide most claims: the study itself is the same command without it.")
+        say("--quick is too small to decide most claims: run the same command without it for the full study.")
 
 
 def _print(results: list[Reproduced], *, as_json: bool) -> None:
@@ -127,7 +129,7 @@ def _print(results: list[Reproduced], *, as_json: bool) -> None:
 
 
 def _folder(name: str, given: Mapping[str, object]) -> str:
-    """Another size, other seeds or fewer worlds have another folder, so that they never mix with the study's own."""
+    """The folder's name; another size, other seeds or fewer worlds get another, so that rows never mix."""
     return "-".join([name, *(f"{key}-{value}" for key, value in given.items() if value is not None)])
 
 

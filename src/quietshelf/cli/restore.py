@@ -1,4 +1,4 @@
-"""``quietshelf restore``: the step after a backup was put back; it says what it costs before anything is changed."""
+"""``quietshelf restore``: resume after restoring a backup; prints the cost before changing anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quietshelf.privacy.accounting.figures import rounded_up
 if TYPE_CHECKING:
     from quietshelf.serving.service.releases.restore_command import Plan, Promised, ShelfCost
 
-UNASKED = "restore changes the promise and has to be agreed to (at a terminal, or with --yes); nothing was changed"
+UNASKED = "restore changes the promise, so it must be confirmed (at a terminal, or with --yes); nothing was changed"
 
 
 def restore(
@@ -29,11 +29,11 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Agree to the cost without being asked, in scripts.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Go on from a database that was put back from a backup: show what it costs, ask, then do it.
+    """Resume with a database restored from a backup: show the cost, ask, then do it.
 
     Refused while a service uses the database, and if its epoch file shows that nothing was lost.
 
-    Without a terminal, or with --json, nobody is asked: --yes agrees in advance, else nothing is changed.
+    Without a terminal, or with --json, there is no question: --yes agrees in advance, else nothing is changed.
 
     Example: quietshelf restore --database sqlite:///shop.db --secrets shop-secrets
     """
@@ -63,22 +63,22 @@ def restore(
 
 
 def _agreed() -> bool:
-    """Ask, where somebody can see the cost and answer."""
+    """Ask for confirmation at the terminal."""
     require(sys.stdin.isatty() and sys.stderr.isatty(), UNASKED)
     try:
         with redirect_stdout(sys.stderr):
-            return typer.confirm("This cannot be undone. Go on?", default=False)
+            return typer.confirm("This cannot be undone. Continue?", default=False)
     except typer.Abort:
         typer.echo(err=True)
         return False
 
 
 def _lines(found: Plan) -> Iterator[str]:
-    yield f"{found.reason} To restore it will cost:"
+    yield f"{found.reason} Restoring will cost:"
     for shelf in found.shelves:
         yield from _shelf_lines(shelf)
     both = f"rho = {rounded_up(found.rho_before)} now, {rounded_up(found.rho)} afterwards"
-    yield f"in all: {_total(found)}; to somebody on all shelves {both}"
+    yield f"in all: {_total(found)}; to a person on all shelves {both}"
 
 
 def _total(found: Plan) -> str:
@@ -91,7 +91,7 @@ def _shelf_lines(cost: ShelfCost) -> Iterator[str]:
     entered = f"{counted(cost.lost_releases, 'lost release')} entered{each}"
     yield f"shelf {cost.shelf} (number {cost.number}): {left}, {entered}"
     if cost.before is None:
-        yield "  it is unknown to this database, and comes back as a deleted shelf"
+        yield "  this database does not know it; it comes back as a deleted shelf"
     now = "" if cost.before is None else f"promised now: {_words(cost.before)}; "
     yield f"  {now}promised afterwards: {_words(cost.after)}"
 

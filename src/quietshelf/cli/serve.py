@@ -1,4 +1,4 @@
-"""``quietshelf serve``: the service."""
+"""``quietshelf serve``: run the service."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def serve(
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Run a shop with simulated visitors; nothing is kept.")] = False,
 ) -> None:
-    """Run the service. The first start creates an admin key and prints the name of its file.
+    """Run the service. The first start creates an admin key and prints where it is stored.
 
     Example: quietshelf serve --database sqlite:///shop.db --secrets shop-secrets --port 8080
     """
@@ -49,7 +49,7 @@ def serve(
 
 
 def _run(settings: ServiceSettings) -> None:
-    import uvicorn  # before a key is shown that could not be used
+    import uvicorn  # first: a failing import must not leave a key behind that cannot be used
 
     from quietshelf.serving.service import logs
     from quietshelf.serving.service.database.store import SteadyClock
@@ -59,7 +59,7 @@ def _run(settings: ServiceSettings) -> None:
 
     check_free(settings.host, settings.port)
     _prepare(settings)
-    say(f"serving at http://{settings.host}:{settings.port}: pages at /, the API at /docs; Ctrl-C ends it")
+    say(f"serving at http://{settings.host}:{settings.port}: pages at /, the API at /docs; Ctrl-C stops it")
     logs.take_over()
     with counted_together(settings.workers) as together:
         os.environ.update({**settings.to_environment(), CLOCK: repr(SteadyClock().offset), **together})
@@ -74,7 +74,7 @@ def _run(settings: ServiceSettings) -> None:
 
 
 def _prepare(settings: ServiceSettings) -> None:
-    """Make what is missing, and say where the first key is: never what it is, for output is kept in logs."""
+    """Create what is missing, and print where the first key is; never the key itself, since output ends up in logs."""
     from quietshelf.serving.service.access import keys
     from quietshelf.serving.service.service import Service
 
@@ -89,7 +89,7 @@ def _prepare(settings: ServiceSettings) -> None:
 
 
 def _demo(host: str | None, port: int | None, others: dict[str, object]) -> None:
-    """The demo keeps nothing, so it takes no place to keep it."""
+    """Serve the demo, which keeps nothing and so takes no database."""
     given = [f"--{name}" for name, value in others.items() if value is not None]
     require(not given, "--demo takes --host and --port only", given=given)
     check_extra()
@@ -101,7 +101,7 @@ def _demo(host: str | None, port: int | None, others: dict[str, object]) -> None
 
 
 def check_free(host: str, port: int) -> None:
-    """Refuse an address that cannot be listened on, before a key is shown that could not be used."""
+    """Refuse an address that is taken, before a key is created for it."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         socket.create_server(address[:2], family=family).close()

@@ -1,4 +1,4 @@
-"""``quietshelf simulate``: any policies, in any synthetic world, at any rho."""
+"""``quietshelf simulate``: compare policies in a synthetic world, at any rho."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from quietshelf.cli.console import (
     Capacity,
@@ -16,6 +16,7 @@ from quietshelf.cli.console import (
     Json,
     Workers,
     drawable,
+    figures,
     listed,
     numbers,
     out,
@@ -37,32 +38,30 @@ from quietshelf.research.loop import simulate as run
 from quietshelf.research.loop.named import SPECS
 
 FLOOR = tuple(name for name, spec in SPECS.items() if spec.learns and not spec.private)
-"""Without privacy; the best of those that take part is the floor that others are measured against."""
+"""Policies without privacy; the best of those that take part is the floor for the others."""
 PAPER_LAW = {"contexts": "clipped", "scale": 1.0, "theta": "uniform", "drift": 0.0}
-"""Options of the paper's world alone, as they are if they are not given."""
+"""Defaults of the options that only the paper's world has."""
 KEPT = (
-    "Nothing was kept: a simulation is not resumed. "
-    "`quietshelf reproduce STUDY.toml` keeps what is done and goes on from there."
+    "Nothing was kept: a simulation cannot be resumed. `quietshelf reproduce STUDY.toml` keeps finished work and "
+    "resumes."
 )
 
 Dim = Annotated[int, typer.Option(help="Length of theta, d.")]
 Contexts = Annotated[str, typer.Option(help="normal (as in the paper) or clipped (to the unit ball).")]
-Scale = Annotated[float, typer.Option(help="Factor by which features are multiplied.")]
+Scale = Annotated[float, typer.Option(help="Multiply features by this factor.")]
 Fixed = Annotated[bool, typer.Option(help="Items look the same to every visitor.")]
 Revenue = Annotated[str, typer.Option(help="Revenue per item: equal, or uniform (drawn at random).")]
-Theta = Annotated[str, typer.Option(help="True tastes, numbers separated by commas; uniform draws them.")]
-Drift = Annotated[float, typer.Option(help="How far the true tastes move after every visitor (random walk).")]
+Theta = Annotated[str, typer.Option(help="True tastes: comma-separated numbers, or uniform to draw them.")]
+Drift = Annotated[float, typer.Option(help="Step of the random walk that true tastes take after every visitor.")]
 Geometry = Annotated[
     str,
-    typer.Option(
-        help="Whether quiet is told the second moments of the features: declared, or unknown (it assumes I/d)."
-    ),
+    typer.Option(help="declared: quiet knows the second moments of the features; unknown: it assumes I/d."),
 ]
 Conversion = Annotated[
     float | None,
     typer.Option(
         help="Simulate a shop where this share of visitors buys from random offers (0.03: three in a hundred), "
-        "instead of the paper's world; quiet is told the share."
+        "instead of the paper's world; quiet knows the share."
     ),
 ]
 Calibration = Annotated[
@@ -72,7 +71,7 @@ Horizon = Annotated[int, typer.Option(help="Visitors in each replicate, T.")]
 Replicates = Annotated[int, typer.Option(help="Independent replicates.")]
 Seed = Annotated[int, typer.Option(help="Equal seeds give equal results, on any number of workers.")]
 Device = Annotated[
-    str, typer.Option(help="Where visitors of many replicates are scored: cpu, or cuda by PyTorch or CuPy.")
+    str, typer.Option(help="Where the visitors of many replicates are scored: cpu, or cuda (PyTorch or CuPy).")
 ]
 Curve = Annotated[Path | None, typer.Option(help="Draw regret over time to this file (png, svg or pdf).")]
 
@@ -101,7 +100,7 @@ def simulate(
     curve: Curve = None,
     as_json: Json = False,
 ) -> None:
-    """Compare what policies lose when they serve the same simulated visitors.
+    """Compare what policies lose on the same simulated visitors.
 
     Example: quietshelf simulate --policy quiet,greedy,uniform --rho 0.1,1 --horizon 5000 --curve regret.png
 
@@ -111,7 +110,8 @@ def simulate(
     law: dict[str, Any] = {"contexts": contexts, "scale": scale, "theta": theta, "drift": drift}
     times = {"horizon": horizon, "replicates": replicates, "seed": seed}
     names, contestants = parse_contestants(policy, rho, geometry, calibration)
-    check_calibrations(world := _world(size, law, conversion, dim=dim, fixed=fixed), contestants, horizon=horizon)
+    world = _world(size, law, conversion, dim=dim, fixed=fixed)
+    check_calibrations(world, contestants, horizon=horizon)
     drawable(curve)
     with progress("simulating", unit="visitors", kept=KEPT) as moved:
         result = run(world, contestants, **times, workers=processes(workers), progress=moved, device=device)
@@ -121,29 +121,18 @@ def simulate(
     else:
         out.print(table(rows, horizon=horizon, delta=delta))
     if curve is not None:
-        title = f"{items} items, {capacity} shown, {_kind(contexts, conversion)}"
-        say(f"drawn: {regret_curves(result, curve, title=title)}")
-
-
-def _kind(contexts: str, conversion: float | None) -> str:
-    return f"{contexts} contexts" if conversion is None else f"{100 * conversion:.3g} % buy"
+        kind = f"{contexts} contexts" if conversion is None else f"{100 * conversion:.3g} % buy"
+        say(f"drawn: {regret_curves(result, curve, title=f'{items} items, {capacity} shown, {kind}')}")
 
 
 def _world(size: dict[str, Any], law: dict[str, Any], conversion: float | None, *, dim: int, fixed: bool) -> World:
+    """The paper's world; with a conversion, a shop."""
     if conversion is None:
-        return _paper_world(size, law, dim=dim, fixed=fixed)
-    return _shop(size, law, conversion=conversion, dim=dim, fixed=fixed)
-
-
-def _paper_world(size: dict[str, Any], law: dict[str, Any], *, dim: int, fixed: bool) -> Synthetic:
-    theta = law["theta"]
-    tastes = theta if theta == "uniform" else tuple(numbers("theta", listed([theta])))
-    return Synthetic(**size, **{**law, "theta": tastes}, dim=dim, fixed=fixed)
-
-
-def _shop(size: dict[str, Any], law: dict[str, Any], *, conversion: float, dim: int, fixed: bool) -> Shop:
+        theta = law["theta"]
+        tastes = theta if theta == "uniform" else tuple(numbers("theta", listed([theta])))
+        return Synthetic(**size, **{**law, "theta": tastes}, dim=dim, fixed=fixed)
     given = [f"--{name}" for name, value in law.items() if value != PAPER_LAW[name]]
-    require(not given, "conversion replaces the paper's world, to which these options belong", options=given)
+    require(not given, "--conversion replaces the paper's world, which these options belong to", options=given)
     integer("dim", dim, low=2)
     return Shop(**size, conversion_rate=conversion, item_dim=dim - 1, per_visitor=not fixed)
 
@@ -170,18 +159,17 @@ def lines(result: Result, names: dict[str, str], delta: float) -> list[dict[str,
 
 
 def table(rows: list[dict[str, Any]], *, horizon: int, delta: float) -> Table:
-    """The lines as a person reads them."""
+    """The lines as a table."""
     drawn = Table(
+        Column("policy", no_wrap=True),
+        *figures("regret", "± s.e.", "× floor", "proven ρ", "ε", "visitors/s", no_wrap=True),
         title=f"revenue lost after {horizon:,} visitors (regret; less is better)",
         caption=f"floor: the best of {', '.join(FLOOR)} here; proven ρ: of the releases made; ε at δ = {delta:g}",
     )
-    drawn.add_column("policy", no_wrap=True)
-    for heading in ("regret", "± s.e.", "× floor", "proven ρ", "ε", "visitors/s"):
-        drawn.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        figures = [number(row[name]) for name in ("regret", "standard_error", "ratio_to_floor")]
+        lost = [number(row[name]) for name in ("regret", "standard_error", "ratio_to_floor")]
         spent = promised(row["rho"]), promised(row["epsilon"])
-        drawn.add_row(row["policy"], *figures, *spent, number(row["rounds_per_second"]))
+        drawn.add_row(row["policy"], *lost, *spent, number(row["rounds_per_second"]))
     return drawn
 
 

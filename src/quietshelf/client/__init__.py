@@ -1,4 +1,4 @@
-"""A typed client of the service, importable alone: sync and async, with retries that cannot count anybody twice."""
+"""A typed client of the service, sync and async, with safe retries: nobody is counted twice."""
 
 from quietshelf.client.asynchronous import AsyncClient
 from quietshelf.client.messages import Offer, Refused, Retry, ServiceDown

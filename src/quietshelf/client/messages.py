@@ -1,4 +1,4 @@
-"""What both clients share: requests as data, replies as types, when to try again, and what to do without a service."""
+"""Shared by both clients: requests as data, typed replies, retries, and the fallback if the service is down."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import random
 import secrets
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -16,13 +16,13 @@ from httpx import Response
 RETRIED = (502, 503, 504)
 NDJSON = {"Content-Type": "application/x-ndjson"}
 MANY = 1000
-"""Items that are sent in one document; more are streamed."""
+"""Most items sent in one document; more are streamed."""
 PART = 65_536
-"""Bytes that are sent at once, at least."""
+"""Least bytes per part of a stream."""
 
 
 class Refused(ValueError):  # noqa: N818 - says what happened
-    """The service refused; ``kind`` tells cases apart, such as ``offer-expired``, ``status`` is HTTP's."""
+    """The service refused a request. ``kind`` is its type, such as ``offer-expired``; ``status`` is HTTP's."""
 
     def __init__(self, problem: Mapping[str, Any], status: int) -> None:
         super().__init__(str(problem.get("detail") or problem.get("title") or f"status {status}"))
@@ -32,7 +32,7 @@ class Refused(ValueError):  # noqa: N818 - says what happened
 
 
 class ServiceDown(ConnectionError):  # noqa: N818 - says what happened
-    """The service could not be reached, or could not write, for as long as we tried."""
+    """Every attempt failed: the service could not be reached, or could not write."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Call:
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] | None = None
     repeated: bool = field(default=True, kw_only=True)
-    """Whether the same request again does no harm, so that it is sent again where the reply was lost."""
+    """Whether repeating the request is harmless, so that it is sent again if the reply was lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Retry:
         retries: Further attempts after the first.
         pause: Seconds before the first of them; each later pause is twice as long, with random jitter.
         fallback: Items to show at random if the service is down and the offer names no candidates.
-        fallback_capacity: How many of them to show, required with ``fallback``; without it, being down is an error.
+        fallback_capacity: How many of them to show; required with ``fallback``. Without it, `ServiceDown` is raised.
     """
 
     retries: int = 3
@@ -94,7 +94,7 @@ class Retry:
         return self.pause * 2.0 ** (attempt - 1) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, hides nothing
 
     def by_chance(self, call: Call) -> Offer | None:
-        """A uniform choice in place of an offer, if that was asked for."""
+        """A random offer in place of the service's, if that was asked for."""
         if self.fallback_capacity is None:
             return None
         body = call.body or {}
@@ -107,7 +107,7 @@ class Retry:
 
 
 def offer_call(shelf: str, **asked: Any) -> Call:
-    """Ask for an offer. The key makes every repetition of this very call the same visitor."""
+    """Request an offer. The key makes every retry of this call the same visitor."""
     body = {name: value for name, value in asked.items() if value is not None}
     given = body.pop("features", ())
     body |= {"attributes": _attributes(given)} if isinstance(given, Mapping) else {"features": _features(given)}
@@ -123,17 +123,22 @@ def _features(given: Sequence[float]) -> list[float]:
 
 
 def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON has them: what is NaN is missing."""
+    """Attributes for JSON, with NaN as null."""
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in given.items()}
 
 
 def shelf_call(method: str, shelf: str, part: str = "", *sent: Mapping[str, Any]) -> Call:
-    """Ask for a shelf, or for a part of it such as ``/items``; body and headers are sent where there are any."""
+    """A request about a shelf, or a part of it such as ``/items``, with a body and headers if there are any."""
     return Call(method, f"/v1/shelves/{_segment(shelf)}{part}", *sent)
 
 
+def upload_call(shelf: str) -> Call:
+    """Stream items to a shelf, without retries: a stream cannot be sent again."""
+    return replace(shelf_call("PUT", shelf, "/items"), headers=NDJSON, repeated=False)
+
+
 def key_call(method: str, key: str = "", body: Mapping[str, Any] | None = None) -> Call:
-    """Ask for keys; one that is made twice would be two keys."""
+    """A request about keys. Creating one is not retried, or there could be two."""
     return Call(method, f"/v1/keys/{_segment(key)}" if key else "/v1/keys", body, repeated=method != "POST")
 
 
@@ -150,25 +155,25 @@ def lines(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
 
 
 async def each(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The same for those who wait."""
+    """The same parts, asynchronously."""
     for part in parts:
         yield part
 
 
 def address(url: str) -> str:
-    """Where the service is; a mistake in it must not look like a service that is down."""
+    """Check the URL, so that a mistake does not look like a service that is down."""
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"url must start with http:// or https://, got url={url!r}")
     return url
 
 
 def down(url: str, attempts: int, reason: object) -> ServiceDown:
-    """What is raised when all attempts failed."""
+    """The error to raise when all attempts have failed."""
     return ServiceDown(f"the service at {url} must answer, got no answer in {attempts} attempts: {reason}")
 
 
 def choice_call(offer: str, item: str | None) -> Call:
-    """Answer an offer; the same answer again is fine."""
+    """Answer an offer. Repeating the same answer is harmless."""
     return Call("POST", f"/v1/offers/{_segment(offer)}/choice", {"item": item})
 
 
@@ -178,7 +183,7 @@ def offer_of(reply: Any) -> Offer:
 
 
 def read(response: Response) -> Any:
-    """The JSON of a reply, None if it is empty; a refusal is raised."""
+    """The JSON of a reply, or None if it is empty; raises a refusal."""
     if response.is_success:
         return response.json() if response.content else None
     try:
@@ -189,5 +194,5 @@ def read(response: Response) -> Any:
 
 
 def _segment(name: str) -> str:
-    """A name as one segment of a path: whatever is in it, it must not lead to another address."""
+    """Escape a name as one path segment, so that it can never lead to another address."""
     return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")

@@ -11,7 +11,6 @@ import httpx
 
 from quietshelf.client.messages import (
     MANY,
-    NDJSON,
     RETRIED,
     Call,
     Offer,
@@ -26,14 +25,15 @@ from quietshelf.client.messages import (
     offer_of,
     read,
     shelf_call,
+    upload_call,
 )
 
 
 class Client:
-    """Talks to one service.
+    """A client of one service.
 
     Args:
-        url: Where it is.
+        url: The address of the service.
         key: An API key.
         timeout: Seconds for one attempt.
         retry: Retries, and what to show when the service is down.
@@ -43,7 +43,7 @@ class Client:
         headers = {"Authorization": f"Bearer {key}"}
         self._http = httpx.Client(base_url=address(url), headers=headers, timeout=timeout)
         self._retry = retry or Retry()
-        self._patient = httpx.Timeout(timeout, read=None)  # a million items are taken in before the reply
+        self._patient = httpx.Timeout(timeout, read=None)  # the reply comes after all items are written
 
     def offer(
         self,
@@ -91,29 +91,17 @@ class Client:
 
     def shelf(self, shelf: str) -> Mapping[str, Any]:
         """A shelf's settings and figures, and the names of its coordinates."""
-        found: Mapping[str, Any] = self._call(shelf_call("GET", shelf))
-        return found
+        return dict(self._call(shelf_call("GET", shelf)))
 
     def put_items(self, shelf: str, items: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
         """Add and change items; `quietshelf.data.tables.service_items` makes them from a product table."""
         if len(items) > MANY:
             return self.upload_items(shelf, items)
-        found: Mapping[str, int] = self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)}))
-        return found
+        return dict(self._call(shelf_call("PUT", shelf, "/items", {"items": list(items)})))
 
     def upload_items(self, shelf: str, items: Iterable[Mapping[str, Any]]) -> Mapping[str, int]:
         """Stream any number of items, shown once all have arrived; not retried."""
-        call, sent = shelf_call("PUT", shelf, "/items", {}, NDJSON), lines(items)
-        try:
-            response = self._http.request(
-                call.method, call.path, content=sent, headers=call.headers, timeout=self._patient
-            )
-        except httpx.TransportError as error:
-            raise down(str(self._http.base_url), 1, error) from error
-        if response.status_code in RETRIED:
-            raise down(str(self._http.base_url), 1, f"status {response.status_code}")
-        found: Mapping[str, int] = read(response)
-        return found
+        return dict(self._call(upload_call(shelf), content=lines(items), timeout=self._patient))
 
     def items(self, shelf: str) -> Iterator[Mapping[str, Any]]:
         """All items of a shelf, retired ones included, read a page at a time."""
@@ -128,23 +116,20 @@ class Client:
         self._call(shelf_call("POST", shelf, "/items/retire", {"items": list(items)}))
 
     def erase(self, shelf: str, person: str) -> int:
-        """Erase a person: visits that are in no release yet contribute nothing; how many there were."""
+        """Erase a person: visits that are in no release yet contribute nothing. Returns how many there were."""
         return int(self._call(shelf_call("POST", shelf, "/erasures", {"person": person}))["erased"])
 
     def privacy(self, shelf: str) -> Mapping[str, Any]:
         """The promise in words and numbers, and the ledger."""
-        found: Mapping[str, Any] = self._call(shelf_call("GET", shelf, "/privacy"))
-        return found
+        return dict(self._call(shelf_call("GET", shelf, "/privacy")))
 
     def comparison(self, shelf: str) -> Mapping[str, Any]:
-        """The learned policy against what you show today, from releases alone."""
-        found: Mapping[str, Any] = self._call(shelf_call("GET", shelf, "/comparison"))
-        return found
+        """Compare the learned policy with what you show today, from releases alone."""
+        return dict(self._call(shelf_call("GET", shelf, "/comparison")))
 
     def releases(self, shelf: str) -> Sequence[Mapping[str, Any]]:
         """Every release and the estimate it led to."""
-        found: Sequence[Mapping[str, Any]] = self._call(shelf_call("GET", shelf, "/releases"))["releases"]
-        return found
+        return list(self._call(shelf_call("GET", shelf, "/releases"))["releases"])
 
     def create_key(
         self, scopes: Sequence[str], *, name: str = "", shelf: str | None = None, expires: str | None = None
@@ -155,8 +140,7 @@ class Client:
 
     def list_keys(self) -> Sequence[Mapping[str, Any]]:
         """All keys, without their secrets."""
-        found: Sequence[Mapping[str, Any]] = self._call(key_call("GET"))["keys"]
-        return found
+        return list(self._call(key_call("GET"))["keys"])
 
     def revoke_key(self, key: str) -> None:
         """Revoke a key by its id."""
@@ -182,19 +166,20 @@ class Client:
     ) -> None:
         self.close()
 
-    def _call(self, call: Call) -> Any:
-        """The reply; attempts that failed to reach the service, or to write, are retried."""
+    def _call(self, call: Call, **upload: Any) -> Any:
+        """Send a request; retries if the service cannot be reached or cannot write."""
         reason: object = None
         attempts = 1 + self._retry.retries * call.repeated
         for attempt in range(attempts):
             if attempt:
                 time.sleep(self._retry.wait(attempt))
             try:
-                response = self._http.request(call.method, call.path, json=call.body, headers=call.headers)
+                response = self._http.request(call.method, call.path, json=call.body, headers=call.headers, **upload)
             except httpx.TransportError as error:
                 reason = error
                 continue
             if response.status_code not in RETRIED:
                 return read(response)
             reason = f"status {response.status_code}"
-        raise down(str(self._http.base_url), attempts, reason)
+        cause = reason if isinstance(reason, Exception) else None
+        raise down(str(self._http.base_url), attempts, reason) from cause

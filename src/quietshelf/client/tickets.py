@@ -1,8 +1,8 @@
-"""Visitor tickets: what a shop's back end signs so that a browser may take one slot and answer it, and nothing else.
+"""Visitor tickets: signed by a shop's back end, they let a browser take one slot and answer it, and nothing else.
 
-A ticket is short-lived and names its shelf, the key that signed it and, where visits are counted, the person. It is
-signed by HMAC-SHA256 under a hash of the key's secret half, which is all that the service keeps of it; whoever has the
-ticket learns nothing of the key.
+A ticket is short-lived. It names its shelf, the key that signed it and, if visits per person count, the person. It is
+signed by HMAC-SHA256 with a hash of the key's secret half, which is all the service stores of it. A ticket reveals
+nothing about the key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 LONGEST = 3600
-"""Seconds that a ticket may be valid."""
+"""Most seconds that a ticket may be valid."""
 
 
 def ticket(
@@ -28,15 +28,15 @@ def ticket(
     now: float | None = None,
     nonce: str | None = None,
 ) -> str:
-    """A ticket for one visitor, to be sent as ``Authorization: Ticket ...``; made by the shop's back end.
+    """Create a ticket for one visitor, in the shop's back end. The browser sends it as ``Authorization: Ticket ...``.
 
     Args:
         key: An API key with the scope ``offer``; it stays on the back end.
         shelf: The only shelf it is for.
-        person: Who it is, by a name that only the shop understands: the browser can read it.
+        person: A pseudonym of the visitor that only the shop understands: the browser can read it.
         seconds: How long it is valid, at most an hour.
-        now: Seconds since 1970; the clock's by default.
-        nonce: Names the visit; drawn at random by default, as it should be.
+        now: Seconds since 1970; by default the clock's.
+        nonce: Names the visit; by default random, as it should be.
 
     >>> made = ticket("qs_abcdef_" + "s" * 43, shelf="teas", now=0.0, nonce="n" * 16)
     >>> made.partition(".")[0][:24]

@@ -1,6 +1,6 @@
 """R4: an answer counts if and only if it was received before its offer expires, and the first one stands.
 
-Received means stamped on entry, before any queue: nobody else's work decides whether an answer is late
+An answer is received when it is stamped on entry, before any queue, so that other requests cannot make it late
 (docs/proofs.md, section 6).
 """
 
@@ -12,17 +12,17 @@ from typing import Any, Final, NamedTuple
 from quietshelf.model.types import FloatArray
 
 ERASED: Final = -3
-"""The answer of a slot whose visitor asked for erasure; -1 is no choice, other numbers are the place chosen."""
+"""The answer of a slot whose visitor asked for erasure; -1 means no choice, 0 and above the place chosen."""
 ERASURE: Final[dict[str, Any]] = {"answer": ERASED, "rows": None, "contribution": None}
-"""What erasure leaves of a slot that is not released: it stays taken, and contributes zero."""
+"""What erasure leaves of an unreleased slot: it stays taken and contributes zero."""
 
 
 class Slot(NamedTuple):
-    """What is kept of one arrival until its batch is released.
+    """What is kept about one arrival until its batch is released.
 
     Attributes:
-        rows: Features of what was shown, (items shown, d); None once summed, or where the visit does not count.
-        answer: Place of the item chosen, -1 for none; None while unanswered.
+        rows: Features of the items shown, (items shown, d); None once summed, or if the visit does not count.
+        answer: Place of the chosen item, -1 for none; None while unanswered.
     """
 
     rows: FloatArray | None
@@ -30,7 +30,7 @@ class Slot(NamedTuple):
 
 
 class Verdict(Enum):
-    """What becomes of an answer."""
+    """What happens to an answer."""
 
     COUNTS = "counts"
     SAME = "the same as before"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 
 def atomic_write(path: Path, content: bytes, *, fresh: bool = False, ready: Callable[[], None] = lambda: None) -> None:
-    """Write to a temporary file, to the disk, and rename.
+    """Write a temporary file, sync it to disk, and rename it.
 
     Args:
-        path: Where it goes.
-        content: What it holds.
-        fresh: Whether a file that somebody else made meanwhile is left as it is.
-        ready: Called when all is on the disk, before the file gets its name; if it raises, nothing has changed.
+        path: The file to write.
+        content: Its content.
+        fresh: Keep an existing file instead of replacing it.
+        ready: Called once the data are on disk, before the rename; if it raises, nothing has changed.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
@@ -37,7 +37,7 @@ def atomic_write(path: Path, content: bytes, *, fresh: bool = False, ready: Call
 
 
 def sync_folder(folder: Path) -> None:
-    """A file's new name, or its absence, is on the disk only when its folder is."""
+    """Sync a folder: a new file name, or a removal, is on disk only once its folder is."""
     held = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(held)

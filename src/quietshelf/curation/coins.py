@@ -1,7 +1,7 @@
-"""R3: coins of one's own. Every slot has a generator, counter-based and keyed by a secret and the slot's number.
+"""R3: every slot has its own coins: a counter-based generator keyed by a secret and the number of the slot.
 
-What one visitor draws (ties, random offers) therefore depends on no other visitor, on how many are decided at once, or
-on what they draw (docs/proofs.md, section 6). No noise comes from here: that is `release.noise`.
+What a visitor draws (for ties or random offers) therefore does not depend on other visitors, on how many are decided
+together, or on their draws (docs/proofs.md, section 6). Noise never comes from here, but from `release.noise`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
 WORTH_DRAWING_ALL = 1000
-"""Numbers that are drawn in a row in less time than one from the middle."""
+"""Drawing this many numbers in a row is faster than drawing one from the middle."""
 
 _LOCAL = local()
-"""One generator per thread, whose state is set anew for each slot: to make one takes longer than to decide an offer."""
+"""One generator per thread, reset for each slot: making one takes longer than deciding an offer."""
 _HALF = 2**64 - 1
 
 
@@ -31,28 +31,28 @@ class Coins:
 
     @classmethod
     def derived(cls, secret: bytes) -> Coins:
-        """Coins from a secret that also serves elsewhere: neither tells anything of the other."""
+        """Derive coins from a secret that is also used elsewhere; neither reveals the other."""
         return cls(hashlib.blake2b(b"quietshelf coins", key=secret[:64], digest_size=32).digest())
 
     def of(self, slots: Sequence[tuple[int, int]]) -> SlotCoins:
-        """R3: those of some slots, each given by the number of its batch and its own, in that order."""
+        """R3: the coins of slots given as (batch number, slot number), in that order."""
         names = [b"%d.%d" % slot for slot in slots]
         return SlotCoins([hashlib.blake2b(name, key=self.key, digest_size=16).digest() for name in names])
 
 
 class SlotCoins:
-    """Draws whose first axis is the visitors, each row from that visitor's own generator."""
+    """Draws with visitors along the first axis, each row from the visitor's own generator."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._keys = keys
 
     def only(self, places: Sequence[int]) -> SlotCoins:
-        """Those of some of these visitors."""
+        """The coins of some of these visitors."""
         return SlotCoins([self._keys[place] for place in places])
 
     @property
     def alone(self) -> OwnCoins:
-        """Those of the only visitor, without an axis of visitors."""
+        """The coins of the only visitor, without a visitor axis."""
         (key,) = self._keys
         return OwnCoins(key)
 
@@ -61,16 +61,16 @@ class SlotCoins:
 
     @property
     def seeds(self) -> list[str]:
-        """What each visitor's generator is seeded with, in hex: a device that is told its own tosses the same coins."""
+        """The seed of each visitor's generator, in hex; a device that gets its seed tosses the same coins."""
         return [key.hex() for key in self._keys]
 
     @classmethod
     def seeded(cls, seeds: Sequence[str]) -> SlotCoins:
-        """The inverse."""
+        """The inverse of `seeds`."""
         return cls([bytes.fromhex(seed) for seed in seeds])
 
     def arms(self) -> list[float]:
-        """One number per visitor, uniform on [0, 1), that no other draw depends on: it says which arm serves whom."""
+        """One number per visitor, uniform on [0, 1) and independent of all other draws; it selects the arm."""
         found = (hashlib.blake2b(b"arm", key=key, digest_size=7).digest() for key in self._keys)
         return [(int.from_bytes(each, "little") >> 3) * 2.0**-53 for each in found]
 
@@ -82,7 +82,7 @@ class SlotCoins:
         return found
 
     def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
-        """The same for some of the visitors, (visitors,), and zero for the others: most decisions need no coin."""
+        """`random` for the visitors in ``needed``, (visitors,), zero for the others: most decisions need no coin."""
         found = np.zeros(size)
         if needed.any():
             places = np.flatnonzero(needed)
@@ -102,7 +102,7 @@ class SlotCoins:
 
 
 class OwnCoins:
-    """The same draws of a single visitor, without an axis of visitors."""
+    """The draws of a single visitor, without a visitor axis."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -112,10 +112,10 @@ class OwnCoins:
         return _generator(self._key).random(size)
 
     def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
-        """The same if they are needed, else zeros."""
+        """`random` if needed, else zeros."""
         return self.random(size) if needed else np.zeros(size)
 
-    def random_at(self, visitor: int, items: IntArray, count: int) -> FloatArray:  # noqa: ARG002 - there is one
+    def random_at(self, visitor: int, items: IntArray, count: int) -> FloatArray:  # noqa: ARG002 - there is only one
         """What ``random`` draws for some items (n,) of ``count``."""
         return _random_at(self._key, items, count)
 
@@ -125,7 +125,7 @@ class OwnCoins:
 
 
 def _random_at(key: bytes, items: IntArray, count: int) -> FloatArray:
-    """The uniform numbers of some items; the generator counts, so few are few.
+    """The uniform numbers of some items; a counter-based generator need not draw those in between.
 
     One step of its counter makes four numbers, of which the upper 53 bits are used.
     """
@@ -137,7 +137,7 @@ def _random_at(key: bytes, items: IntArray, count: int) -> FloatArray:
 
 
 def _generator(key: bytes) -> np.random.Generator:
-    """The generator of a slot, at its beginning; to be used before the next one is asked for."""
+    """The generator of a slot, reset to its start; use it before asking for the next one."""
     if not hasattr(_LOCAL, "generator"):
         _LOCAL.generator = np.random.Generator(np.random.Philox(key=0))
     found: np.random.Generator = _LOCAL.generator
@@ -146,7 +146,7 @@ def _generator(key: bytes) -> np.random.Generator:
         "bit_generator": "Philox",
         "state": {"counter": (0, 0, 0, 0), "key": (number & _HALF, number >> 64)},
         "buffer": (0, 0, 0, 0),
-        "buffer_pos": 4,  # nothing is left in the buffer
+        "buffer_pos": 4,  # the buffer is empty
         "has_uint32": 0,
         "uinteger": 0,
     }

@@ -1,7 +1,8 @@
-"""R6: what a slot contributes is a function of its own data and of what its batch froze (docs/proofs.md, section 6).
+"""R6: a slot's contribution is a function of its own data and of what its batch froze (docs/proofs.md, section 6).
 
-The same bits for one visitor and for many, whoever is computed beside them and wherever they are stored. A contribution
-is kept as a score and K + 1 rows; the d (d + 1) / 2 numbers of an information matrix exist as a sum only.
+It has the same bits whether computed alone or with others, and wherever it is stored. A contribution is kept as a score
+and K + 1 rows; the d (d + 1) / 2 numbers of an information matrix exist only as a sum. `privacy.statistics` bounds
+contributions (`pair`, `factors`); they are summed here.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ from quietshelf.privacy.statistics import (
 
 _FRAME = ("theta", "coordinates")
 NUMBERS = 2**20
-"""How many numbers one step may hold: a group of many visitors in many dimensions is taken in steps."""
+"""Numbers per step, at most: many visitors in many dimensions are processed in steps."""
 
 
 def width(dim: int, *, compares: bool = False) -> int:
-    """Numbers in a sum: a score of length d, the upper triangle of an information matrix, outcomes if compared."""
+    """Numbers in a sum: a score of length d, the upper triangle of an information matrix, and outcomes if compared."""
     return dim + svec_dim(dim) + OUTCOME_NUMBERS * compares
 
 
 def row_width(frozen: OpenBatch) -> int:
-    """Numbers kept of each item shown: its features, and what it adds to a comparison if it is chosen."""
+    """Numbers kept per item shown: its features, and what it adds to a comparison if chosen."""
     return int(frozen.theta.shape[-1]) + OUTCOME_NUMBERS * frozen.compares
 
 
 def at_once(dim: int, places: int) -> int:
-    """How many contributions of visitors who were shown so many items one step may hold."""
+    """How many contributions one step may hold, for visitors who were shown ``places`` items."""
     return max(2, NUMBERS // (dim * (places + 2)))
 
 
 def total(sums: FloatArray, dim: int) -> Total:
-    """A sum of contributions, (..., width), as what a release is made of."""
+    """Split a sum of contributions, (..., width), into the parts of a release."""
     end = width(dim)
     return Total(sums[..., :dim], sums[..., dim:end], sums[..., end:])
 
@@ -65,9 +66,9 @@ def added(
     grids: Grids,
     counts: BoolArray | None = None,
 ) -> FloatArray:
-    """R6: the sums, (..., width), with the contributions of visitors (n, ...), zero if they do not count.
+    """R6: add the contributions of visitors (n, ...) to sums (..., width); visitors who do not count add zero.
 
-    On a grid sums are exact. Without one visitors are added one after the other: how many at a time changes no bit.
+    On a grid sums are exact. Without a grid visitors are added in order, so the number per call changes no bit.
     """
     if grids.score:
         found = totalled(factors(seen, theta, coordinates, bound, grids, counts))
@@ -79,21 +80,21 @@ def added(
 def contributions(
     rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch | Sequence[OpenBatch], grid: float
 ) -> list[FloatArray]:
-    """R6: the contribution of each of some visitors, who may have seen different numbers of items.
+    """R6: the contribution of each visitor; visitors may have seen different numbers of items.
 
-    Each is a score (d,), outcomes if they are compared, and the rows of the information, (items shown + 1, d), flat.
+    Each is flat: a score (d,), outcomes if they are compared, and the rows of the information, (items shown + 1, d).
 
     Args:
-        rows: What is kept of the items that each was shown, (items shown, row_width).
+        rows: What is kept about the items shown to each visitor, (items shown, row_width).
         chosen: The place that each chose, -1 for none.
-        frozen: What the batch froze when it opened; or of each visitor's batch, all of one `row_width` and length d.
-        grid: To which scores are rounded; 0 for not at all.
+        frozen: What the batch froze when it opened; or one per visitor, all with the same `row_width` and d.
+        grid: The grid to which scores are rounded; 0 for no rounding.
     """
     batches = [frozen] * len(rows) if isinstance(frozen, OpenBatch) else frozen
     found: list[FloatArray] = []
     for some in _steps(rows, batches):
         each, sold = _together(rows[some], chosen[some], batches[some], grid)
-        last = each.rows[:, -1]  # of none
+        last = each.rows[:, -1]  # the row of no choice
         found += [
             np.concatenate([each.score[place], sold[place], each.rows[place, : len(own)].ravel(), last[place]])
             for place, own in enumerate(rows[some])
@@ -102,7 +103,7 @@ def contributions(
 
 
 def sum_of(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch, grid: float) -> FloatArray:
-    """R6: the sum of what `contributions` gives, (width,), without a list of them."""
+    """R6: the sum of `contributions`, (width,), without a list of them."""
     dim, batches = frozen.theta.shape[-1], [frozen] * len(rows)
     found = np.zeros(width(dim, compares=frozen.compares))
     for some in _steps(rows, batches):
@@ -112,10 +113,10 @@ def sum_of(rows: Sequence[FloatArray], chosen: Sequence[int], frozen: OpenBatch,
 
 
 def _steps(rows: Sequence[FloatArray], batches: Sequence[OpenBatch]) -> Iterator[slice]:
-    """Who are taken together."""
+    """Slices of visitors to process together."""
     mixed = any(each is not batches[0] for each in batches)
     dim = batches[0].theta.shape[-1] if batches else 0
-    step = at_once(dim, max(map(len, rows), default=0) + dim * mixed) if rows else 1  # then each brings a matrix
+    step = at_once(dim, max(map(len, rows), default=0) + dim * mixed) if rows else 1  # if mixed, each brings a matrix
     return (slice(begin, begin + step) for begin in range(0, len(rows), step))
 
 
@@ -123,7 +124,7 @@ def _steps(rows: Sequence[FloatArray], batches: Sequence[OpenBatch]) -> Iterator
 def _together(
     rows: Sequence[FloatArray], chosen: Sequence[int], batches: Sequence[OpenBatch], grid: float
 ) -> tuple[Factors, FloatArray]:
-    """Score and rows, padded with zeros, and outcomes of the visitors of one step."""
+    """Scores and rows, padded with zeros, and outcomes of the visitors of one step."""
     frozen = batches[0]
     dim, answers = frozen.theta.shape[-1], np.asarray(chosen, dtype=np.int64)
     shown = np.array([len(each) for each in rows], dtype=np.int64)
@@ -141,7 +142,7 @@ def _together(
 
 
 def _public(batches: Sequence[OpenBatch], grid: float) -> tuple[FloatArray, FloatArray, FloatArray | float, Grids]:
-    """Theta, coordinates, bound and grids of visitors' batches: once if they are all of one, else for each visitor."""
+    """Theta, coordinates, bound and grids: once if all visitors share a batch, else per visitor."""
     different = list({id(each): each for each in batches}.values())
     grids = [batch_pair.grids(each.scales, each.size, grid) for each in different]
     if len(different) == 1:
@@ -155,12 +156,12 @@ def _public(batches: Sequence[OpenBatch], grid: float) -> tuple[FloatArray, Floa
 
 
 def summed(parts: Sequence[FloatArray], dim: int, *, compares: bool = False) -> FloatArray:
-    """The sum of some contributions, (width,): of their informations by one matrix product for each length."""
+    """Sum some contributions, (width,), with one matrix product per length for the informations."""
     head, found = dim + OUTCOME_NUMBERS * compares, np.zeros(width(dim, compares=compares))
     alike: dict[int, list[FloatArray]] = {}
     for part in parts:
         alike.setdefault(part.size, []).append(part)
-    for some in alike.values():  # as one array: many small ones would cost more than the sum
+    for some in alike.values():  # as one array: many small ones would cost more than the sum itself
         each = np.concatenate(some).reshape(len(some), -1)
         heads, rows = each[:, :head].sum(axis=0), each[:, head:].reshape(-1, dim)
         found += np.concatenate([heads[:dim], upper(rows.T @ rows), heads[dim:]])

@@ -1,7 +1,8 @@
-"""R3: what a visitor is shown is a function of that visitor, of public state and of that slot's own coins.
+"""R3: what a visitor is shown is a function of that visitor, of public state and of the slot's own coins.
 
-Visitors who ask for nothing special are decided in one step, each to the last bit as if alone: who else is in the same
-transaction changes nothing (docs/proofs.md, section 6).
+Visitors without special requests are decided in one step, each to the last bit as if alone: other visitors in the same
+transaction change nothing (docs/proofs.md, section 6). `Shelf` and the service decide here; a simulation asks its
+policies directly.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ class Decision(NamedTuple):
     rows: FloatArray
 
 
-@np.errstate(all="ignore")  # numbers that overflow are served all the same, and nobody is told of them
+@np.errstate(all="ignore")  # numbers that overflow still get an offer, and no warning may show them
 def decide(policies: Sequence[str], contexts: Sequence[Context], release: Release, coins: SlotCoins) -> list[Decision]:
-    """R3: what to show each visitor, by whose policy; ``coins`` holds those of their slots, in the same order."""
+    """R3: decide what to show each visitor, by the given policies; ``coins`` are those of their slots, in order."""
     if len(contexts) == 1:
         return [_alone(policies[0], contexts[0], release, coins)]
     alike: dict[Hashable, list[int]] = {}
     for place, context in enumerate(contexts):
-        # shared by those who ask for nothing special
+        # the same objects for all visitors without special requests
         rules = (context.revenue, context.available, context.required, context.ranks)
         alike.setdefault((policies[place], context.capacity, *map(id, rules)), []).append(place)
     found: list[Decision] = [Decision(np.empty(0, np.int64), np.empty(0))] * len(contexts)
@@ -52,15 +53,15 @@ def decide(policies: Sequence[str], contexts: Sequence[Context], release: Releas
 
 
 def _alone(policy: str, context: Context, release: Release, coins: SlotCoins) -> Decision:
-    """The same of one visitor, as most are: no axis of visitors is put on and taken off."""
+    """Decide one visitor, the common case, without adding a visitor axis."""
     items = SERVING[policy].offer(context, release, coins.alone)
     return _made(items, context.features.rows(items), context.ranks)
 
 
 def _made(items: IntArray, rows: FloatArray, ranks: FloatArray | None) -> Decision:
-    """Without empty places, and in the order of the shop's present ranking, where there is one.
+    """Drop empty places, and sort by the shop's present ranking if there is one.
 
-    The arms then differ in what they show alone.
+    The arms then differ only in which items they show.
     """
     if NOTHING in items.tolist():
         items, rows = items[items != NOTHING], rows[items != NOTHING]
@@ -71,7 +72,7 @@ def _made(items: IntArray, rows: FloatArray, ranks: FloatArray | None) -> Decisi
 
 
 def _together(contexts: Sequence[Context]) -> Context:
-    """Visitors under the same rules as one context, along a new first axis."""
+    """Stack visitors under the same rules into one context, along a new first axis."""
     first, many = contexts[0], len(contexts)
     return Context(
         features=_stacked([context.features for context in contexts]),

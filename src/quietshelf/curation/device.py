@@ -1,11 +1,11 @@
-"""Offers and contributions on the visitor's own device: what it is told, and what it does with that.
+"""Offers and contributions computed on the visitor's own device: what it receives, and what it does with it.
 
-Everything a device is told is public, or is its own slot's coins. What it computes is what the service would have
-computed for it (R3, R6), in arithmetic whose every step is set; features, wishes, items shown and the choice stay where
-they are. What it sends back is believed as far as `contributed` says and no further, and the theorem needs no more
+A device receives public data and the coins of its own slot, nothing else. It computes what the service would have
+computed (R3, R6), in arithmetic whose every step is specified; features, wishes, items shown and the choice never leave
+it. The service accepts what it sends back only if it passes `contributed`, and the theorem needs no more
 (docs/proofs.md, section 6).
 
-The three documents are plain data, signed and sent by the service; ``clients/typescript`` reads the same.
+The three documents are plain data, signed and sent by the service; ``clients/typescript`` reads the same documents.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from quietshelf.privacy.statistics.pair import STEPS
 
 Document = Mapping[str, Any]
 MOST_ITEMS = MANY
-"""Items of a catalogue that a device chooses from: more are chosen from a shortlist, which needs a server."""
+"""Largest catalogue that a device chooses from: larger ones use a shortlist, which needs a server."""
 MOST_SHOWN = 100
 MOST_ROWS = MOST_SHOWN + 1
-"""Of a contribution: one per item shown, and one for none."""
+"""Rows of a contribution: one per item shown, and one for no choice."""
 DEVICE = "device"
-"""Where contributions are computed, if not on the server."""
+"""The setting for contributions computed on the device."""
 POLICY = "quiet"
 
 
 def model_document(shelf: str, settings: ShelfSettings, stock: Stock, release: Release) -> dict[str, Any]:
-    """All that a device needs to know of a release to choose what to show."""
+    """What a device needs to know about a release to choose what to show."""
     if settings.map is None or stock.catalogue is None:
-        raise ValueError("a device needs a catalogue to choose from, got none")
+        raise ValueError("a device needs a catalogue to choose from, got catalogue=None")
     drawn = bool(release.draws.any())
     return {
         "kind": "model",
@@ -74,7 +74,7 @@ def model_document(shelf: str, settings: ShelfSettings, stock: Stock, release: R
 
 
 def catalogue_document(shelf: str, version: int, ids: Sequence[str], stock: Stock) -> dict[str, Any]:
-    """The items, by number; its version is text, for it may be larger than JavaScript's integers."""
+    """The items, by number; the version is text, because it may exceed JavaScript's integers."""
     return {
         "kind": "catalogue",
         "shelf": shelf,
@@ -87,7 +87,7 @@ def catalogue_document(shelf: str, version: int, ids: Sequence[str], stock: Stoc
 
 
 def batch_document(shelf: str, batch: Batch) -> dict[str, Any]:
-    """What a batch froze, as far as contributions are computed with it."""
+    """What a batch froze that contributions are computed with."""
     frozen = batch.frozen
     grids = batch_pair.grids(frozen.scales, frozen.size, batch.grid)
     return {
@@ -109,13 +109,13 @@ def batch_document(shelf: str, batch: Batch) -> dict[str, Any]:
 
 
 class Wishes(NamedTuple):
-    """What one visitor brings; it stays on the device.
+    """What one visitor asks for; it stays on the device.
 
     Attributes:
-        features: The visitor's, as long as the model says.
+        features: Features of the visitor, of the length that the model states.
         candidates: Ids of items that may be shown; None for all.
-        exclude: Ids of items that must not be.
-        capacity: The most items shown, at most the slot's; None for that.
+        exclude: Ids of items that must not be shown.
+        capacity: The most items shown, at most the slot's capacity; None for that capacity.
         required: Ids of items that must be shown.
     """
 
@@ -127,11 +127,11 @@ class Wishes(NamedTuple):
 
 
 def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes) -> Decision:
-    """R3: what to show: items by number, and their features x.
+    """R3: decide what to show: items by number, and their features x.
 
-    The order of every operation is set (`choice.portable`, `assortment.exponential`), so that every device shows the
-    same items, whatever its language and its processor. A service that decides by other sums shows them too, unless
-    items tie to within rounding: then both sets are worth the same.
+    The order of every operation is specified (`choice.portable`, `assortment.exponential`), so that every device shows
+    the same items, whatever its language and processor. A service that sums in another order shows them too, unless
+    items tie to within rounding; then both sets are worth the same.
     """
     ids, named = catalogue["ids"], model["map"]
     features = np.reshape(np.asarray(catalogue["features"], dtype=np.float64), (len(ids), named["item_dim"]))
@@ -142,7 +142,7 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
     )
     most = slot["capacity"]
     settings = ShelfSettings(
-        rho=1.0,  # says nothing here: what is released was noisy before it came
+        rho=1.0,  # unused here: releases were noisy before they arrived
         capacity=most,
         fill=slot["fill"],
         feature_map=named["name"],
@@ -160,10 +160,10 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
         exclude=list(wishes.exclude) or None,
         capacity=min(asked, len(ids)),
     )
-    assert isinstance(context.features, Catalogued)  # noqa: S101 - there is a map
+    assert isinstance(context.features, Catalogued)  # noqa: S101 - settings have a map
     theta, covariance = _tastes(model, slot), np.array(model["covariance"], dtype=np.float64)
     coins = SlotCoins.seeded([slot["coins"]]).random((1, len(ids)))[0]
-    with np.errstate(all="ignore"):  # numbers that overflow are served all the same, and nobody is told of them
+    with np.errstate(all="ignore"):  # numbers that overflow still get an offer, and no warning may show them
         utility = utilities(context.features, theta, covariance, model["radius"])
         items = items_for(context, without_ties(utility, coins), context.revenue, exp)
         items = items[items != NOTHING]
@@ -171,17 +171,17 @@ def choose(model: Document, catalogue: Document, slot: Document, wishes: Wishes)
 
 
 def contribute(batch: Document, rows: FloatArray, place: int) -> dict[str, Any]:
-    """R6: what a visitor who saw items with these features, (k, d), and chose that place, -1 for none, contributes."""
+    """R6: the contribution of a visitor who saw items with these features, (k, d), and chose ``place``, -1 for none."""
     dim = len(batch["theta"])
     [part] = contributions([np.reshape(rows, (-1, dim))], [place], _frozen(batch), batch["score_grid"])
     return {"score": part[:dim].tolist(), "rows": part[dim:].reshape(-1, dim).tolist()}
 
 
 def contributed(score: Sequence[float], rows: Sequence[Sequence[float]], batch: Batch) -> FloatArray:
-    """R6: a contribution as it was received, flat; a `ValueError` says why it is refused.
+    """R6: check a received contribution and return it flat; a `ValueError` says why it is refused.
 
-    What passes satisfies all that the theorem asks of a visitor's contribution, whoever computed it: a device that lies
-    does no more than some visitor could. It depends on this contribution and on what its batch froze.
+    A contribution that passes has every property that the theorem needs, whoever computed it: a lying device does no
+    more than some visitor could. The check depends only on the contribution and on what its batch froze.
     """
     frozen = batch.frozen
     dim = frozen.theta.shape[-1]
@@ -197,7 +197,7 @@ def contributed(score: Sequence[float], rows: Sequence[Sequence[float]], batch: 
 
 
 def check_device(settings: ShelfSettings, *, groups: bool, attributes: bool) -> None:
-    """Refuse settings that a device cannot serve, or that would need its visitor's data."""
+    """Refuse settings that a device cannot serve, or that would need the visitor's data."""
     require(settings.feature_map is not None, "contributions on the device need a catalogue")
     rule = "with contributions='device'"
     most, silent = settings.capacity, settings.on_no_answer
@@ -211,7 +211,7 @@ def check_device(settings: ShelfSettings, *, groups: bool, attributes: bool) -> 
 
 
 def _tastes(model: Document, slot: Document) -> FloatArray:
-    """Tastes drawn for this visitor where the model asks for that, (d,); else theta. Sums go from first to last."""
+    """Tastes drawn for this visitor if the model asks for draws, (d,), else theta. Sums run from first to last."""
     theta = np.array(model["theta"], dtype=np.float64)
     if model["draws"] == 0:
         return theta
@@ -222,7 +222,7 @@ def _tastes(model: Document, slot: Document) -> FloatArray:
 
 
 def _frozen(batch: Document) -> OpenBatch:
-    """What the batch in a document froze."""
+    """Read from a document what the batch froze."""
     theta = np.asarray(batch["theta"], dtype=np.float64)
     none = np.zeros((1, theta.size, theta.size))
     return OpenBatch(

@@ -1,4 +1,4 @@
-"""What is frozen and what is learned as named fields, and back, to the last bit: for files and for tables alike."""
+"""Convert frozen and learned state to named fields and back, to the last bit, for files and for tables."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from quietshelf.privacy.release.records import Estimate, Record
 from quietshelf.privacy.statistics import ARMS, OUTCOMES
 
 Fields = Mapping[str, Any]
-"""Numbers, and arrays by name; a matrix may come flat."""
+"""Numbers and arrays by name; matrices may be flat."""
 EARLIER_BOUND = 1.0
-"""B of releases made before there was one: their informations had a trace of at most 1."""
+"""B of releases made before B was recorded: their informations had a trace of at most 1."""
 
 
 def batch_fields(batch: Batch) -> dict[str, Any]:
-    """What is public of a batch that is not released."""
+    """The public state of an unreleased batch."""
     frozen = batch.frozen
     return {
         "batch": frozen.number,
@@ -34,10 +34,10 @@ def batch_fields(batch: Batch) -> dict[str, Any]:
         "theta": frozen.theta,
         "coordinates": frozen.coordinates,
         "score_scale": frozen.scales.score,
-        "information_scale": _number(frozen.scales.information),
-        "bound": _number(frozen.scales.bound),
+        "information_scale": float(frozen.scales.information),
+        "bound": float(frozen.scales.bound),
         "expected": frozen.expected,
-        "spread": _number(frozen.spread),
+        "spread": float(frozen.spread),
         "grid": batch.grid,
         "window": batch.window,
         "taken": batch.taken,
@@ -53,7 +53,7 @@ def batch_fields(batch: Batch) -> dict[str, Any]:
 
 
 def batch_from(fields: Fields) -> Batch:
-    """The inverse."""
+    """The inverse of `batch_fields`."""
     theta = fields["theta"]
     frozen = OpenBatch(
         number=fields["batch"],
@@ -66,19 +66,19 @@ def batch_from(fields: Fields) -> Batch:
         arms_scale=fields.get("arms_scale"),
     )
     place = (fields["grid"], fields["window"], fields["taken"], fields["full_at"])
-    later = ("present", "share", "leased", "unused", "latest", "lag")  # than the first version
+    later = ("present", "share", "leased", "unused", "latest", "lag")  # added after the first version
     return Batch(frozen, *place, **{name: fields[name] for name in later if fields.get(name) is not None})
 
 
 def record_fields(record: Record) -> dict[str, Any]:
-    """What a release left behind."""
+    """What a release leaves behind."""
     return {
         "size": record.size,
         "score_scale": record.scales.score,
-        "information_scale": _number(record.scales.information),
-        "bound": _number(record.scales.bound),
-        "kept": _number(record.kept),
-        "spread": _number(record.spread),
+        "information_scale": float(record.scales.information),
+        "bound": float(record.scales.bound),
+        "kept": float(record.kept),
+        "spread": float(record.spread),
         "fit": record.fit,
         "evaluated_at": record.theta,
         "coordinates": record.coordinates,
@@ -90,7 +90,7 @@ def record_fields(record: Record) -> dict[str, Any]:
 
 
 def record_from(fields: Fields) -> Record:
-    """The inverse."""
+    """The inverse of `record_fields`."""
     theta, bound = fields["evaluated_at"], fields["bound"]
     earlier = fields.get("fit") is None
     return Record(
@@ -125,15 +125,15 @@ def _arms_from(fields: Fields) -> ArmSums | None:
 def start_fields(learner: Learner) -> dict[str, Any]:
     """What the first arrival froze."""
     theta, precision = (None, None) if learner.given is None else learner.given
-    moments = {**learner.moments._asdict(), "alike": _number(learner.moments.alike)}
+    moments = {**learner.moments._asdict(), "alike": float(learner.moments.alike)}
     return {**moments, "prior_theta": theta, "prior_precision": precision}
 
 
 def learner_from(
     config: Quiet, capacity: int, start: Fields, records: Sequence[Record], estimate: Fields | None, ledger: Ledger
 ) -> Learner:
-    """A learner from what the first arrival froze, what each release left behind, and the last estimate."""
-    dim = np.size(start["second"]) // np.size(start["mean"])  # of F d and F d² numbers
+    """Restore a learner from what the first arrival froze, what each release left behind, and the last estimate."""
+    dim = np.size(start["second"]) // np.size(start["mean"])  # they hold F d² and F d numbers
     theta = start.get("prior_theta")
     given = None if theta is None else _estimate(theta, start["prior_precision"])
     alike = np.asarray(1.0 if start.get("alike") is None else start["alike"])
@@ -141,10 +141,6 @@ def learner_from(
     known = None if estimate is None else _estimate(estimate["theta"], estimate["precision"])
     begun = Learner.resumed(config, capacity, moments, given, ledger)
     return begun if known is None else replace(begun, estimate=known, records=tuple(records))
-
-
-def _number(value: FloatArray | float) -> float:
-    return float(value)
 
 
 def _estimate(theta: FloatArray, precision: FloatArray) -> Estimate:

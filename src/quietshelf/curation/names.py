@@ -1,4 +1,4 @@
-"""What the coordinates of a shelf's estimate are called: by what the shop calls its columns and items."""
+"""Name the coordinates of a shelf's estimate after the shop's columns and items."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from quietshelf.model.types import Id
 
 
 def feature_names(settings: ShelfSettings, public: Public, items: Iterable[Id], dim: int) -> tuple[str, ...]:
-    """What each coordinate of theta multiplies; by their numbers where the shop gave no names.
+    """Name what each coordinate of theta multiplies, by number where the shop gave no names.
 
     Args:
-        settings: Of the shelf.
-        public: What was declared, by names perhaps.
-        items: What the shop calls its first items, as many as have an effect.
-        dim: d, which is known even where items are forgotten.
+        settings: Settings of the shelf.
+        public: What the shop declared, possibly with names.
+        items: Ids of the first items, as many as have an effect.
+        dim: d; known even if the items are not.
     """
-    if public.log is not None:  # of the same features, or it would have been refused
+    if public.log is not None:  # has the same features, or it would have been refused
         return tuple(public.log.names)
     if settings.map is None:
         return tuple(f"feature {place + 1}" for place in range(dim))

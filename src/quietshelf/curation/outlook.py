@@ -1,6 +1,6 @@
 """Made-up visitors of a shop: drawn from what it declared, with a public seed, and served by its policy.
 
-They shape noise and expectations (`release.outlook`). Nobody real is among them, and their coins are nobody's.
+They shape noise and expectations (`release.outlook`). No real visitor is among them, and their coins are their own.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.statistics import ObservedChoice
 
 VISITORS, MOST_VISITORS = 32, 128
-"""Made-up visitors of a batch; more, up to the second number, where there are many item effects to show."""
+"""Made-up visitors per batch, and the most if there are many item effects to cover."""
 ITEMS = 256
-"""Items of a shop that they choose from, at most; drawn from all where there are more."""
+"""Items that they choose from, at most; drawn at random if the shop has more."""
 Sample = Callable[[FloatArray], Context]
 
 
@@ -39,11 +39,11 @@ class MadeUp:
     """An outlook: made-up visitors and a policy.
 
     Attributes:
-        sample: Their contexts, (..., visitors), if features are so many times as large as declared, (...).
-        policy: What serves them.
-        factors: Those that are thought of.
+        sample: Makes their contexts, (..., visitors), given a factor by which features exceed the declaration, (...).
+        policy: The policy that serves them.
+        factors: The factors considered.
         lead: Axes of parallel worlds.
-        blind: Whether they are a guess where nothing is declared: real visitors may then all see the same.
+        blind: Whether nothing is declared: then real visitors may all see the same features.
     """
 
     sample: Sample
@@ -54,25 +54,25 @@ class MadeUp:
 
     @cached_property
     def moments(self) -> Moments:
-        """Of what they see, by factor."""
+        """Moments of what they see, by factor."""
         found = [self._moments(self.sample(np.full(self.lead, factor))) for factor in self.factors]
         mean, second = (np.stack(part) for part in zip(*found, strict=True))
         alike = np.ones(self.lead) if self.blind else self._alike(self.sample(np.ones(self.lead)))
         return Moments(mean, second, alike)
 
     def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
-        """What they would be shown."""
+        """What they would be shown if features were ``factor`` times as large as declared."""
         context = self.sample(factor)
         parts: dict[str, Any] = {name: _per_visitor(getattr(release, name), name) for name in Release.arrays}
         everybody = Release(**parts)
-        everybody.__dict__["covariance"] = _per_visitor(release.covariance, "precision")  # inverted once a release
+        everybody.__dict__["covariance"] = _per_visitor(release.covariance, "precision")  # inverted once per release
         if release.draws.any():
             everybody.__dict__["root"] = _per_visitor(release.root, "precision")
         items = self.policy.offer(context, everybody, _SameCoins(release.explore.ndim))
         return ObservedChoice(context.features.rows(items), items != NOTHING, np.full(items.shape[:-1], NOTHING))
 
     def _alike(self, context: Context) -> FloatArray:
-        """The share of the variance of features that is between items, not between visitors who see one item, (...)."""
+        """The share of feature variance that is between items, not between visitors who see one item, (...)."""
         rows = _rows(context)
         with np.errstate(all="ignore"):
             own = rows.var(axis=-3).mean(axis=-2)
@@ -85,7 +85,7 @@ class MadeUp:
         rows = _rows(context)
         flat = rows.reshape(*self.lead, -1, rows.shape[-1])
         with np.errstate(all="ignore"):
-            mean, second = flat.mean(-2), np.swapaxes(flat, -1, -2) @ flat / flat.shape[-2]
+            mean, second = flat.mean(-2), flat.mT @ flat / flat.shape[-2]
             largest = np.abs(second).max((-1, -2))
             known = (largest > SMALLEST) & (largest < LARGEST)
         unknown = unknown_curvature(flat.shape[-1])
@@ -94,18 +94,18 @@ class MadeUp:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProportionalMadeUp(MadeUp):
-    """An outlook of features that are all as many times as large as the factor says, of items that earn alike.
+    """An outlook in which the factor scales all features, and all items earn the same.
 
-    A factor then leaves the order of utilities as it is: what is shown is worked out once for all of them.
+    A factor then preserves the order of utilities, so what is shown is computed once for all factors.
 
     Attributes:
-        served: The last release, and what was shown for it where features are as declared.
+        served: The last release, and what was shown for it with features as declared.
     """
 
     served: list[tuple[Release, ObservedChoice]] = field(default_factory=list)
 
     def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
-        """What they would be shown."""
+        """What they would be shown if features were ``factor`` times as large as declared."""
         if not self.served or self.served[0][0] is not release:
             self.served[:] = [(release, super().shown(release, np.ones(self.lead)))]
         ((_, seen),) = self.served
@@ -114,12 +114,12 @@ class ProportionalMadeUp(MadeUp):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EffectsMadeUp(MadeUp):
-    """An outlook of items that have effects: their moments are known, also of places that no item has taken yet.
+    """An outlook with item effects, whose moments are known exactly, even for effects that no item uses yet.
 
     Attributes:
-        plain: The same visitors, who see features alone.
-        x: Features of the items that have the first effects, averaged over visitors, (n, d - effects).
-        effects: How many there are, at least n.
+        plain: The same visitors without effects.
+        x: Features of the items with the first effects, averaged over visitors, (n, d - effects).
+        effects: Number of effects, at least n.
     """
 
     plain: MadeUp
@@ -128,9 +128,10 @@ class EffectsMadeUp(MadeUp):
 
     @cached_property
     def moments(self) -> Moments:
-        """As if each effect were that of one item, and those to come had the features that items have on average."""
+        """Moments as if every effect had its item, and items yet to come had average features."""
         own, dim = self.effects, self.x.shape[-1]
-        mean, second, alike = self.plain.moments if dim else _nothing(len(self.factors))
+        nothing = np.zeros((len(self.factors), 0, 0))
+        mean, second, alike = self.plain.moments if dim else (nothing.sum(-1), nothing, np.ones(()))
         cross = np.repeat(mean[..., None], own, axis=-1)
         largest = np.abs(self.x).max(initial=0.0)
         if math.sqrt(SMALLEST) < largest < math.sqrt(LARGEST):
@@ -138,19 +139,14 @@ class EffectsMadeUp(MadeUp):
         joint = np.zeros((len(mean), dim + own, dim + own))
         joint[:, :dim, :dim] = second
         joint[:, :dim, dim:] = cross / own
-        joint[:, dim:, :dim] = np.swapaxes(cross, -1, -2) / own
+        joint[:, dim:, :dim] = cross.mT / own
         joint[:, dim:, dim:] = np.eye(own) / own
         whole = np.concatenate([mean, np.full((len(mean), own), 1.0 / own)], axis=-1)
         return Moments(whole, joint, (dim * alike + own) / (dim + own))
 
 
-def _nothing(factors: int) -> Moments:
-    """Of no features."""
-    return Moments(np.zeros((factors, 0)), np.zeros((factors, 0, 0)), np.ones(()))
-
-
 class _SameCoins:
-    """Coins of made-up visitors, the same in every world: what is expected in one depends on none beside it."""
+    """Coins of made-up visitors, the same in every world, so that no expectation depends on another world."""
 
     def __init__(self, axes: int) -> None:
         self._axes, self._rng = axes, np.random.default_rng(PUBLIC_SEED)
@@ -165,7 +161,7 @@ class _SameCoins:
 
 
 def made_up_visitors(effects: int, capacity: int) -> int:
-    """How many visitors are made up: 32 show each of 8 K effects four times, and 8 more come with every K more effects.
+    """How many visitors to make up: 32 show each of 8 K effects four times; add 8 for every further K effects.
 
     >>> [made_up_visitors(effects, 10) for effects in (0, 80, 100, 200, 2000)]
     [32, 32, 48, 128, 128]
@@ -174,10 +170,10 @@ def made_up_visitors(effects: int, capacity: int) -> int:
 
 
 def outlook_of(settings: ShelfSettings, public: Public, stock: Stock) -> MadeUp:
-    """The outlook of a shelf; everything it rests on is public."""
+    """Make the outlook of a shelf, from public data only."""
     rng = np.random.default_rng(PUBLIC_SEED)
     offerable = np.flatnonzero(stock.offerable)
-    if not offerable.size:  # as if those that wait were back
+    if not offerable.size:  # as if the unavailable ones were back
         offerable = np.arange(len(stock))
     items = offerable if offerable.size <= ITEMS else np.sort(rng.choice(offerable, ITEMS, replace=False))
     capacity, policy = min(settings.capacity, max(items.size, 1)), POLICIES[settings.policy]
@@ -208,9 +204,9 @@ def outlook_of(settings: ShelfSettings, public: Public, stock: Stock) -> MadeUp:
 def normal_outlook(
     second: FloatArray | None, dim: int, *, items: int, capacity: int, policy: Policy, lead: tuple[int, ...] = ()
 ) -> MadeUp:
-    """Visitors who see items of normal features of mean zero and this second moment, all of revenue 1.
+    """Visitors who see items with normal features of mean zero and this second moment, all of revenue 1.
 
-    Without a declared second moment it is I/d, a blind guess.
+    Without a declared second moment, I/d serves as a blind guess.
     """
     count = min(items, ITEMS)
     drawn = balanced_normal(VISITORS * count, dim if second is None else len(second)).reshape(VISITORS, count, -1)
@@ -234,13 +230,13 @@ def _rows(context: Context) -> FloatArray:
 
 
 def _per_visitor(of_release: FloatArray, name: str) -> FloatArray:
-    """With an axis for made-up visitors after those of the worlds."""
+    """Insert an axis for made-up visitors after those of the worlds."""
     own = {"theta": 1, "precision": 2}.get(name, 0)
     return np.expand_dims(of_release, of_release.ndim - own)
 
 
 def start(settings: ShelfSettings, public: Public, stock: Stock, source: NoiseSource) -> Learner:
-    """The learner before the first visitor. Everything that fixes its prior is public."""
+    """Make the learner before the first visitor; its prior is computed from public data only."""
     dim = check_size(settings, stock)
     if public.curvature is not None:
         shape = public.curvature.shape

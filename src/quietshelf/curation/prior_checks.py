@@ -1,4 +1,4 @@
-"""Does what a log taught fit a shelf? Refusals by rule and value: another map, other features, other units."""
+"""Check that a prior learned from a log fits a shelf: the same map, features and units."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from quietshelf.model.choice.maps import feature_map
 from quietshelf.model.types import FloatArray, require
 
 FAR = 10.0
-"""Root mean square of a catalogue's column, in declared units, from which on it is surely in others."""
+"""If a catalogue's column has a root mean square this large in declared units, its units must be others."""
 
 
 def check_log(settings: ShelfSettings, public: Public, log: PriorFile) -> None:
-    """Refuse a log where the shelf means other features by its declarations; its items are checked when known."""
+    """Refuse a log whose features differ from those the shelf declares; items are checked when known."""
     check_content(log)
-    if settings.feature_map is None:  # each offer brings x: its length is all there is to compare
+    if settings.feature_map is None:  # each offer brings x: only its length can be compared
         return
     _check_map(settings, log)
     if public.schema is not None:
@@ -31,9 +31,9 @@ def check_log(settings: ShelfSettings, public: Public, log: PriorFile) -> None:
 
 
 def check_items(catalogue: FloatArray, log: PriorFile, *, units: bool = True) -> None:
-    """Refuse items of other features than the log's, or surely in other units. A catalogue is public.
+    """Refuse items whose features, or evidently whose units, differ from the log's. A catalogue is public.
 
-    Under a schema of the shelf its own units are the log's, or it was refused: there is nothing more to look at.
+    With a schema the units are known to agree (`check_log`): ``units=False`` skips that check.
     """
     check_content(log)
     rule = f"items must have {len(log.item_names)} features, because the prior has {', '.join(log.item_names)}"
@@ -49,7 +49,7 @@ def check_items(catalogue: FloatArray, log: PriorFile, *, units: bool = True) ->
 
 
 def check_content(log: PriorFile) -> None:
-    """Refuse a log of which only the cost is known."""
+    """Refuse a log of which only the cost is left."""
     rule = "the content of this shelf's prior was lost with the backup: delete this shelf and create it again"
     require(not log.lost, rule)
 
@@ -76,7 +76,7 @@ def _check_map(settings: ShelfSettings, log: PriorFile) -> None:
 
 
 def _check_schema(schema: Schema, log: PriorFile) -> None:
-    """Refuse columns that are declared otherwise than those of the log."""
+    """Refuse columns that are declared differently from those of the log."""
     if log.schema is None:
         raise ValueError("the prior must be fitted with the shelf's schema: quietshelf fit --schema")
     told = Schema.from_dict(log.schema)

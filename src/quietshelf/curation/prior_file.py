@@ -1,7 +1,7 @@
-"""Tastes learned from a log, as a file that a shelf starts from: what they are, what they are of, what they cost.
+"""Tastes learned from a log, as a file that a shelf can start from: values, features, and privacy cost.
 
-A private fit is a release: whoever uses it later learns nothing more of the log, so a shelf's geometry, noise and
-learner may rest on it (docs/proofs.md, section 2). What it costs those in the log is on top of what the shelf costs.
+A private fit is a release: using it later reveals nothing more about the log, so a shelf's geometry, noise and learner
+may depend on it (docs/proofs.md, section 2). Its cost to the people in the log adds to the cost of the shelf.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ NOT_PRIVATE = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PriorFile:
-    """What a fit of a log found, and under what declarations; made by ``quietshelf fit --prior``.
+    """The result of fitting a log, with its declarations; made by ``quietshelf fit --prior``.
 
     Attributes:
         theta: Tastes, (d,).
-        precision: The inverse of their covariance, which counts sampling and noise, (d, d).
-        feature_map: How visitor and item features make x.
+        precision: The inverse of their covariance, sampling and noise included, (d, d).
+        feature_map: Name of the map from visitor and item features to x.
         intercept: Whether the map keeps its 1.
-        visitor_names: Visitor features in their order; none if the map uses none.
-        item_names: Item features in their order.
-        scales: Declared centre and spread of each feature, by name; None if none were declared.
-        schema: Declaration of the columns that features were made from; None without one.
-        rho: What the fit cost each unit of the log, in zCDP; infinite if nothing bounds it.
-        unit: "person", or "visit" for a log that told no persons apart.
-        statement: The promise to those in the log, in words.
+        visitor_names: Names of visitor features, in order; empty if the map uses none.
+        item_names: Names of item features, in order.
+        scales: Declared centre and spread of each feature, by name; None if undeclared.
+        schema: Declaration of the columns from which features were made; None without one.
+        rho: Cost of the fit to each unit of the log, in zCDP; infinite if unbounded.
+        unit: "person", or "visit" for a log without person ids.
+        statement: The promise to the people in the log, in words.
     """
 
     theta: FloatArray
@@ -82,12 +82,12 @@ class PriorFile:
 
     @classmethod
     def of(cls, found: PrivateTastes, made_by: FeatureMap, *, statement: str | None = None, **named: Any) -> PriorFile:
-        """What a private fit found, as a prior.
+        """Make a prior from a private fit.
 
         Args:
             found: The fit.
-            made_by: The map of its features.
-            statement: The promise in words; the ledger's own by default.
+            made_by: The feature map of the fit.
+            statement: The promise in words; by default that of the ledger.
             **named: ``visitor_names``, ``item_names``, and ``scales`` or ``schema``.
         """
         precision, ledger = np.linalg.inv(found.covariance), found.ledger
@@ -104,33 +104,28 @@ class PriorFile:
 
     @classmethod
     def forgotten(cls, cost: Mapping[str, Any]) -> PriorFile:
-        """One of which only the cost is left; it says nothing of tastes, and no shelf can start from it."""
-        nothing: dict[str, Any] = {
-            "theta": np.zeros(1),
-            "precision": np.zeros((1, 1)),
-            "feature_map": "item",
-            "item_names": (),
-        }
-        return cls(**nothing, **_cost(cost))
+        """A prior of which only the cost is left; it knows no tastes, and no shelf can start from it."""
+        nothing = np.zeros(1)
+        return cls(theta=nothing, precision=nothing[None], feature_map="item", item_names=(), **_cost(cost))
 
     @cached_property
     def map(self) -> FeatureMap:
-        """How features make x."""
+        """The feature map."""
         return feature_map(self.feature_map, intercept=self.intercept)
 
     @property
     def names(self) -> list[str]:
-        """One per place of theta."""
+        """A name for each place of theta."""
         return self.map.names(self.visitor_names, self.item_names)
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised to those in the log."""
+        """Whether anything is promised to the people in the log."""
         return math.isfinite(self.rho)
 
     @property
     def event(self) -> Event:
-        """The log's cost, as an entry in the ledger of whoever uses the prior."""
+        """The cost of the log, as an entry for the ledger of a shelf that uses the prior."""
         whom = "person" if self.unit == "person" else "row, for the log told no persons apart"
         return Event(
             name="log behind the prior",
@@ -147,23 +142,23 @@ class PriorFile:
 
     @property
     def lost(self) -> bool:
-        """Whether only the cost is left, as `forgotten` makes it: no fit knows nothing at all."""
+        """Whether only the cost is left (see `forgotten`): every fit has some precision."""
         return not self.precision.any()
 
     def declared_spread(self) -> FloatArray | None:
-        """Declared standard deviation of each visitor feature and then of each item feature; None if none is."""
+        """Declared standard deviations of visitor features, then of item features; None if undeclared."""
         if self.schema is None:
             return None if self.scales is None else np.ones(len(self._features))
         schema = Schema.from_dict(self.schema)
         return np.concatenate([schema.visitor_scale[: len(self.visitor_names)], schema.item_scale])
 
     def accepted(self, allowed: bool, how: str) -> PriorFile:
-        """The same; one that is not private only if that is allowed, and ``how`` says by what."""
+        """Return this prior; refuse it if it is not private and that is not allowed. ``how`` tells how to allow it."""
         require(self.private or allowed, NOT_PRIVATE.format(how=how))
         return self
 
     def precision_in_units(self) -> FloatArray:
-        """The precision if every feature had a standard deviation of 1, as declared, (d, d)."""
+        """The precision in units in which every feature has a declared standard deviation of 1, (d, d)."""
         spread, visitor = self.declared_spread(), len(self.visitor_names)
         if spread is None:
             advice = 'fit the log again with --scales "price=120:40,..." or --schema'
@@ -172,17 +167,13 @@ class PriorFile:
         return np.asarray(self.precision / np.outer(size, size))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that strict JSON can hold; equal priors give equal files."""
+        """Plain data for strict JSON; equal priors give equal files."""
         scales = None if self.scales is None else {name: list(self.scales[name]) for name in self._features}
-        values = {
+        return {
             "kind": KIND,
             "version": VERSION,
             "private": self.private,
-            "cost": {
-                "rho": self.rho if self.private else "infinity",
-                "unit": self.unit,
-                "statement": self.statement,
-            },
+            "cost": {"rho": self.rho if self.private else "infinity", "unit": self.unit, "statement": self.statement},
             "feature_map": self.feature_map,
             "intercept": self.map.intercept,
             "visitor_names": list(self.visitor_names),
@@ -193,11 +184,10 @@ class PriorFile:
             "theta": self.theta.tolist(),
             "precision": self.precision.tolist(),
         }
-        return {name: values[name] for name in FIELDS}
 
     @classmethod
     def from_dict(cls, record: Any) -> PriorFile:
-        """The inverse; another kind, another version or malformed content is a ``ValueError``."""
+        """The inverse of ``to_dict``; another kind or version, or malformed content, is a ``ValueError``."""
         require(isinstance(record, Mapping), "a prior must be a JSON object", type=type(record).__name__)
         require(record.get("kind") == KIND, f"a prior must be of the kind {KIND!r}", kind=record.get("kind"))
         version = record.get("version")
@@ -223,12 +213,12 @@ class PriorFile:
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file, completely or not at all."""
+        """Write the file atomically."""
         atomic_write(Path(path), (json.dumps(self.to_dict(), allow_nan=False, indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, allow_not_private: bool = False) -> PriorFile:
-        """A prior from its file; one that is not private must be allowed."""
+        """Load a prior from its file; one that is not private must be allowed explicitly."""
         named = isinstance(path, (str, os.PathLike)) and Path(path).is_file()
         require(named, "the prior file must exist", path=path)
         try:
@@ -245,7 +235,7 @@ class PriorFile:
 
 
 def _cost(given: Any) -> dict[str, Any]:
-    """What a prior cost whom, from plain data."""
+    """Check the cost of a prior, given as plain data."""
     good = isinstance(given, Mapping) and set(given) == {"rho", "unit", "statement"}
     require(good, "cost of a prior must have rho, unit and statement", cost=given)
     rho = math.inf if given["rho"] == "infinity" else positive("rho of a prior", given["rho"])
@@ -253,7 +243,7 @@ def _cost(given: Any) -> dict[str, Any]:
 
 
 def given_prior(given: Any) -> Any:
-    """A prior in any form that a shelf takes: as it is, the path of its file, or plain data as the service takes it."""
+    """Accept a prior in any form that a shelf takes: a `PriorFile`, the path of one, plain data, or a pair."""
     if isinstance(given, (str, os.PathLike)):
         return PriorFile.load(given)
     if not isinstance(given, Mapping):

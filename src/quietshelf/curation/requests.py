@@ -1,6 +1,6 @@
-"""R1: whether a request is valid depends on that request and public state alone (docs/proofs.md, section 6).
+"""R1: whether a request is valid depends only on the request and on public state (docs/proofs.md, section 6).
 
-It is checked in full before anything changes: an invalid request is not a visitor and takes no slot.
+It is checked completely before anything changes: an invalid request is not a visit and takes no slot.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def visitor_context(
     capacity: int | None = None,
     ranking: Sequence[Id] | None = None,
 ) -> Context:
-    """R1: the visitor as policies see one, or a `ValueError`. Masks may be boolean arrays or lists of items.
+    """R1: validate a request and make the context that policies see. Masks may be boolean arrays or lists of items.
 
-    Items are named by their ids, by their indices where the stock has none; ``schema`` makes features of attributes.
-    ``ranking`` is what the shop would show this visitor today, best first: it may depend on the visitor and on public
-    data alone, which nobody here can check.
+    Items are named by id, or by index if the stock has no ids; ``schema`` turns attributes into features. ``ranking``
+    is what the shop would show this visitor today, best first. It must depend only on the visitor and on public data,
+    which cannot be checked here.
     """
     count, most = len(stock), settings.capacity
     room = most if capacity is None else integer("capacity", capacity, high=most, high_name="the shelf's capacity")
@@ -63,18 +63,18 @@ def visitor_context(
 
 
 def _ranks(settings: ShelfSettings, stock: Stock, ranking: Sequence[Id] | None) -> FloatArray | None:
-    """The place of each item in the present ranking: that of this offer, else the shelf's own."""
+    """The place of each item in the present ranking: that of the offer, else that of the shelf."""
     if ranking is None:
         if settings.needs_ranking and stock.ranks is None:
-            rule = "ranking must be given with each offer, or once for the shelf, where the present ranking is served"
+            rule = "ranking must be given with each offer, or once for the shelf, to serve the present ranking"
             raise ValueError(f"{rule}, got ranking=None")
         return stock.ranks if settings.needs_ranking else None
     places = stock.places_in(ranking)
-    return places if settings.needs_ranking else None  # a share of 1 may become another again
+    return places if settings.needs_ranking else None  # ignored while the share is 1; that may change
 
 
 def check_person(settings: ShelfSettings, person: str | None) -> None:
-    """R1: a person is a text; without one, visits cannot be counted. Whether there is one is public, which is not."""
+    """R1: check a person id: non-empty text, required where visits are counted. That one is given is public."""
     if person is None:
         require(settings.visits == 1, "person must be given where visits of a person are counted", person=person)
     else:
@@ -92,7 +92,7 @@ def _encodes(text: str) -> bool:
 
 
 def _encoded(schema: Schema | None, features: ArrayLike | Mapping[str, Any] | None) -> ArrayLike | None:
-    """A visitor's attributes as features; what are features stays as it is."""
+    """Turn a visitor's attributes into features; features pass unchanged."""
     if not isinstance(features, Mapping):
         told = features is not None or schema is None or not schema.visitors
         require(told, "a visitor's attributes must be given, {} where none is known", features=features)
@@ -103,7 +103,7 @@ def _encoded(schema: Schema | None, features: ArrayLike | Mapping[str, Any] | No
 
 
 def _check_required(stock: Stock, needed: BoolArray, allowed: BoolArray) -> None:
-    """Say which item by its id, before the mathematics says it by its index."""
+    """Report a clash by item id, before `checks.feasible` would report it by index."""
     clash = np.flatnonzero(needed & ~allowed)
     if stock.ids is not None and clash.size:
         raise ValueError(f"required items must be available, got item {stock.ids[clash[0]]!r}")
@@ -132,7 +132,7 @@ def _features(settings: ShelfSettings, stock: Stock, features: ArrayLike | None)
             raise ValueError("features of every item must be given with each offer, got features=None")
         dense = finite("features", features, shape=(len(stock), settings.dim))
         require(dense.ndim == 2, "features must be one visitor's, (items, dim)", shape=dense.shape)
-        return Dense(np.ascontiguousarray(dense))  # one layout, so that sums are taken in the same order for all
+        return Dense(np.ascontiguousarray(dense))  # one memory layout, so that sums run in the same order for all
     visitor = finite("features", [] if features is None else features)
     require(visitor.ndim == 1, "features must be one visitor's, a list of numbers", shape=visitor.shape)
     wanted = settings.visitor_dim

@@ -1,4 +1,4 @@
-"""What a shelf is told once: the half that alters the guarantee, and the half that does not."""
+"""The settings of a shelf and its public declarations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quietshelf.privacy.release.quiet_settings import Quiet
 from quietshelf.privacy.statistics.pair import ROUNDING_ROOM
 
 SERVED = ("quiet", "uniform")
-"""Policies a shelf can serve. Both learn by the releases of `quiet`; `uniform` shows items at random all the same."""
+"""Policies a shelf can serve. Both make the releases of `quiet`; `uniform` still shows items at random."""
 OnNoAnswer = Literal["no-choice", "zero"]
 
 
@@ -30,26 +30,26 @@ class ShelfSettings:
     Attributes:
         rho: The promise to one person for the shelf's lifetime, in zCDP.
         visits: How many visits of one person count, at most one per batch; above 1 every offer needs a person.
-        window: From a batch's last arrival to its release, in the unit of the user's clock: seconds, or arrivals.
-        on_no_answer: What an offer without an answer contributes: as if nothing was chosen, or nothing at all.
+        window: Time from a batch's last arrival to its release, on the clock in use: seconds, or arrivals.
+        on_no_answer: Whether an unanswered offer counts as choosing nothing, or contributes zero.
         capacity: K, the most items shown.
-        fill: Whether as many items are shown as may be, also those that lower expected revenue.
+        fill: Whether to show as many items as allowed, even those that lower expected revenue.
         policy: How offers are made.
-        feature_map: How visitor and item features make x; None if each offer brings x for every item.
+        feature_map: Name of the map from visitor and item features to x; None if each offer brings x for every item.
         intercept: Whether the map keeps its 1.
-        dim: d, where each offer brings x for every item.
-        item_effects: For how many items the map has an effect of their own: that of index i has the i-th, until there
-            are no more.
-        visitor_dim: Length of visitor features: declared, for the first visitor must not decide who is valid (R1).
+        dim: d, if each offer brings x for every item.
+        item_effects: Number of item effects of the map; the item of index i has the i-th, if there is one.
+        visitor_dim: Length of visitor features. It is declared because the first visitor must not decide which
+            requests are valid (R1).
         max_batch: The most visitors in a batch.
         forgetting: How much each release makes older ones count less.
-        conversion: Declared share of visitors who choose something; None if nobody knows.
-        comparison: Share of rho that goes to comparing two arms, learned and present; 0 compares nothing.
-        most_revenue: Declared most that one choice earns, needed with a comparison: revenue is cut there, in the
-            comparison and nowhere else.
+        conversion: Declared share of visitors who choose something; None if unknown.
+        comparison: Share of rho spent on comparing two arms, learned and present; 0 for no comparison.
+        most_revenue: Declared most that one choice earns, required for a comparison: the comparison, and nothing else,
+            clips revenue there.
         present: What the present arm shows: the shop's ranking, or random items.
         learned_share: Share of visitors that the learned policy serves; the others see the present arm.
-        guard: Whether offers fall back to the present arm once the comparison says, beyond doubt, that it earns more.
+        guard: Whether offers fall back to the present arm once it earns more, with 99 % confidence.
     """
 
     rho: float
@@ -107,16 +107,15 @@ class ShelfSettings:
 
     @property
     def needs_ranking(self) -> bool:
-        """Whether every offer must have a present ranking; whoever is served by it, so that validity is public."""
+        """Whether every offer must have a present ranking, even if the learned policy serves it: validity is public."""
         return self.present == "ranking" and (self.comparison > 0 or self.learned_share < 1)
 
     def learning(self) -> Quiet:
-        """How the learner of this shelf learns."""
-        unit: Literal["visit", "person"] = "person" if self.visits > 1 else "visit"
+        """The settings of this shelf's learner."""
         return Quiet(
             rho=self.rho,
             visits=self.visits,
-            unit=unit,
+            unit="person" if self.visits > 1 else "visit",
             comparison=self.comparison,
             conversion=self.conversion,
             item_effects=self.item_effects,
@@ -131,13 +130,13 @@ class ShelfSettings:
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """What was declared, not measured, about visitors and tastes; it shapes the noise, never the guarantee.
+    """What the shop declared, without measuring it, about visitors and tastes; affects noise, never the guarantee.
 
     Attributes:
-        visitor_scale: Standard deviation of visitor features, one number or one each; None declares nothing.
-        curvature: Guess of one visitor's curvature, (d, d), in place of one made from the catalogue.
-        prior: Theta (d,) and its precision (d, d) to start from, or what a log taught.
-        schema: What the columns of the product table and visitors' attributes mean, where the shop said so.
+        visitor_scale: Standard deviation of visitor features, one number or one per feature; None if undeclared.
+        curvature: Guess of one visitor's curvature, (d, d), instead of one made from the catalogue.
+        prior: Theta (d,) and its precision (d, d) to start from, or a prior learned from a log.
+        schema: Meaning of the product table's columns and of visitor attributes, if declared.
     """
 
     visitor_scale: FloatArray | None
@@ -147,12 +146,12 @@ class Public:
 
     @property
     def log(self) -> PriorFile | None:
-        """What the shelf starts from, if that is a log."""
+        """The prior, if it was learned from a log."""
         return self.prior if isinstance(self.prior, PriorFile) else None
 
     @property
     def given(self) -> tuple[FloatArray, FloatArray] | None:
-        """What it starts from, if that is not a log."""
+        """The prior, if it was given as theta and precision."""
         return None if isinstance(self.prior, PriorFile) else self.prior
 
     @classmethod
@@ -163,7 +162,7 @@ class Public:
         curvature: ArrayLike | None,
         prior: tuple[ArrayLike, ArrayLike] | PriorFile | None,
     ) -> Public:
-        """Checked as far as can be before the items are known."""
+        """Validate declarations as far as possible before the items are known."""
         scale = None if visitor_scale is None else finite("visitor_scale", visitor_scale)
         require(scale is None or bool((scale > 0).all()), "visitor_scale must be positive", visitor_scale=visitor_scale)
         return cls(
@@ -176,7 +175,7 @@ class Public:
 
 
 def declared_dim(name: str, visitor_dim: int | None, visitor_scale: ArrayLike | None) -> int:
-    """The length of visitor features under that map, as declared by itself or by a list of scales.
+    """The declared length of visitor features, from ``visitor_dim`` or from a list of scales.
 
     >>> declared_dim("concat", None, [1.0, 2.0]), declared_dim("item", None, 1.0)
     (2, 0)
@@ -196,7 +195,7 @@ def declared_dim(name: str, visitor_dim: int | None, visitor_scale: ArrayLike | 
 
 
 def reserved_effects(item_effects: int | bool, items: int) -> int:
-    """How many places for item effects a shelf with so many items has.
+    """How many item effects a shelf with ``items`` items reserves.
 
     >>> reserved_effects(False, 3), reserved_effects(True, 3), reserved_effects(5, 3)
     (0, 3, 5)
@@ -211,7 +210,7 @@ def reserved_effects(item_effects: int | bool, items: int) -> int:
 
 
 def learns_popularity(settings: ShelfSettings, stock: Stock) -> bool:
-    """Whether nothing is known of the items but which is which: each has an effect, and no features."""
+    """Whether items have effects but no features, so that only their popularity is learned."""
     return settings.item_effects > 0 and stock.catalogue is not None and stock.catalogue.shape[1] == 0
 
 
@@ -223,13 +222,12 @@ def check_places(settings: ShelfSettings, items: int, features: int) -> None:
 
 
 def check_size(settings: ShelfSettings, stock: Stock) -> int:
-    """d, if rounding is proven for it."""
+    """Return d; refuse sizes beyond those for which rounding is proven."""
     dim = settings.dim or 0
     if settings.map is not None and stock.catalogue is not None:
         dim = settings.map.dim(settings.visitor_dim, stock.catalogue.shape[1])
         require(dim > 0, f"features must not be empty for the map {settings.feature_map}")
     size = 7 * settings.capacity + dim
-    require(
-        size <= ROUNDING_ROOM, f"7 capacity + dim must be at most {ROUNDING_ROOM}: rounding is proven so far", size=size
-    )
+    rule = f"7 capacity + dim must be at most {ROUNDING_ROOM}, up to which rounding is proven"
+    require(size <= ROUNDING_ROOM, rule, size=size)
     return dim

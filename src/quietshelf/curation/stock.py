@@ -1,4 +1,4 @@
-"""The items of a shelf: features (where the shelf knows them), revenue, group, and whether they may be shown."""
+"""The items of a shelf: features (if the shelf knows them), revenue, group, and availability."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from quietshelf.model.types import BoolArray, FloatArray, Id, IntArray, finite, 
 
 @dataclass(frozen=True, eq=False)
 class Stock:
-    """N items; an index once given keeps its item for good.
+    """N items; the index of an item never changes.
 
     Attributes:
-        catalogue: Item features (N, d2); None where each offer brings the features of every item.
-        revenue: Earned when an item is chosen, (N,), unless the offer says otherwise.
+        catalogue: Item features (N, d2); None if each offer brings the features of every item.
+        revenue: Revenue of each item if chosen, (N,), unless the offer says otherwise.
         available: Items that may be shown, (N,).
         retired: Items that will not be shown again, (N,).
         groups: Group of each item, (N,), -1 for none; None without groups.
-        limits: The most items shown of each group, (G,).
+        limits: The most items shown per group, (G,).
         ranks: Place of each item in the shop's present ranking, (N,), infinite for items not in it; None without one.
-        ids: What the shop calls each item, (N,); None where it calls them by their indices.
-        group_names: What it calls each group, (G,); None where it calls them by their numbers.
+        ids: The shop's id of each item, (N,); None if items are named by index.
+        group_names: The shop's name of each group, (G,); None if groups are named by number.
     """
 
     catalogue: Catalogue | None
@@ -46,19 +46,19 @@ class Stock:
 
     @classmethod
     def of(cls, items: int, catalogue: FloatArray | None, groups: ArrayLike | None, limits: ArrayLike | None) -> Stock:
-        """All items available, revenue 1."""
+        """Make a stock in which all items are available and earn 1."""
         group, limit = checks.groups(groups, limits, items)
         yes = np.ones(items, dtype=bool)
         stored = None if catalogue is None else Catalogue.of(catalogue)
         return cls(stored, np.ones(items), yes, ~yes, group, limit)
 
     def on(self, device: str) -> Stock:
-        """The stock whose catalogue, if it has one, is screened on that device."""
+        """The same stock with its catalogue, if any, screened on that device."""
         find_device(device)
         return self if self.catalogue is None else self._with(catalogue=self.catalogue.on(device))
 
     def _with(self, **fields: Any) -> Stock:
-        """The stock with other fields; the index of ids goes along, for ids are only ever added at the end."""
+        """Replace fields; the cached index of ids carries over, because ids are only ever appended."""
         new = replace(self, **fields)
         if "numbers" in self.__dict__:
             added = {name: index for index, name in enumerate((new.ids or ())[len(self) :], len(self))}
@@ -80,7 +80,7 @@ class Stock:
 
     @cached_property
     def earned(self) -> FloatArray:
-        """The revenues, (N,); one number broadcast where they are equal, by which policies know that they are."""
+        """The revenues, (N,); if all are equal, one number broadcast, which policies recognise."""
         first = self.revenue[:1]
         equal = first.size > 0 and bool((self.revenue == first).all())
         return np.broadcast_to(first, self.revenue.shape) if equal else self.revenue
@@ -91,7 +91,7 @@ class Stock:
         return {name: index for index, name in enumerate(self.ids or ())}
 
     def index(self, item: Id, name: str = "item") -> int:
-        """The index of an item, by its id if it has one."""
+        """The index of an item, given its id if the stock has ids."""
         if self.ids is not None:
             named = isinstance(item, (str, int, np.integer)) and not isinstance(item, bool)
             require(named and item in self.numbers, f"{name} must be the id of an item of this shelf", **{name: item})
@@ -101,11 +101,11 @@ class Stock:
         return int(item)
 
     def names(self, items: Iterable[int]) -> tuple[Id, ...]:
-        """What the shop calls items: their ids, or the indices as they are."""
+        """The ids of items; their indices if the stock has no ids."""
         return tuple(items) if self.ids is None else tuple(self.ids[item] for item in items)
 
     def places(self, name: str, given: Any) -> Any:
-        """Ids as indices; a mask, or what a stock without ids is given, as it is."""
+        """Turn ids into indices; masks, and input to a stock without ids, pass unchanged."""
         if given is None or self.ids is None or (isinstance(given, np.ndarray) and given.dtype == np.bool_):
             return given
         listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
@@ -120,7 +120,7 @@ class Stock:
         return found
 
     def known(self, item: Id) -> int:
-        """The index of a living item."""
+        """The index of an item that is not retired."""
         index = self.index(item)
         require(not self.retired[index], "item must not be retired", item=item)
         return index
@@ -128,7 +128,7 @@ class Stock:
     def with_more(
         self, features: ArrayLike, revenue: ArrayLike, group: ArrayLike | None, ids: Sequence[Id] | None = None
     ) -> Stock:
-        """The stock with new items at the end."""
+        """Append new items."""
         if self.catalogue is None:
             raise ValueError("items can be added only to a catalogue: this shelf gets features with each offer")
         new = np.atleast_2d(finite("features", features))
@@ -148,7 +148,7 @@ class Stock:
         )
 
     def ranked(self, ranking: Iterable[Id]) -> Stock:
-        """The stock with the shop's present ranking, best first; items left out have no place in it."""
+        """Set the shop's present ranking, best first; items left out have no place in it."""
         return self._with(ranks=self.places_in(ranking))
 
     def places_in(self, ranking: Iterable[Id]) -> FloatArray:
@@ -156,7 +156,7 @@ class Stock:
         listed = isinstance(ranking, Iterable) and not isinstance(ranking, (str, bytes, Mapping))
         require(listed, "ranking must be a list of items", ranking=ranking)
         order = [self.index(each, "ranking") for each in ranking]
-        require(bool(order), "ranking must name an item at least", ranking=ranking)
+        require(bool(order), "ranking must name at least one item", ranking=ranking)
         (most, times), *_ = Counter(order).most_common(1)
         require(times == 1, "ranking must name each item at most once", again=self.names([most])[0])
         places = np.full(len(self), np.inf)
@@ -164,7 +164,7 @@ class Stock:
         return places
 
     def changed(self, item: Id, *, features: ArrayLike | None, revenue: float | None, available: bool | None) -> Stock:
-        """The stock with one item altered; offers already made keep what they used."""
+        """Change one item; offers already made keep what they used."""
         index, new = self.known(item), self
         if features is not None:
             if self.catalogue is None:
@@ -180,7 +180,7 @@ class Stock:
         return new
 
     def without(self, item: Id) -> Stock:
-        """The stock with one item retired."""
+        """Retire one item."""
         return self._with(retired=_altered(self.retired, self.known(item), True))
 
     def _with_ids(self, ids: Sequence[Id] | None, count: int) -> tuple[Id, ...] | None:
@@ -203,7 +203,7 @@ class Stock:
 
 
 def named_items(ids: Iterable[Any]) -> tuple[Id, ...]:
-    """Ids of items: text or whole numbers, all different.
+    """Check ids of items: text or whole numbers, all different.
 
     >>> named_items(["a", "b", "a"])
     Traceback (most recent call last):

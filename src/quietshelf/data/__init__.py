@@ -1,1 +1,1 @@
-"""Files and tables of a shop -> features and rounds, validated."""
+"""A shop's files and tables -> validated features and rounds."""

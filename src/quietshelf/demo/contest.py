@@ -1,7 +1,7 @@
-"""The contest of the demo: the service itself, over HTTP, beside the floor without privacy and the paper's policy.
+"""The contest of the demo: the service itself, over HTTP, beside a learner without privacy and the paper's policy.
 
-All three serve the same visitors, by the same loop as every simulation (`research.loop`). The service is one of the
-contestants: to decide it is asked for an offer, to learn it is told the answer.
+All three serve the same visitors through the loop of every simulation (`research.loop`). The service takes part as
+policy and curator: it decides by making an offer, and learns by being told the choice.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from quietshelf.research.loop.named import contestant
 SERVICE, FLOOR, PAPER = "This service", "No privacy at all", "The paper’s policy"
 TONES = {SERVICE: 0, PAPER: 1, FLOOR: 2}
 LATELY, NOTES = 200, 400
-"""Visitors over whom "lately" is meant, and points that a whole curve has."""
+"""Visitors in the "lately" window, and points on a complete curve."""
 LATE = 409
-"""Status of an answer that comes after its offer expired."""
+"""Status of a choice sent after its offer expired."""
 
 
 class Refused(HTTPException):
-    """The service did not accept what it was asked."""
+    """The service refused a request."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the service must accept what the demo asks, got {status}")
@@ -41,15 +41,15 @@ class Refused(HTTPException):
 
 
 class Api:
-    """The service's own API, as a shop would call it."""
+    """The service's API, called as a shop would."""
 
     def __init__(self, host: str, port: int, key: str) -> None:
         self._connection = HTTPConnection(host, port, timeout=30)
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        self._headers["Connection"] = "close"  # the service hangs up on whoever thinks for longer than a few seconds
+        self._headers["Connection"] = "close"  # the service drops connections that idle for a few seconds
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """One request; a refusal is raised."""
+        """Send one request; raise `Refused` unless it succeeds."""
         content = None if body is None else json.dumps(body)
         self._connection.request(method, path, content, self._headers)
         reply = self._connection.getresponse()
@@ -59,15 +59,15 @@ class Api:
         return json.loads(text) if text else None
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
 
 class Served:
-    """The service as policy and curator at once: it decides by an offer, and learns from the answer."""
+    """The service as policy and curator at once: it decides by making an offer, and learns from the choice."""
 
     release = Release(np.zeros((1, 1)), np.eye(1)[None], np.zeros(1), np.zeros(1, dtype=bool), np.zeros(1, np.int64))
-    """Not used: what the service knows stays there."""
+    """A placeholder: what the service knows stays there."""
 
     def __init__(self, api: Api, shelf: str) -> None:
         self._api, self._shelf, self._offer = api, shelf, ""
@@ -83,7 +83,7 @@ class Served:
         return np.array([items + [NOTHING] * (context.capacity - len(items))])
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the protocol's name
-        """Tell the service what was chosen; an answer that comes too late is not taken, as in any shop."""
+        """Send the choice; one that comes too late is lost, as in any shop."""
         chosen = int(round.choice[0])
         item = None if chosen == NOTHING else TEAS[chosen][0]
         try:
@@ -96,7 +96,7 @@ class Served:
 
 @dataclass
 class Score:
-    """What one contestant lost."""
+    """The losses of one contestant."""
 
     total: float = 0.0
     noted: list[float] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Score:
 
 
 class Contest:
-    """Visitors one after the other, at a steady pace, until all have come or the demo ends."""
+    """Serves visitors one by one, at a steady pace, until all have come or the demo ends."""
 
     def __init__(self, api: Api, shelf: str, *, rho: float, horizon: int, pace: float, seed: int) -> None:
         self._shop, self._served = Shop(), Served(api, shelf)
@@ -118,11 +118,11 @@ class Contest:
 
     @property
     def releases(self) -> int:
-        """Releases of the service, as the last offer told."""
+        """The service's number of releases, as of the last offer."""
         return self._served.releases
 
     def play(self, stop: threading.Event) -> None:
-        """Until the end."""
+        """Serve all visitors, or until ``stop`` is set."""
         visitors = self._shop.open([SeedSequence(self._seed)])
         begun = time.monotonic()
         runners = self._runners()
@@ -135,7 +135,7 @@ class Contest:
                     return
 
     def figures(self) -> dict[str, Any]:
-        """What has happened so far."""
+        """The state of the contest so far, as plain data."""
         with self._lock:
             best = sum(self._best) or 1.0
             return {
@@ -157,7 +157,7 @@ class Contest:
         paper = contestant("dpmnl", rho=self._rho, clip=self._shop.radius)
         runners = [Runner(SERVICE, self._served, self._served, np.random.default_rng(self._seed))]
         for label, one in ((PAPER, paper), (FLOOR, contestant("greedy"))):
-            noise, chance = (np.random.default_rng([self._seed, role]) for role in (1, 2))  # for made-up visitors only
+            noise, chance = (np.random.default_rng([self._seed, role]) for role in (1, 2))  # for simulated visitors
             runners.append(Runner(label, one.policy, one.curator(setting, noise), chance))
         return runners
 
@@ -172,5 +172,5 @@ class Contest:
         if self.visitors % every == 0:
             score.noted.append(score.total)
             score.share.append(1.0 - sum(score.lately) / (sum(self._best) or 1.0))
-            if label == FLOOR:  # the last of the three: from now on this moment is complete
+            if label == FLOOR:  # the last of the three: this point is now complete
                 self.times.append(self.visitors)

@@ -1,4 +1,4 @@
-"""The page of the demonstration: what was lost, what privacy cost, what is promised, what an attacker can do."""
+"""The page of the demo: what was lost, what privacy cost, what is promised, what an attacker can do."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from quietshelf.report.svg import BROAD
 
 @dataclass(frozen=True, kw_only=True)
 class DemoStory:
-    """What the page tells, figures as text.
+    """The content of the page, figures as text.
 
     Attributes:
         lead: One sentence on the shop.
-        number: Of the headline.
+        number: The headline's number.
         headline: What that number says.
-        cards: What is to be seen first: (figure, what it is, a remark).
+        cards: Key figures: (figure, what it is, a remark).
         curves: Revenue lost against visitors.
-        lost: Bars: (policy, share of the best revenue lost, the same in words, tone).
-        policies: A row a policy: name, regret, share lost, proven rho, what its authors claim, epsilon.
-        delta: At which epsilon is stated.
-        shop: A row a release: release, visitors served from it, their share of the best revenue.
-        promise: In words, as the shelf itself states it.
-        printed: What is to be known about the paper's constants.
-        attacks: A row an attack: what, who, false alarms, true cases recognised, what the promise allows, verdict.
+        lost: Bars: (policy, share of the best revenue lost, the same as text, tone).
+        policies: A row per policy: name, regret, share lost, proven rho, rho claimed by its authors, epsilon.
+        delta: The delta that epsilon is stated for.
+        shop: A row per release: release, visitors served from it, their share of the best revenue.
+        promise: The promise as the shelf words it.
+        printed: A remark on the paper's constants.
+        attacks: A row per attack: target, worlds, false alarms, true cases recognised, allowed, verdict.
         audited: How the audit was done.
-        next: (command, why).
+        next: (command, purpose).
         facts: (name, value).
     """
 
@@ -72,7 +72,7 @@ def demo_page(path: Path, story: DemoStory) -> Path:
             "One shop, release by release",
             text(
                 "Visitors come in batches. When a batch is full, its noisy sums are released once, and later visitors "
-                "are served from what was released so far. Nobody's data is read again."
+                "are served from the releases so far. A batch's data is never read again."
             ),
             table(
                 ("release", "visitors served from it", "of the best revenue"), story.shop, caption="Release by release"
@@ -104,8 +104,8 @@ def _regret(story: DemoStory) -> str:
     )
     chart = line_chart(story.curves, words, y=log_axis(story.curves), widest=BROAD, height=320)
     caption = (
-        "Sales lost against the best offers, each of price 1. Mean over independent shops, all policies serving the "
-        "same visitors; bands are 95 % confidence."
+        "Sales lost against the best offers, at a price of 1 each. Mean over independent shops, where all policies "
+        "serve the same visitors; bands are 95 % confidence."
     )
     return section("Revenue lost while learning", figure(chart, caption))
 

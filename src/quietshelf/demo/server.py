@@ -1,4 +1,4 @@
-"""``quietshelf serve --demo``: a shop in a temporary database, with made-up visitors who begin to come at once."""
+"""``quietshelf serve --demo``: a shop in a temporary database, with simulated visitors."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Demo:
     """The demo as the pages see it.
 
     Attributes:
-        key: May look, and nothing else; the sign-in page offers it.
-        contest: Who is ahead.
+        key: A read-only key, which the sign-in page offers.
+        contest: The contest.
     """
 
     key: str
@@ -39,7 +39,7 @@ class Demo:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def view(self) -> dict[str, Any]:
-        """The contest as plain data. Reads the simulated visitors' own notes, which no real shop could have."""
+        """The contest as plain data, including true losses, which no real shop could know."""
         found, releases = self.contest.figures(), self.contest.releases
         count = len(found["times"])
         series = [
@@ -68,7 +68,7 @@ class Demo:
         }
 
     def run(self, api: Api) -> None:
-        """Stock the shelf, then let visitors come."""
+        """Stock the shelf, then serve visitors."""
         try:
             stock(api)
             self.contest.play(self.stop)
@@ -80,7 +80,7 @@ class Demo:
 
 
 def stock(api: Api) -> None:
-    """The shelf and its teas."""
+    """Create the shelf and upload the teas."""
     shop = Shop()
     settings = {"rho": RHO, "capacity": shop.capacity, "window": WINDOW, "feature_map": "full", "visitor_dim": 1}
     api.ask("PUT", f"/v1/shelves/{SHELF}", settings)
@@ -89,7 +89,7 @@ def stock(api: Api) -> None:
 
 
 def open_demo(folder: Path, *, host: str, port: int) -> tuple[FastAPI, Demo, Api, str]:
-    """The app, the demo, its way to the API, and an admin key."""
+    """Make the app, the demo, its API client and an admin key."""
     settings = ServiceSettings(
         database=f"sqlite:///{folder}/shop.db",
         secrets=str(folder / "secrets"),
@@ -112,7 +112,7 @@ def open_demo(folder: Path, *, host: str, port: int) -> tuple[FastAPI, Demo, Api
 
 
 def serve_demo(host: str, port: int, tell: Callable[[str], None]) -> None:
-    """Serve until interrupted; the database is gone afterwards."""
+    """Serve until interrupted, then delete the database."""
     import uvicorn
 
     logs.take_over()

@@ -1,7 +1,7 @@
-"""The demonstration: one shop served by a real `Shelf`, the same shop beside other policies, and an audit of it.
+"""What ``quietshelf demo`` runs: a shop served by a real `Shelf`, the same shop under other policies, and an audit.
 
-The shop is like many: the same products for everybody, and of random offers three in a hundred end in a sale. The
-paper's world, where nearly everybody buys and sees the items anew, stays beside it.
+The shop is a usual one: the same products for everybody, and three in a hundred visitors buy from random offers. Next
+to it is the paper's world, where nearly everybody buys and items look different to each visitor.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from quietshelf.serving.shelf.testing import copied, state_of
 
 RHO = 1.0
 WORLD = Shop(items=100, capacity=10, conversion_rate=0.03, item_dim=5)
-KIND = Synthetic(contexts="clipped")
+PAPER_WORLD = Synthetic(contexts="clipped")
 """The paper's world, its features moved to the unit ball as its theory assumes."""
 SEED = 2026
 TARGET = 7
-"""The visitor of the first batch whom the attacker is after."""
+"""The visitor in the first batch whom the attacker is after."""
 RECENT = 300
-"""Visitors over whom "lately" is meant."""
+"""Visitors in the "lately" window."""
 LABELS = {
     "quiet": "quiet, ρ = 1",
     "sound": "dpmnl, ρ = 1",
@@ -47,7 +47,7 @@ LABELS = {
 
 
 def contestants() -> list[Contestant]:
-    """`quiet`, the paper's policy as it can be proven and as it is printed, no privacy, and no learning."""
+    """`quiet`, the paper's policy in its sound and its printed calibration, no privacy, and random offers."""
     return [
         contestant("quiet", rho=RHO, label=LABELS["quiet"]),
         contestant("dpmnl", rho=RHO, label=LABELS["sound"]),
@@ -57,14 +57,14 @@ def contestants() -> list[Contestant]:
     ]
 
 
-def kind_contestants() -> list[Contestant]:
-    """Those that are compared in the paper's world."""
+def paper_contestants() -> list[Contestant]:
+    """The contestants in the paper's world."""
     return [contestant("quiet", rho=RHO, label=LABELS["quiet"]), contestant("greedy", label=LABELS["greedy"])]
 
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """A visitor of the shop: the release they were served from, what their offer earns, and what the best would."""
+    """One visit: the release it was served from, the expected revenue of its offer and of the best one."""
 
     release: int
     earned: float
@@ -73,19 +73,19 @@ class Visit:
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """What came of the shop."""
+    """The shelf and its visits."""
 
     shelf: Shelf
     visits: tuple[Visit, ...]
 
     def share(self, begin: int, end: int) -> float:
-        """Of the best revenue, over some visitors."""
+        """The share of the best revenue earned over a range of visits."""
         part = self.visits[begin:end]
         return sum(visit.earned for visit in part) / sum(visit.best for visit in part)
 
     @property
     def releases(self) -> Iterator[tuple[int, int, float]]:
-        """(release, visitors served from it, their share of the best revenue); release 0 is what was known before."""
+        """(release, visitors served from it, their share of the best revenue); 0 is before the first release."""
         served = np.array([visit.release for visit in self.visits])
         for release in range(int(served.max()) + 1):
             begin, end = np.searchsorted(served, [release, release + 1])
@@ -93,7 +93,7 @@ class Served:
 
 
 def new_shelf() -> Shelf:
-    """A shelf for the shop: its products, and how many buy."""
+    """A shelf for the shop, given its products and conversion rate."""
     catalogue = products()[:, 1:]  # without the intercept, which the shelf adds
     return Shelf(
         catalogue=catalogue, feature_map="item", capacity=WORLD.capacity, rho=RHO, conversion=WORLD.conversion_rate
@@ -101,13 +101,13 @@ def new_shelf() -> Shelf:
 
 
 def products() -> FloatArray:
-    """What is known of every product, with an intercept, (N, d)."""
+    """Features of every product, with an intercept, (N, d)."""
     context = WORLD.open([SeedSequence(SEED)]).context(0)
     return np.asarray(context.features.rows(np.arange(WORLD.items)[None])[0])
 
 
 def serve(visitors: int, *, watch: Callable[[Served], None] | None = None) -> Served:
-    """Open the shop and serve so many visitors with a shelf, its noise from the operating system."""
+    """Serve this many visitors with a shelf whose noise comes from the operating system."""
     shelf, environment = new_shelf(), WORLD.open([SeedSequence(SEED)])
     visits: list[Visit] = []
     for t in range(visitors):
@@ -125,7 +125,7 @@ def serve(visitors: int, *, watch: Callable[[Served], None] | None = None) -> Se
 
 
 def subjects() -> list[Auditable]:
-    """What is audited: the shop's own shelf and visitors, a target as bad as any, and the same without privacy."""
+    """What is audited: a visitor of this run, the worst-case visitor, and the same without privacy."""
     promise = Claim(rho=RHO, gaussian=True)
     of_run = f"visitor {TARGET + 1} of this run bought the first item shown, or nothing"
     worst = "a visitor who is shown only the most informative product bought it, or nothing"
@@ -137,7 +137,7 @@ def subjects() -> list[Auditable]:
 
 
 def audit_all(*, runs: int, progress: Progress | None = None) -> list[Finding]:
-    """Audit every subject, each in a process of its own; all findings hold together."""
+    """Audit the subjects in parallel processes; the findings hold jointly."""
     parts = [range(place, place + 1) for place in range(len(subjects()))]
     report = Throttled(progress, len(parts))
     found = spread(partial(_finding, runs), parts, report)
@@ -154,8 +154,8 @@ def _finding(runs: int, part: range, tick: Callable[[int], None]) -> Finding:
 
 
 def shelf_runs(worst: bool, secret: bool, runs: int, rng: Random) -> FloatArray:  # noqa: ARG001 - noise is secret
-    """All that leaves a shelf with its first batch, from which every later screen follows; drawn anew in each run."""
-    ties = Coins(SEED.to_bytes(32, "big"))  # they fall alike in both worlds: only the target differs
+    """What a shelf releases from its first batch, with fresh noise in each run; all later screens follow from it."""
+    ties = Coins(SEED.to_bytes(32, "big"))  # the same in both worlds, which differ in the target only
     shelf, seen = copied(new_shelf(), coins=ties), []
     for place, (_, choose) in enumerate(_visitors()):
         if any(batch.full for batch in shelf.batches):
@@ -173,28 +173,28 @@ def shelf_runs(worst: bool, secret: bool, runs: int, rng: Random) -> FloatArray:
 
 
 def most_telling() -> int:
-    """The product whose purchase moves the sums most: the farthest out in the first batch's coordinates."""
+    """The product whose purchase moves the sums most: the longest vector in the first batch's coordinates."""
     shelf = new_shelf()
     shelf.offer()
     return int(np.linalg.norm(products() @ shelf.batches[0].frozen.coordinates.T, axis=-1).argmax())
 
 
 def exact_runs(secret: bool, runs: int, rng: Random) -> FloatArray:
-    """The same visitors and the same target, learnt from without privacy: no noise, the same estimate in every run."""
-    entrant = contestant("greedy")
+    """The same visitors and target without privacy: no noise, so the same estimate in every run."""
+    greedy = contestant("greedy")
     size = Quiet(rho=RHO, conversion=WORLD.conversion).batch_size(WORLD.dim, None)
     tastes = partial(np.zeros, (1, WORLD.dim))
-    curator = entrant.curator(SimulationContext(world=WORLD, worlds=1, horizon=size, tastes=tastes), rng)
+    curator = greedy.curator(SimulationContext(world=WORLD, worlds=1, horizon=size, tastes=tastes), rng)
     fixed = np.random.default_rng(SEED)
     for place, (context, choose) in zip(range(size), _visitors(), strict=False):
-        shown = entrant.policy.offer(context, curator.release, fixed)
+        shown = greedy.policy.offer(context, curator.release, fixed)
         choice = (int(shown[0, 0]) if secret else NOTHING) if place == TARGET else choose(shown)
         curator.observe(Round(context, shown, np.array([choice])))
     return np.tile(curator.release.theta[0], (runs, 1))
 
 
 def _visitors() -> Iterator[tuple[Context, Callable[[IntArray], int]]]:
-    """The visitors of the run, one by one, each with what they would choose."""
+    """The visitors of the run, each with their choice function."""
     environment = WORLD.open([SeedSequence(SEED)])
     for t in count():
         context = environment.context(t)

@@ -1,4 +1,4 @@
-"""What came of the demonstration: figures for machines, and the story that its page tells."""
+"""The results of the demo: as plain data, and as the content of its page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from quietshelf.model.types import FloatArray
 from quietshelf.privacy.accounting import DELTA, epsilon_of
 from quietshelf.privacy.accounting.figures import rounded_up
 from quietshelf.report.charts import Curve
-from quietshelf.report.numbers import plus_minus
 from quietshelf.report.series import band, from_the_start
 from quietshelf.research.auditing import Finding
 from quietshelf.research.auditing.verdicts import near, sentence, verdict, verdict_on_rates
@@ -26,11 +25,11 @@ from quietshelf.research.experiments.revenue import MeanInterval, kept_share, lo
 from quietshelf.research.loop import Result
 
 NEXT = (
-    ("quietshelf plan --items 500 --capacity 8 --epsilon 2", "what a shop of your size can expect"),
+    ("quietshelf plan --items 500 --capacity 8 --epsilon 2", "what to expect for a shop of your size"),
     ("quietshelf audit --report audit.html", "attack every mechanism and policy, not only this run"),
     (
         "quietshelf reproduce privacy-level --quick",
-        "the paper's figures in small; drop --quick to test its claims",
+        "the paper's figures, scaled down; drop --quick to test its claims",
     ),
     ("quietshelf fit LOG.csv --rho 1", "tastes from your own log, privately"),
     ("quietshelf serve --database sqlite:///shop.db", "offers over HTTP, durable through crashes"),
@@ -40,7 +39,7 @@ NEXT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One policy: revenue lost, the same as a share of the best, and what is proven and claimed of its privacy."""
+    """One policy: revenue lost, in sales and as a share of the best, and its proven and claimed rho."""
 
     label: str
     regret: MeanInterval
@@ -50,36 +49,36 @@ class Line:
 
     @property
     def epsilon(self) -> float:
-        """Of the proven rho."""
+        """The epsilon of the proven rho."""
         return epsilon_of(self.rho, DELTA)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demonstration:
-    """Everything that happened; ``kind`` and ``kind_worth`` in the paper's world."""
+    """All results; ``paper`` and ``paper_worth`` are those of the paper's world."""
 
     served: Served
     result: Result
     worth: FloatArray
-    kind: Result
-    kind_worth: FloatArray
+    paper: Result
+    paper_worth: FloatArray
     findings: list[Finding]
     seconds: float
 
     @property
     def lines(self) -> list[Line]:
-        """One a policy."""
+        """One line per policy."""
         return [self._line(label) for label in self.result.labels]
 
     @property
     def kept(self) -> MeanInterval:
-        """What `quiet` earned, as a share of what was earned without privacy."""
+        """Revenue of `quiet` as a share of that without privacy."""
         return _kept(self.result, self.worth)
 
     @property
-    def kind_kept(self) -> MeanInterval:
+    def paper_kept(self) -> MeanInterval:
         """The same in the paper's world."""
-        return _kept(self.kind, self.kind_worth)
+        return _kept(self.paper, self.paper_worth)
 
     def _line(self, label: str) -> Line:
         final = self.result.regret[label][:, -1]
@@ -98,7 +97,7 @@ def _kept(result: Result, worth: FloatArray) -> MeanInterval:
 
 
 def plain(found: Demonstration) -> dict[str, Any]:
-    """Figures for machines."""
+    """The results as plain data."""
     promise = found.served.shelf.privacy()
     curves = {curve.label: curve for curve in _curves(found.result)}
     return {
@@ -117,7 +116,7 @@ def plain(found: Demonstration) -> dict[str, Any]:
         ],
         "visitors": [0, *found.result.times],
         "kept_share": found.kept._asdict(),
-        "kept_share_in_the_papers_world": found.kind_kept._asdict(),
+        "kept_share_in_the_papers_world": found.paper_kept._asdict(),
         "shop": [
             {"release": release, "visitors": visitors, "share_of_best": share}
             for release, visitors, share in found.served.releases
@@ -139,7 +138,7 @@ def plain(found: Demonstration) -> dict[str, Any]:
 
 
 def settings(found: Demonstration) -> dict[str, Any]:
-    """What was run."""
+    """The settings of the run."""
     return {
         "items": WORLD.items,
         "capacity": WORLD.capacity,
@@ -156,15 +155,15 @@ def settings(found: Demonstration) -> dict[str, Any]:
 
 
 def story(found: Demonstration) -> DemoStory:
-    """The page's story."""
+    """The content of the page."""
     lines = found.lines
     return DemoStory(
         lead=(
-            f"{WORLD.items} products, {WORLD.capacity} shown to each visitor, tastes unknown; if offers are random, "
-            f"{100 * WORLD.conversion_rate:g} visitors in 100 buy. The shop learns from what is bought, under a "
-            f"promise to every visit, ρ = {RHO:g}, for as long as it is open."
+            f"{WORLD.items} products, {WORLD.capacity} shown to each visitor, tastes unknown; from random offers, "
+            f"{100 * WORLD.conversion_rate:g} visitors in 100 buy. The shop learns from purchases, and promises "
+            f"every visit ρ = {RHO:g} for as long as it is open."
         ),
-        number=plus_minus(100 * found.kept.mean, 100 * found.kept.half, " %"),
+        number=found.kept.percent,
         headline=_headline(found),
         cards=list(_cards(found)),
         curves=list(_curves(found.result)),
@@ -186,16 +185,16 @@ def story(found: Demonstration) -> DemoStory:
 
 def _cards(found: Demonstration) -> Iterator[tuple[str, str, str]]:
     quiet, sound, printed, open_, chance = found.lines
-    yield _pm(quiet.regret), "sales lost by quiet", f"at ρ = {RHO:g}; without privacy {_pm(open_.regret)}"
-    yield _pm(sound.regret), "sales lost by the paper's policy", f"{_pm(printed.regret)} with its printed constants"
-    yield _pm(chance.regret), "sales lost by random offers", f"of {found.result.horizon:,} visitors in each shop"
+    yield str(quiet.regret), "sales lost by quiet", f"at ρ = {RHO:g}; without privacy {open_.regret}"
+    yield str(sound.regret), "sales lost by the paper's policy", f"{printed.regret} with its printed constants"
+    yield str(chance.regret), "sales lost by random offers", f"of {found.result.horizon:,} visitors in each shop"
 
 
 def _headline(found: Demonstration) -> str:
-    kind = plus_minus(100 * found.kind_kept.mean, 100 * found.kind_kept.half, " %")
     return (
-        f"of the revenue that a shop without privacy would have had is what quiet earned at ρ = {RHO:g}, over its "
-        f"first {found.result.horizon:,} visitors; {kind} in the paper's world, where nearly everybody buys."
+        f"of the revenue without privacy: that is what quiet earned at ρ = {RHO:g} over its first "
+        f"{found.result.horizon:,} visitors; {found.paper_kept.percent} in the paper's world, where nearly everybody "
+        f"buys."
     )
 
 
@@ -208,15 +207,15 @@ def _curves(result: Result) -> Iterator[Curve]:
 def _row(line: Line) -> list[str]:
     spent = (line.rho, line.claimed, line.epsilon)
     figures = [rounded_up(value) if math.isfinite(value) else "none" for value in spent]
-    return [line.label, _pm(line.regret), _percent(line.lost.mean), *figures]
+    return [line.label, str(line.regret), _percent(line.lost.mean), *figures]
 
 
 def _printed(lines: list[Line]) -> str:
     printed = next(line for line in lines if line.label == LABELS["printed"])
     return (
-        f"The paper's policy as printed claims to have spent ρ = {rounded_up(printed.claimed)} in this run. That is "
-        f"not proven here: its noise is for features in the unit ball, and this shop's are not. Its sound calibration "
-        f"shortens them and spends what it says, less than ρ = {RHO:g} if it makes fewer fits than it may."
+        f"The paper's policy as printed claims to have spent ρ = {rounded_up(printed.claimed)} in this run. This does "
+        f"not hold here: its noise is calibrated for features in the unit ball, and this shop's are longer. Its sound "
+        f"calibration clips them and spends what it says, less than ρ = {RHO:g} if it makes fewer fits than allowed."
     )
 
 
@@ -228,12 +227,12 @@ def _attack(finding: Finding) -> list[str]:
 
 def _audited(findings: list[Finding]) -> str:
     return (
-        f"The attacker knows everybody in the first batch but one visitor, sees all that was released, and must tell "
-        f"what that visitor did: the release of the shelf as shipped is drawn {findings[0].runs:,} times in each of "
-        f"two worlds, at the settings of this run, with noise from the operating system. Half of the runs trained the "
-        f"attacker, half tested it. Recognised: the share of true cases found at that rate of false alarms. Allowed: "
-        f"the largest share that the promise permits. A measured share may be a little above it by sampling error; the "
-        f"promise is refuted only by a difference that sampling error cannot explain."
+        f"The attacker knows everybody in the first batch except one visitor, sees everything released, and must tell "
+        f"what that visitor did. The shelf as shipped draws its release {findings[0].runs:,} times in each of two "
+        f"worlds, at the settings of this run, with noise from the operating system. Half of the runs train the "
+        f"attacker, the other half test it. Recognised: the share of true cases found at that rate of false alarms. "
+        f"Allowed: the largest share that the promise permits. A measured share may exceed it slightly by sampling "
+        f"error; the promise is refuted only if sampling error cannot explain the difference."
     )
 
 
@@ -246,10 +245,6 @@ def _facts(found: Demonstration) -> list[tuple[str, str]]:
         ("seed of visitors", str(run["seed"])),
         ("took", f"{run['seconds']:g} s on {os.cpu_count()} cores, Python {platform.python_version()}"),
     ]
-
-
-def _pm(found: MeanInterval) -> str:
-    return plus_minus(found.mean, found.half)
 
 
 def _percent(value: float) -> str:

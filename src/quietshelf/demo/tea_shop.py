@@ -1,4 +1,4 @@
-"""The shop of ``quietshelf serve --demo``: teas, and made-up visitors whose tastes are known here and nowhere else."""
+"""The shop of ``quietshelf serve --demo``: teas, and simulated visitors whose tastes only this module knows."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ TEAS: tuple[tuple[str, float, float, float], ...] = (
     ("Vanilla Rooibos", -0.3, 1.0, 2.8), ("Hibiscus", -0.2, -0.6, 2.3), ("Ginger & Lemon", 0.2, -0.4, 2.5),
     ("Chai", 0.8, 0.9, 3.1), ("Liquorice", 0.0, 1.0, 2.6),
 )  # fmt: skip
-"""Name, strength, sweetness, and what a cup earns."""
+"""Name, strength, sweetness, and revenue per cup."""
 TASTES = np.array([-1.0, 0.6, 0.3, 0.2, 1.2, -0.9])
-"""Of (1, strength, sweetness, mood, mood x strength, mood x sweetness)."""
+"""Coefficients of (1, strength, sweetness, mood, mood x strength, mood x sweetness)."""
 WIDEST = float(np.sqrt(3.0))
-"""A visitor's mood is uniform between plus and minus this: its standard deviation, 1, is what the shop declares."""
+"""A visitor's mood is uniform on [-WIDEST, WIDEST], so that its standard deviation is 1, as the shop declares."""
 
 
 @dataclass(frozen=True)
 class Shop:
-    """The world of the demo; all of it but the tastes is public."""
+    """The world of the demo; everything but the tastes is public."""
 
     items: int = len(TEAS)
     dim: int = TASTES.size
@@ -46,21 +46,21 @@ class Shop:
 
     @cached_property
     def revenue(self) -> FloatArray:
-        """What a cup earns, (N,)."""
+        """Revenue per cup, (N,)."""
         return np.array([tea[3] for tea in TEAS])
 
     @property
     def radius(self) -> float:
-        """No feature vector is longer, whoever comes: public, and what the paper's policy has to be told."""
+        """A public bound on the length of any feature vector, which the paper's policy needs."""
         return float(np.sqrt((1 + WIDEST**2) * (1 + (self.catalogue**2).sum(1)).max()))
 
     def open(self, seeds: Sequence[SeedSequence]) -> Visitors:
-        """Visitors of one replicate for each seed."""
+        """The visitors of one replicate per seed."""
         return Visitors(self, [np.random.default_rng(seed) for seed in seeds])
 
 
 class Visitors:
-    """They come one after the other, with a mood each, and choose by multinomial logit."""
+    """Visitors, each with a mood, who choose by multinomial logit."""
 
     def __init__(self, shop: Shop, streams: list[np.random.Generator]) -> None:
         self._shop, self._streams = shop, streams
@@ -68,7 +68,7 @@ class Visitors:
         self._revenue = np.broadcast_to(shop.revenue, (len(streams), shop.items))
         self.round: LogitRound | None = None
 
-    def context(self, t: int) -> Context:  # noqa: ARG002 - they come as they come
+    def context(self, t: int) -> Context:  # noqa: ARG002 - time does not matter
         """The next visitor."""
         mood = np.array([[stream.uniform(-WIDEST, WIDEST)] for stream in self._streams])
         features = Catalogued(mood, self._shop.catalogue, self._map)
@@ -77,17 +77,17 @@ class Visitors:
         self.round = LogitRound(context, features.utility(TASTES), draw)
         return context
 
-    def choose(self, context: Context, assortment: IntArray) -> IntArray:  # noqa: ARG002 - the one who is there
-        """What the visitor picks."""
+    def choose(self, context: Context, assortment: IntArray) -> IntArray:  # noqa: ARG002 - that of the present visitor
+        """What the present visitor chooses."""
         return self._present.choose(assortment)
 
     def regret(self, context: Context, assortment: IntArray) -> FloatArray:  # noqa: ARG002 - the same
-        """What was lost against the best shelf for this visitor."""
+        """Expected revenue lost against the best assortment."""
         return self._present.regret(assortment)
 
     @property
     def best(self) -> float:
-        """What the best shelf for this visitor would have earned."""
+        """Expected revenue of the best assortment."""
         return float(self._present.best.sum())
 
     @property

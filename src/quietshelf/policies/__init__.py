@@ -1,6 +1,6 @@
-"""A context and the last release -> the assortment to show; nothing else of anybody's data is within reach.
+"""A context and the last release -> the assortment to show; policies can reach no other data.
 
-Policies that differ only in how their release is made share one class: the curator is where they part.
+Policies that make the same offers from different releases share one class: only their curators differ.
 """
 
 from collections.abc import Mapping

@@ -1,16 +1,16 @@
-"""Offers from long feature vectors: the best items by a bound on every norm, so that few norms are computed.
+"""Offers from long feature vectors: bound every norm, so that only a few have to be computed.
 
-A norm ``|x|_S``, in the release's covariance S, is at most ``sqrt(v) |x|``, with v the largest eigenvalue of S. Where
-the K-th best of the few items that are scored leads the bounds of all others, those K are the best of all:
+The norm ``|x|_S`` in the release's covariance S is at most ``sqrt(v) |x|``, with v the largest eigenvalue of S. Score a
+few items exactly: if their K-th best leads the bounds of all others, these K are the best of all.
 
 1. A score is ``x . theta + c sqrt(x' S x)``. Rounding adds at most ``2 (d + 1) 2^-53 |S|_F |x|²`` under the root, and
    ``|S|_F <= sqrt(d) v``: less than 1e-9 v |x|² for d up to 10,000. `ROOM` raises v by that much, which also covers the
-   rounding of v and of the bound.
-2. A lead counts beyond ``DOUBT max(b, 1)``, b the largest bound or utility in size: no coin of `chance.decide` could
-   overturn it, nor could the rounding of a sum, nor numbers that underflow.
+   rounding of v and of the bound itself.
+2. A lead counts if it exceeds ``DOUBT max(b, 1)``, b the largest absolute bound or utility: no coin of `chance.decide`
+   can overturn it, nor can the rounding of a sum, nor underflow.
 
-All other visitors are decided as if there were no bounds. Every product is of one visitor's own numbers, in a shape
-that public numbers fix: who is decided here, and to what, has the same bits alone and beside others.
+All other visitors are decided as if there were no bounds. Every product involves one visitor's own numbers only, in a
+shape fixed by public numbers: who is decided here, and how, has the same bits alone and in a group.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from quietshelf.model.types import NOTHING, BoolArray, Context, FloatArray, IntA
 from quietshelf.policies.chance import DOUBT, LARGEST, batch_of
 
 WORTH_BOUNDING = 2**20
-"""N d² from which on bounds cost a small part of the norms that they save."""
+"""Least N d² at which bounds cost a small part of the norms they save."""
 PROBES = 2
-"""Items whose norms are computed, per place of an assortment."""
+"""Items scored exactly, per place of an assortment."""
 ROOM = 1.0 + 1e-9
 
 
 def suits_bounds(context: Context, release: Release) -> bool:
-    """Whether offers are made by bounds: of all who share a release, by the size of features and by public rules."""
+    """Whether offers are made by bounds; depends on the size of the features and on public rules only."""
     features = context.features
     if not isinstance(features, Dense) or features.items * features.dim**2 < WORTH_BOUNDING:
         return False
@@ -41,7 +41,7 @@ def suits_bounds(context: Context, release: Release) -> bool:
 def bounded(
     context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random
 ) -> tuple[IntArray, BoolArray, FloatArray | None]:
-    """The assortments (..., K), where they are decided, (...), and everybody's coins if they had to be drawn."""
+    """Return assortments (..., K), whether each is decided, (...), and all coins if they had to be drawn."""
     features, batch = context.features, batch_of(context, release)
     assert isinstance(features, Dense)  # noqa: S101 - `suits_bounds` says so
     shape = (*batch, features.items)
@@ -66,7 +66,7 @@ def bounded(
 def _best(
     x: FloatArray, utility: FloatArray, radius: float, release: Release, capacity: int, allowed: BoolArray | None
 ) -> IntArray | None:
-    """The best items of one visitor, ascending; None where that is not certain."""
+    """The best items of one visitor, ascending; None if that is not certain."""
     bound = utility + (radius * np.sqrt(ROOM * release.largest_variance)) * np.sqrt(np.vecdot(x, x))
     size = max(float(bound.max()), -float(utility.min()), 1.0)
     if not size <= LARGEST:

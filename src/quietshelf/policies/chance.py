@@ -1,8 +1,8 @@
-"""Chance: random assortments, and the one step in which every policy turns utilities into an assortment.
+"""Random assortments, and the one step in which every policy turns utilities into an assortment.
 
-One uniform number for each item breaks ties where the policy decides, and is the random order of the items where the
-release asks to explore. Nothing here looks across visitors: what one is shown is a function of their own context, the
-release and their own draws, to the last bit, however many are decided at once.
+One uniform number per item breaks ties where the policy decides, and orders the items at random where the release asks
+to explore. Nothing here looks across visitors: what a visitor is shown is a function of their own context, the release
+and their own draws, to the last bit, however many visitors are decided together.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from quietshelf.model.assortment import equal_revenue, items_for, top_k
 from quietshelf.model.types import BoolArray, Context, FloatArray, IntArray, Random, Release, anywhere, everywhere
 
 LARGEST = 1e290
-"""Utilities beyond are taken for this; nobody can tell such items apart anyway."""
+"""Larger utilities are clipped to this; such items are indistinguishable anyway."""
 JITTER = 1e-12
-"""Size of the random part of a utility, relative to the largest of the visitor: it decides ties and nothing else."""
+"""Size of the random part of a utility, relative to the visitor's largest utility: it only breaks ties."""
 DOUBT = 2 * JITTER
-"""Leads that no random part can overturn: twice its size, so that rounding cannot either."""
+"""A relative lead that the random part cannot overturn: twice its size, so that rounding cannot either."""
 FEW = 1000
-"""Items of which the best are found by a look at all; the solver narrows larger choices down first."""
+"""Up to this many items, `top_k` looks at all of them; the solver narrows larger choices down first."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """Random assortments of as many items as may be shown, whatever they are worth.
+    """Random assortments of as many items as allowed, whatever they are worth.
 
-    The items are taken in random order, required ones first, and each is shown if capacity and limits still allow.
-    Without groups all allowed sets of that size are equally likely.
+    Items are taken in random order, required ones first, and shown while capacity and limits allow. Without groups all
+    allowed sets of that size are equally likely.
     """
 
     stacks: ClassVar[bool] = True
@@ -52,8 +52,8 @@ def decide(
 ) -> IntArray:
     """The best assortment at utilities (..., N), ties broken at random; a random one where ``release.explore``.
 
-    What one visitor is shown depends on nobody beside them: chance is asked for where it may matter, and clear winners
-    are those that `_by_chance` would find. ``order`` holds coins that were drawn before, (..., N).
+    What a visitor is shown does not depend on the others: coins are drawn only where they may matter, and clear winners
+    are those that `_by_chance` would find. ``order`` holds coins already drawn, (..., N).
     """
     if utility.shape != context.revenue.shape:
         utility = np.broadcast_to(utility, np.broadcast_shapes(utility.shape, context.revenue.shape))
@@ -73,15 +73,16 @@ def decide(
 
 
 def _drawn(rng: Random, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
-    """Uniform numbers where they are needed.
+    """Uniform numbers, (..., N), at least for the visitors who need them, (...).
 
-    A `SelectiveRandom` draws no others. Any other generator draws for all, always: `Streams` then stay in step.
+    A generator per visitor (``random_where``, such as slot coins) draws for no one else, and one visitor's draws leave
+    the others' numbers alone. Any other generator always draws for everyone, so that `Streams` stay in step.
     """
     return rng.random_where(needed, size) if hasattr(rng, "random_where") else rng.random(size)
 
 
 def _by_chance(context: Context, release: Release, utility: FloatArray, order: FloatArray) -> IntArray:
-    """The same in every case, with ``order``, uniform on [0, 1), for ties and for exploration."""
+    """Decide any case; ``order``, uniform on [0, 1), breaks ties and orders exploration."""
     utility = without_ties(utility, order)
     revenue = context.revenue
     if release.explore.any():
@@ -91,10 +92,10 @@ def _by_chance(context: Context, release: Release, utility: FloatArray, order: F
 
 
 def without_ties(utility: FloatArray, order: FloatArray) -> FloatArray:
-    """Utilities (..., N), finite, that coins on [0, 1) tell apart wherever they are equal."""
+    """Make utilities (..., N) finite and break their ties by coins on [0, 1)."""
     size = np.maximum(np.abs(utility).max(axis=-1, keepdims=True), 1.0)
     wild = ~(size <= LARGEST)
-    if wild.any():  # features so large that utilities overflow: they are served all the same
+    if wild.any():  # features so large that utilities overflow still get an offer
         utility = np.nan_to_num(utility, nan=-LARGEST, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
         size = np.where(wild, 1.0, size)
     return np.asarray(utility + (JITTER * size) * order)

@@ -1,9 +1,9 @@
-"""Visitors of thousands of worlds, each with few items of their own: a device finds whose best items are beyond doubt.
+"""Visitors of thousands of worlds, with few items each: a device finds those whose best items are beyond doubt.
 
-The device computes scores ``x . theta + c |R x|`` in single precision, with R'R the covariance but for n. Each is
-within E of the utility that NumPy computes: the proof of `choice.screening`, with z = x, then holds from both sides.
-Where the K-th largest leads the next by more than ``2 E + D``, with D as large as any doubt of `chance.decide`, NumPy
-would find the same K items and no tie among them. It decides for everybody else. Numbers that overflow lead by nothing.
+The device computes scores ``x . theta + c |R x|`` in single precision, with R'R the covariance up to n. Each is within
+E of the utility that NumPy computes: the proof of `choice.screening`, with z = x, applies in both directions. If the
+K-th largest leads the next by more than ``2 E + D``, with D as large as any doubt of `chance.decide`, NumPy would find
+the same K items without a tie. NumPy decides all other visitors. Numbers that overflow have no lead.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from quietshelf.model.types import BoolArray, Context, FloatArray, IntArray, Rel
 from quietshelf.policies.chance import DOUBT, FEW, batch_of
 
 WORTH_SENDING = 100_000
-"""Items over all worlds from which on a device is faster."""
+"""Least number of items over all worlds at which a device is faster."""
 
 
 def suits_device(context: Context, release: Release) -> bool:
-    """Whether a device is in use and can help with these visitors."""
+    """Whether a device is in use and suits these visitors."""
     if device_of_worlds() is None or not isinstance(context.features, Dense):
         return False
     items = context.revenue.shape[-1]
@@ -37,7 +37,7 @@ def suits_device(context: Context, release: Release) -> bool:
 def beyond_doubt(
     context: Context, release: Release, theta: FloatArray, radius: FloatArray
 ) -> tuple[IntArray, BoolArray]:
-    """The best items (..., K), ascending, and where they are beyond doubt, (...); elsewhere they mean nothing."""
+    """Find the best items (..., K), ascending, and whether they are beyond doubt, (...); if not, ignore them."""
     device, features = device_of_worlds(), context.features
     assert device is not None and isinstance(features, Dense)  # noqa: S101, PT018 - `suits_device` says so
     batch, items, capacity = batch_of(context, release), features.items, context.capacity
@@ -65,10 +65,10 @@ def _scores(device: Device, x: Any, theta: FloatArray, radius: FloatArray, relea
 
 
 def _margin(theta: FloatArray, radius: FloatArray, release: Release, reach: FloatArray) -> FloatArray:
-    """``2 E + D``, (...), with a hundredth more for the rounding of ``reach`` and of the lead itself."""
+    """``2 E + D``, (...), plus one percent for the rounding of ``reach`` and of the lead itself."""
     length, terms = np.sqrt((theta**2).sum(-1)), 4.0 * (theta.shape[-1] + 16)
     size = np.sqrt((release.root**2).sum((-2, -1)))
-    covered = release.root @ np.swapaxes(release.root, -1, -2)
+    covered = release.root @ release.root.mT
     lacking = np.sqrt(((covered - release.covariance) ** 2).sum((-2, -1))) + PRECISE * terms * size**2
     scale = (length + radius * size) * reach
     error = terms * UNIT * scale + 2.0 * np.sqrt(terms * PRECISE) * scale + radius * np.sqrt(lacking) * reach

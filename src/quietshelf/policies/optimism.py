@@ -1,4 +1,4 @@
-"""Optimism: the assortment that would be best if every item were as good as the release leaves possible."""
+"""Optimism: the assortment that would be best if every item were as good as it may plausibly be."""
 
 from __future__ import annotations
 
@@ -37,14 +37,9 @@ class Greedy:
         return best_for(context, release, release.theta, np.zeros_like(release.radius), rng)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def best_for(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
     """The exact best assortment at utilities ``x . theta + radius |x|``, ties broken at random, (..., K)."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return best_at(context, release, theta, radius, rng)
-
-
-def best_at(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
-    """The same, for those who have silenced overflow already."""
     if suits_device(context, release):
         return _guessed(context, release, theta, radius, rng)
     if not suits(context) and not suits_bounds(context, release):
@@ -58,10 +53,10 @@ def best_at(context: Context, release: Release, theta: FloatArray, radius: Float
 
 
 def _guessed(context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random) -> IntArray:
-    """The same, by a device for those whose best items are beyond doubt, and as ever for the others."""
+    """`best_for` with a device: it settles visitors beyond doubt; NumPy decides the others as usual."""
     items, sure = beyond_doubt(context, release, theta, radius)
     batch = sure.shape
-    order = rng.random((*batch, context.revenue.shape[-1]))  # as ever, so that streams stay in step
+    order = rng.random((*batch, context.revenue.shape[-1]))  # always drawn, so that streams stay in step
     if sure.all():
         return items
     some = ~sure
@@ -85,7 +80,7 @@ def _guessed(context: Context, release: Release, theta: FloatArray, radius: Floa
 
 
 def _utility(context: Context, release: Release, theta: FloatArray, radius: FloatArray) -> FloatArray:
-    """``x . theta + radius |x|`` of every item, (..., N); |x| is not asked for where nobody needs it."""
+    """``x . theta + radius |x|`` of every item, (..., N); |x| is computed only if a visitor needs it."""
     utility = context.features.utility(theta)
     each = radius[..., None]
     if not anywhere(each):

@@ -1,4 +1,4 @@
-"""What the shop shows today: its own ranking, best first, under the same rules as every other offer."""
+"""What the shop shows today: its own ranking, best first, under the same constraints as every other offer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from quietshelf.model.types import Context, IntArray, Random, Release
 
 @dataclass(frozen=True)
 class Ranking:
-    """The first items of ``context.ranks`` that may be shown; those without a rank only where they are required."""
+    """The first items of ``context.ranks`` that may be shown; items without a rank only if required."""
 
     stacks: ClassVar[bool] = True
 
     def offer(self, context: Context, release: Release, rng: Random) -> IntArray:  # noqa: ARG002 - it learns nothing
-        """The assortment to show, (..., K) item indices with -1 for empty places; of equal ranks the lower index."""
+        """The assortment to show, (..., K) item indices with -1 for empty places; ties go to the lower index."""
         if context.ranks is None:
-            raise ValueError("ranks must be given where the present ranking is served, got ranks=None")
+            raise ValueError("ranks must be given to serve the present ranking, got ranks=None")
         ranks = np.broadcast_to(context.ranks, context.revenue.shape)
         ranked = np.isfinite(ranks)
         wanted = ranked if context.required is None else ranked | context.required

@@ -13,10 +13,10 @@ import numpy as np
 
 from quietshelf.model.types import Context, FloatArray, IntArray, Random, Release, anywhere, integer
 from quietshelf.policies.chance import batch_of, decide
-from quietshelf.policies.optimism import best_at
+from quietshelf.policies.optimism import best_for
 
 OPTIMISTIC = 1.0 / (4.0 * math.sqrt(math.e * math.pi))
-"""How likely, at least, one draw is optimistic about one item."""
+"""Least probability that one draw is optimistic about one item."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Thompson:
     """The exact best assortment when each item has the largest of its utilities over several draws of theta.
 
     Attributes:
-        samples: M, draws a visitor; None for the paper's number, `paper_samples`.
+        samples: M, draws per visitor; None for the paper's number, `paper_samples`.
     """
 
     stacks: ClassVar[bool] = True
@@ -45,10 +45,10 @@ class Thompson:
 
 
 def paper_samples(capacity: int) -> int:
-    """``ceil(1 - log K / log(1 - p))``: enough that all K best items are optimistic at once with probability p or more.
+    """``ceil(1 - log K / log(1 - p))``: draws enough to be optimistic about all K best items, with probability p.
 
-    One draw is optimistic about an item with probability p at least, so M draws miss one of K items with probability
-    ``K (1 - p)^M`` at most; this M makes that at most ``1 - p``.
+    One draw is optimistic about an item with probability at least p, so M draws miss one of K items with probability at
+    most ``K (1 - p)^M``; this M makes that at most ``1 - p``.
 
     >>> paper_samples(10)
     27
@@ -57,22 +57,22 @@ def paper_samples(capacity: int) -> int:
 
 
 def draw_theta(release: Release, samples: int, rng: Random, batch: tuple[int, ...] | None = None) -> FloatArray:
-    """Draws of ``N(theta, radius² covariance)``, (samples, ..., d), for each visitor of ``batch``."""
+    """Draw from ``N(theta, radius² covariance)``, (samples, ..., d), for each visitor of ``batch``."""
     *own, dim = release.theta.shape
     batch = tuple(own) if batch is None else batch
-    z = np.swapaxes(rng.standard_normal((*batch, samples, dim)), -1, -2)
-    upper = np.swapaxes(np.linalg.cholesky(release.precision), -1, -2)
+    z = rng.standard_normal((*batch, samples, dim)).mT
+    upper = np.linalg.cholesky(release.precision).mT
     spread = release.radius[..., None, None] * np.linalg.solve(upper, z)
     return np.ascontiguousarray(release.theta + np.moveaxis(spread, -1, 0))
 
 
 @dataclass(frozen=True)
 class OptimisticDraw:
-    """The assortment that is best for tastes drawn for this visitor, each item given the benefit of the doubt.
+    """The best assortment for tastes drawn for this visitor, plus optimism about each item.
 
-    Draws, ``N(theta, draws² covariance)``, make visitors of one batch see different items: where all see the same
-    products, a batch would otherwise teach nothing of those that are not shown. Where features vary from visitor to
-    visitor the release asks for none: optimism does.
+    The draws, ``N(theta, draws² covariance)``, make the visitors of one batch see different items: if all saw the same
+    products, the batch would teach nothing about the rest. Where features vary between visitors, optimism is enough and
+    the release asks for no draws.
     """
 
     stacks: ClassVar[bool] = True
@@ -81,13 +81,14 @@ class OptimisticDraw:
         """The assortment to show, (..., K) item indices with -1 for empty places."""
         with np.errstate(over="ignore", invalid="ignore"):
             drawn = _tastes(release, rng, batch_of(context, release))
-            return best_at(context, release, drawn, release.radius, rng)
+        return best_for(context, release, drawn, release.radius, rng)
 
 
 def _tastes(release: Release, rng: Random, batch: tuple[int, ...]) -> FloatArray:
-    """Tastes drawn for each visitor of ``batch``, (..., d); theta where the release asks for no draws.
+    """Draw tastes for each visitor of ``batch``, (..., d); theta itself if the release asks for no draws.
 
-    Nothing is drawn then by a `SelectiveRandom`; any other generator draws always: `Streams` stay in step.
+    A generator per visitor (``random_where``) then draws nothing; any other always draws, so that `Streams` stay in
+    step.
     """
     shape, drawn = (*batch, release.theta.shape[-1]), anywhere(release.draws)
     if hasattr(rng, "random_where") and not drawn:
@@ -95,5 +96,5 @@ def _tastes(release: Release, rng: Random, batch: tuple[int, ...]) -> FloatArray
     normal = rng.standard_normal(shape)
     if not drawn:
         return np.broadcast_to(release.theta, shape)
-    away = (normal[..., None, :] @ release.root.swapaxes(-1, -2))[..., 0, :]
+    away = (normal[..., None, :] @ release.root.mT)[..., 0, :]
     return np.ascontiguousarray(release.theta + release.draws[..., None] * away)

@@ -1,17 +1,18 @@
-"""Offers from large catalogues: the best items by exact scores, which are computed only of those that may be best.
+"""Offers from large catalogues: exact scores decide, computed only for items that may be among the best.
 
-What is shown is defined without any screening: the K items of largest ``s + JITTER max(S, 1) coin``, of equal ones the
-first, as far as limits on groups allow, where s is `Scores.exact`, S is `Scores.size`, and every item has a coin of its
-own. All of it depends on the visitor, the release, the items and their own coins (R3). Screening finds these:
+What is shown is defined without any screening: the K items with the largest ``s + JITTER max(S, 1) coin``, ties going
+to the first, subject to limits on groups, where s is `Scores.exact`, S is `Scores.size`, and every item has its own
+coin. This depends on the visitor, the release, the items and the visitor's own coins (R3). Screening finds these items:
 
-1. T, the K-th largest exact score of some items, is at most the K-th largest of all. A coin adds less than
-   ``D = DOUBT max(S, 1)``, so no item whose score is below T - D is shown. With limits, T is the smallest score of some
-   allowed set of as many items as can be shown: what is shown, a greedy choice from a matroid, has no smaller ones.
-2. An item whose bound is below the floor of T - D has such a score (`choice.screening`), and is left out unseen.
-3. The others are scored exactly. Where the K-th of them leads by more than D, coins cannot matter, and none are drawn;
-   else those within D of it draw theirs. With limits all items that are left draw them.
+1. T, the K-th largest exact score among some items, is at most the K-th largest of all. A coin adds less than
+   ``D = DOUBT max(S, 1)``, so no item with a score below T - D is shown. With limits, T is the smallest score in some
+   allowed set of as many items as can be shown: the set shown, a greedy choice from a matroid, has no smaller score.
+2. An item whose bound is below the floor of T - D has such a score (`choice.screening`) and is dropped unscored.
+3. The others are scored exactly. If the K-th of them leads by more than D, coins cannot matter and none are drawn;
+   otherwise the items within D of it draw theirs. With limits all remaining items draw.
 
-Bounds may differ in their last bits with the visitors screened beside: they decide who is looked at, not who is shown.
+The last bits of a bound may depend on the other visitors screened with it: bounds decide which items are scored, not
+which are shown.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from quietshelf.policies.chance import DOUBT, JITTER, LARGEST, batch_of
 MANY = 20_000
 """Items above which offers are made from a shortlist."""
 PROBES = 4
-"""Items scored first, per place of an assortment: they say how good an item must be."""
+"""Items scored first, per place of an assortment, to find T."""
 GROUP = 32
 """Visitors whose bounds are computed in one product; bounds take 4 bytes per visitor and item."""
 GROUP_ON_DEVICE = 256
 MORE = 16
-"""How many times as many are scored first where limits on groups leave too few of them."""
+"""Factor by which more items are scored first if limits on groups leave too few."""
 FINE = 512
-"""Items left from which on the fine bound pays."""
+"""Least number of remaining items at which the fine bound pays."""
 
 
 def suits(context: Context) -> bool:
-    """Whether offers are made from a shortlist; it depends on the items and on public rules alone."""
+    """Whether offers are made from a shortlist; depends on the items and on public rules only."""
     features = context.features
     if context.revenue.shape[-1] <= MANY or not isinstance(features, Catalogued):
         return False
@@ -53,10 +54,10 @@ def suits(context: Context) -> bool:
 def shortlisted(
     context: Context, release: Release, theta: FloatArray, radius: FloatArray, rng: Random
 ) -> tuple[IntArray, BoolArray, FloatArray | None]:
-    """The assortments (..., K), where they are decided, (...), and everybody's coins if all had to be drawn.
+    """Return assortments (..., K), whether each is decided, (...), and all coins if they had to be drawn.
 
-    Undecided are visitors who explore, whose items earn different amounts, or whose scores may overflow: each is so
-    alone and in any group.
+    Visitors are undecided if they explore, if their items differ in revenue, or if their scores may overflow. That does
+    not depend on the other visitors.
     """
     features, batch = context.features, batch_of(context, release)
     assert isinstance(features, Catalogued)  # noqa: S101 - `suits` says so
@@ -75,14 +76,14 @@ def shortlisted(
 
 
 def _shown(group: list[_Visitor], scores: Scores, common: Common) -> list[IntArray]:
-    """What to show to each visitor of a group, (K,)."""
+    """Decide what to show each visitor of a group, (K,)."""
     bounds = scores.coarse(common)
     screen = bounds.everywhere(scores.catalogue, common)
     screen.bar({place: visitor.barred for place, visitor in enumerate(group) if visitor.barred is not None})
     wanted = PROBES * max(1, *(visitor.places for visitor in group))
     least = _least(group, scores, screen, wanted)
     while group[0].quota is not None and np.isneginf(least).any() and wanted * MORE < len(scores.catalogue):
-        wanted *= MORE  # all of these are of the same few groups
+        wanted *= MORE  # these all belong to the same few groups
         least = _least(group, scores, screen, wanted)
     coarse = zip(group, screen.above(bounds.floors(least)), least.tolist(), strict=True)
     left = [one.finer(items, good) for one, items, good in coarse]
@@ -90,14 +91,14 @@ def _shown(group: list[_Visitor], scores: Scores, common: Common) -> list[IntArr
 
 
 def _least(group: list[_Visitor], scores: Scores, screen: Screen, wanted: int) -> FloatArray:
-    """T - D of each visitor, (B,), from that many items of large bounds."""
+    """T - D of each visitor, (B,), from that many items with large bounds."""
     first = [_fewer(items, 2 * wanted) for items in screen.best(wanted)]
     known = zip(group, first, _exact(scores, first), strict=True)
     return np.array([one.least(items, score) for one, items, score in known])
 
 
 def _exact(scores: Scores, items: list[IntArray]) -> list[FloatArray]:
-    """The exact scores of each visitor's items: short lists in one step, filled up with the first item."""
+    """The exact scores of each visitor's items: short lists in one step, padded with the first item."""
     long = max(map(len, items))
     everybody = np.arange(len(items))
     if long > FINE:
@@ -110,7 +111,7 @@ def _exact(scores: Scores, items: list[IntArray]) -> list[FloatArray]:
 
 @dataclass(frozen=True)
 class _Coins:
-    """One visitor's coins, drawn already, (..., N), or to be drawn item by item."""
+    """One visitor's coins: already drawn, (..., N), or drawn item by item."""
 
     rng: Any
     visitor: int
@@ -128,13 +129,13 @@ class _Visitor:
     """One visitor.
 
     Attributes:
-        scores: Everybody's.
-        place: Where this visitor is among them.
-        coins: This visitor's.
+        scores: The scores of all visitors.
+        place: Index of this visitor among them.
+        coins: Coins of this visitor.
         capacity: K.
         needed: Items that must be shown.
-        barred: Items that are not to be looked for, (N,): those that must not or must be shown; None for none.
-        quota: What limits on groups leave beside the items that must be shown; None without limits.
+        barred: Items excluded from the search, (N,), because they must not or must be shown; None for none.
+        quota: What limits on groups leave after the items that must be shown; None without limits.
     """
 
     scores: Scores
@@ -147,7 +148,7 @@ class _Visitor:
 
     @cached_property
     def places(self) -> int:
-        """How many items can be shown beside those that must be, as far as the quota allows."""
+        """How many items can be shown besides those that must be, within the quota."""
         room = self.capacity - self.needed.size
         return room if self.quota is None else min(room, self.quota.most(self.barred))
 
@@ -157,14 +158,14 @@ class _Visitor:
         return max(float(self.scores.size[self.place]), 1.0)
 
     def least(self, items: IntArray, score: FloatArray) -> float:
-        """T - D from the scores of some items, ascending; minus infinity where they are too few to say."""
+        """T - D from the scores of some items, ascending; minus infinity if they are too few."""
         if not self.places:
             return np.inf
         first = self._first(items, score)
         return -np.inf if first.size < self.places else float(score[first[-1]]) - DOUBT * self.size
 
     def finer(self, left: IntArray, least: float) -> IntArray:
-        """Those that the fine bound leaves, where they are many."""
+        """Narrow the items down by the fine bound, if there are many."""
         if left.size <= max(FINE, self.places):
             return left
         own = self.scores.only(np.array([self.place]))
@@ -176,7 +177,7 @@ class _Visitor:
         return np.asarray(left[upper >= bounds.floors(np.array([least]))[0]])
 
     def best(self, left: IntArray, score: FloatArray) -> IntArray:
-        """The items to show, (K,), ascending, -1 for empty places; ``left`` holds all those that may be."""
+        """The items to show, (K,), ascending, -1 for empty places; ``left`` holds all candidates."""
         order, doubt = self._first(left, score), DOUBT * self.size
         if self.quota is not None:
             tied = np.ones(left.size, dtype=bool)
@@ -194,7 +195,7 @@ class _Visitor:
         return np.concatenate([shown, np.full(self.capacity - shown.size, NOTHING)])
 
     def _first(self, items: IntArray, score: FloatArray) -> IntArray:
-        """Where the best allowed items are, best first; of equal ones the first."""
+        """Positions of the best allowed items, best first; ties go to the first."""
         order = np.argsort(-score, kind="stable")
         if self.quota is not None:
             order = order[self.quota.within(items[order])]
@@ -207,19 +208,19 @@ class _Quota:
 
     Attributes:
         groups: Group of each item, (N,), -1 for none.
-        left: How many more may be shown of each group, and of none, (G + 1,).
+        left: How many more items of each group, and of no group, may be shown, (G + 1,).
     """
 
     groups: IntArray
     left: IntArray
 
     def most(self, barred: BoolArray | None) -> int:
-        """How many of the items that are not barred may be shown at once."""
+        """How many of the items that are not barred can be shown together."""
         free = self.groups if barred is None else self.groups[~barred]
         return int(np.minimum(np.bincount(free % self.left.size, minlength=self.left.size), self.left).sum())
 
     def within(self, items: IntArray) -> BoolArray:
-        """Which of these items, best first, are among the best of their group that may be shown."""
+        """Which of these items, best first, fit the limit of their group."""
         group = self.groups[items] % self.left.size
         order = np.argsort(group, kind="stable")
         sorted_group = group[order]
@@ -229,14 +230,14 @@ class _Quota:
 
 
 def _fewer(items: IntArray, count: int) -> IntArray:
-    """Some of them, spread evenly, where they are more than ``count``: a multitude of ties need not be scored twice."""
+    """Thin out more than ``count`` items evenly, so that many ties are not scored twice."""
     return items if items.size <= count else items[:: items.size // count]
 
 
 def _scores(
     features: Catalogued, release: Release, theta: FloatArray, radius: FloatArray, batch: tuple[int, ...]
 ) -> Scores:
-    """The scores of every visitor, flattened into one axis."""
+    """Prepare the scores of all visitors, flattened into one axis."""
     wide = bool((radius > 0).any())
     slope, form = features.slope(theta), features.form(release.covariance) if wide else None
     width = slope.shape[-1]
@@ -249,7 +250,7 @@ def _scores(
 
 
 def _common(features: Catalogued, release: Release) -> Common:
-    """What all visitors of the release share, computed once per release."""
+    """The metric that all visitors of a release share, computed once per release."""
     shared, covariance = features.stored.shared, release.covariance
     held = shared.get("common")
     key = (features.feature_map, features.visitor.shape[-1])
@@ -260,7 +261,7 @@ def _common(features: Catalogued, release: Release) -> Common:
 
 
 def _rules(context: Context, batch: tuple[int, ...], who: int) -> tuple[int, IntArray, BoolArray | None, _Quota | None]:
-    """Capacity, required items, a mask of those not to be looked for, and limits, of one visitor."""
+    """One visitor's capacity, required items, mask of excluded items, and limits."""
     place = np.unravel_index(who, batch) if batch else ()
 
     def own(mask: BoolArray) -> BoolArray:

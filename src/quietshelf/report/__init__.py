@@ -1,4 +1,4 @@
-"""Rows -> figures, tables, one page. Figures need the extra ``report`` (matplotlib), imported when one is drawn."""
+"""Rows -> figures, tables and a self-contained page. Figures need the extra ``report`` (matplotlib)."""
 
 from quietshelf.report.curves import regret_curves
 from quietshelf.report.glance import Glance, GlanceCell, GlanceRow, draw_glance, write_glance_csv

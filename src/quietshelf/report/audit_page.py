@@ -1,4 +1,4 @@
-"""An audit as one self-contained page: the verdict in words, claim against measured bound, and the ROC picture."""
+"""The page of an audit: the verdict in words, each claim beside its measured bound, and the ROC curves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quietshelf.model.types import FloatArray
-from quietshelf.report.charts import COLOURS, Curve, Words, line_chart
+from quietshelf.report.charts import Curve, Words, line_chart
 from quietshelf.report.document import (
     figure,
     folded,
@@ -24,33 +23,32 @@ from quietshelf.report.frame import Axis
 from quietshelf.report.svg import BROAD, Markup, tag
 
 LOWEST = 1e-3
-"""The least rate of false alarms in the picture."""
+"""The lowest false-alarm rate in the chart."""
 LIMIT, GUESSING = 6, 5
-"""Tones of lines that are no attack."""
+"""Tones of the lines that are not attacks."""
 NAMED = 0.12
-"""The rate at which curves carry their names: there they are furthest apart."""
+"""The false-alarm rate at which curves are labelled: there they are furthest apart."""
 LEAD = "What the attacks found, compared with what is promised."
 READING = (
-    "Claim: the promise, rounded upwards. Measured: the loss that the attack showed at least, rounded downwards. "
-    "Computed: the cost of these two worlds without sampling, where it can be computed, rounded downwards. A "
-    "promise is refuted if either exceeds it."
+    "Claim: the promise, rounded up. Measured: a lower bound on the loss, from the attack, rounded down. Computed: the "
+    "exact cost of the two worlds, where it can be computed, rounded down. A promise is refuted if either exceeds it."
 )
 CURVES = (
-    "Each coloured curve is an attack: the share of true cases that it recognises at each rate of false alarms. Its "
-    "band holds for all its points at once. A dashed line is the most that a promise allows: the promise is broken "
-    "where a whole band lies above its line."
+    "Each coloured curve is an attack: the share of true cases it recognises at each rate of false alarms. Its band "
+    "holds for all its points at once. A dashed line is the most that a promise allows: the promise is broken where a "
+    "whole band lies above its line."
 )
 LIMITS = (
-    "These are lower bounds on the loss. They can refute a promise, never prove one: a better attack may find more. "
-    "Promises rest on the proofs (docs/proofs.md).",
-    "The audit attacks the code of this installation in small simulated worlds, not your database, your settings, your "
-    "logs or your dashboards. Run quietshelf ledger for what was spent there, and read docs/sharp-edges.md for what "
-    "leaks outside the releases, and how to audit that.",
+    "These are lower bounds on the loss. They can refute a promise but never prove one: a better attack may find more. "
+    "The promises rest on the proofs (docs/proofs.md).",
+    "The audit attacks the code of this installation in small simulated worlds, not your database, settings, logs or "
+    "dashboards. Run quietshelf ledger to see what was spent there, and read docs/sharp-edges.md on what leaks outside "
+    "the releases and how to audit that.",
 )
 
 
 class AuditRow(NamedTuple):
-    """One line of the table: what was audited, the neighbours, figures as text, the verdict, and a sentence."""
+    """One row of the table: what was audited, the two worlds, figures as text, the verdict, and a sentence."""
 
     name: str
     pair: str
@@ -62,26 +60,6 @@ class AuditRow(NamedTuple):
     words: str
 
 
-class AuditCurve(NamedTuple):
-    """A ROC curve with its band: false-alarm rates and powers, (points,), from below and from above."""
-
-    label: str
-    level: FloatArray
-    power: FloatArray
-    level_low: FloatArray
-    level_high: FloatArray
-    power_low: FloatArray
-    power_high: FloatArray
-
-
-class Limit(NamedTuple):
-    """The largest power that a promise allows at each level."""
-
-    label: str
-    level: FloatArray
-    power: FloatArray
-
-
 def audit_page(
     path: Path,
     *,
@@ -90,14 +68,13 @@ def audit_page(
     broken: bool,
     summary: Sequence[str],
     rows: Sequence[AuditRow],
-    curves: Sequence[AuditCurve],
-    limits: Sequence[Limit],
+    curves: Sequence[Curve],
     facts: Sequence[tuple[str, str]],
 ) -> Path:
-    """Write the page, the verdict and its number first; nothing is loaded from anywhere when it is read."""
+    """Write the page, verdict first. It is self-contained."""
     sections = [
         headline(conclusion, f"✘ {number}" if broken else number, refuted=broken),
-        section("What an attacker can do", figure(_picture(curves, limits), CURVES)),
+        section("What an attacker can do", figure(_picture(curves), CURVES)),
         section("Promise by promise", _table(rows)),
         folded("How to read the table", text(READING)),
         folded("How it was tested", text(*summary)),
@@ -120,32 +97,16 @@ def _table(rows: Sequence[AuditRow]) -> Markup:
     return scrolling("Promise by promise", tag("thead", tag("tr", *named)), tag("tbody", *lines))
 
 
-def _picture(curves: Sequence[AuditCurve], limits: Sequence[Limit]) -> Markup:
-    """Attacks with their bands in colours of their own; limits and guessing in grey."""
-    drawn = [
-        Curve(curve.label, _above(curve.level), curve.power, 0 * curve.power, place % COLOURS, _outline(curve))
-        for place, curve in enumerate(curves)
-    ]
+def _picture(curves: Sequence[Curve]) -> Markup:
     level = np.geomspace(LOWEST, 1.0, 100)
-    drawn += [Curve(each.label, each.level, each.power, 0 * each.power, LIMIT) for each in limits]
-    drawn.append(Curve("guessing", level, level, 0 * level, GUESSING))
+    guessing = Curve("guessing", level, level, 0 * level, GUESSING)
     words = Words(
         "roc", "True cases recognised against false alarms", "The higher a curve, the more is lost.",
         x="false alarms (log scale)", y="true cases recognised",
     )  # fmt: skip
     x = Axis(LOWEST, 1.0, (0.001, 0.01, 0.1, 1.0), log=True, name=_percent)
     y = Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0), name=_percent)
-    return line_chart(drawn, words, x=x, y=y, at=NAMED, widest=BROAD, height=380)
-
-
-def _outline(curve: AuditCurve) -> FloatArray:
-    """The corners of a band, (2, corners)."""
-    level = _above(np.concatenate([curve.level_low, curve.level_high[::-1]]))
-    return np.stack([level, np.concatenate([curve.power_high, curve.power_low[::-1]])])
-
-
-def _above(level: FloatArray) -> FloatArray:
-    return np.maximum(level, LOWEST)
+    return line_chart([*curves, guessing], words, x=x, y=y, at=NAMED, widest=BROAD, height=380)
 
 
 def _percent(share: float) -> str:

@@ -1,7 +1,7 @@
-"""The charts of every page: SVG text that takes its colours from the sheet, with names on the lines.
+"""The charts of every page: SVG, with colours from the style sheet and labels on the lines.
 
-Each chart is drawn twice, for wide places and for phones, so that its letters keep their size. No script draws
-anything, and nothing is styled in line: the strict policy of the service's pages allows neither.
+Each chart is drawn in several widths, down to a phone's, so that its text keeps its size. There are no scripts and no
+inline styles: the content security policy of the service's pages forbids both.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from quietshelf.report.frame import BOTTOM, HEIGHT, LETTER, TOP, Axis, Content, 
 from quietshelf.report.svg import Markup, dot, drawn, line, path, strip, tag, text, together
 
 ROW = 15.0
-"""The height of a row of letters."""
+"""Height of a line of text."""
 LONGEST = 30
-"""Letters of a name before it is broken."""
+"""Letters of a label before it wraps."""
 COLOURS, TONES = 5, 7
-"""Looks that the sheet knows: colours first, then two greys; from ``TONES`` on they come again in other dashes."""
+"""Tones in the style sheet: colours first, then two greys; from ``TONES`` on they repeat with other dashes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A line, the band of ``half`` around its mean or within ``outline``, and its look ``tone``, from 0 on."""
+    """A line with a band, ``half`` around its mean or within ``outline``; ``tone``, from 0 on, is its look."""
 
     label: str
     x: FloatArray
@@ -38,14 +38,14 @@ class Curve:
 
     @property
     def kind(self) -> str:
-        """The class that colours it."""
+        """Its CSS class."""
         again = self.tone // TONES
         return f"t{self.tone % TONES}" + (f" d{again}" if again else "")
 
 
 @dataclass(frozen=True)
 class Words:
-    """What is told of a chart: its id, its title, a description, and the names of its axes."""
+    """The text of a chart: id, title, description, axis labels."""
 
     name: str
     title: str
@@ -66,18 +66,18 @@ def line_chart(
     widest: int = svg.WIDE,
     height: float = HEIGHT,
 ) -> Markup:
-    """Curves over common axes.
+    """Draw curves over common axes.
 
     Args:
         curves: At least one; points that a logarithmic axis cannot show are left out.
-        words: Title, description, names of the axes.
-        x: The axis below; by default from zero to the last value.
-        y: The axis at the left.
-        dots: Whether each point is marked.
-        named: Whether lines carry their names; a phone shows a legend instead.
-        at: Where along x names stand, left of their line; by default right of its end.
-        widest: The width of the widest drawing.
-        height: The height of all of them.
+        words: Title, description, axis labels.
+        x: The x axis; by default from zero to the last value.
+        y: The y axis.
+        dots: Whether to mark each point.
+        named: Whether to label the lines; narrow drawings have a legend instead.
+        at: Where along x labels stand, left of their line; by default right of its end.
+        widest: Width of the widest drawing.
+        height: Height of all drawings.
     """
     x_axis = x or Axis.of([curve.x for curve in curves])
     y_axis = y or Axis.of([part for curve in curves for part in _ends(curve, log=False)])
@@ -99,7 +99,7 @@ def line_chart(
 
 
 def legend(curves: Sequence[Curve], kind: str = "") -> Markup:
-    """The names of curves beside their looks, once each."""
+    """A legend, one entry per label."""
     once = {curve.label: curve for curve in curves}.values()
     swatch = {"viewBox": "0 0 28 8", "aria_hidden": "true"}
     items = [
@@ -117,14 +117,14 @@ def columns(
     whole: bool = False,
     widest: int = svg.WIDE,
 ) -> Markup:
-    """A bar for each of a row of equal times, the present one last and lighter; None is unknown, not zero.
+    """A bar per period, the present one last and lighter; None is unknown, not zero.
 
     Args:
-        values: In the order of time.
-        words: Title and description; the name of y is above.
-        feet: What stands below the bar that is that many before the last; nothing if empty.
-        whole: Whether they are counts.
-        widest: The width of the widest drawing.
+        values: In order of time.
+        words: Title and description; the label of y is above.
+        feet: The label below a bar, by how many bars it is before the last.
+        whole: Whether values are counts.
+        widest: Width of the widest drawing.
     """
     size = len(values)
     seen = np.array([value for value in values if value is not None], dtype=np.float64)
@@ -150,7 +150,7 @@ def columns(
 
 
 def spark(values: Sequence[float | None]) -> Markup:
-    """The same without axes, as high as a line of text; a row says the figures beside it."""
+    """A sparkline: bars without axes, as high as a line of text."""
     highest = max((value for value in values if value is not None), default=0) or 1
     wide = 100 / max(1, len(values))
     bars = [
@@ -162,12 +162,12 @@ def spark(values: Sequence[float | None]) -> Markup:
 
 
 def bar(share: float, kind: str = "fill") -> Markup:
-    """A share of one, within a row."""
+    """A bar for a share, within a table row."""
     return strip(tag("rect", x=0, y=1, width=100 * min(max(share, 0.0), 1.0), height=8, class_=kind), kind="bar")
 
 
 def bars(rows: Sequence[tuple[str, float, str, int]], *, caption: str) -> Markup:
-    """Horizontal bars on one scale from zero, as a table: (name, value, the value in words, tone)."""
+    """Horizontal bars on one scale from zero, as a table: (name, value, value as text, tone)."""
     longest = max((value for _, value, _, _ in rows), default=0.0) or 1.0
     lines = [
         tag("tr", tag("th", name, scope="row"), tag("td", bar(value / longest, f"fill t{tone % TONES}"), class_="draw"),
@@ -193,7 +193,7 @@ def _visible(curve: Curve, x: Axis, y: Axis) -> Curve:
 
 
 def log_axis(curves: Sequence[Curve]) -> Axis:
-    """A logarithmic axis that holds bands, but none further below its mean than by half."""
+    """A logarithmic axis that holds the bands, each cut at half its mean."""
     return Axis.of([part for curve in curves for part in _ends(curve, log=True)], log=True)
 
 
@@ -228,7 +228,7 @@ def _room(curves: Sequence[Curve], width: float) -> float:
 
 
 def _names(frame: Frame, curves: Sequence[Curve], at: float | None) -> Content:
-    """The name of each line, in its colour, at its end or left of a place on it; none covers another."""
+    """A label per line, in its colour, at its end or left of a point on it; labels do not overlap."""
     shown = [curve for curve in curves if len(curve.x)]
     parts = [wrap(curve.label, LONGEST) or [""] for curve in shown]
     if at is None:
@@ -245,7 +245,7 @@ def _names(frame: Frame, curves: Sequence[Curve], at: float | None) -> Content:
 
 
 def apart(places: Sequence[float], sizes: Sequence[float], end: float) -> list[float]:
-    """Middles of names of these heights, moved as little down, then up from the end, as keeps them apart.
+    """Middles of labels of these heights, moved down, then up from the end, until none overlap.
 
     >>> apart([10, 12, 50], [15, 15, 15], 100)
     [10, 25.0, 50]

@@ -1,4 +1,4 @@
-"""Regret against visitors, one curve a contestant, with a band for the uncertainty of its mean."""
+"""Regret against visitors, one curve per contestant, with a band for the uncertainty of its mean."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from quietshelf.report.style import curve, figure, look
 
 BANDS = "mean ± 2 s.e."
 OUTSIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "title": BANDS}
-"""A legend that hides no curve."""
+"""A legend beside the axes, where it covers no curve."""
 
 
 class Regrets(Protocol):
-    """What is drawn: numbers of visitors, and what each contestant had lost by then in every replicate."""
+    """What is drawn: numbers of visitors, and each contestant's regret by then in every replicate."""
 
     @property
     def horizon(self) -> int: ...  # noqa: D102 - see above
@@ -39,7 +39,7 @@ def regret_curves(result: Regrets, path: Path, *, title: str = "") -> Path:
 
 
 def draw_regret(axes: Any, result: Regrets) -> None:
-    """Curves and axes, without title and legend."""
+    """Draw curves and axes, without title and legend."""
     times = [0, *result.times]
     for index, (label, regret) in enumerate(result.regret.items()):
         lost = from_the_start(regret)
@@ -54,7 +54,7 @@ def draw_regret(axes: Any, result: Regrets) -> None:
 
 
 def ticks_up_to(top: float) -> list[float]:
-    """Round numbers for an axis that is linear below 1 and logarithmic above: enough to read a value off.
+    """Tick values for an axis that is linear below 1 and logarithmic above.
 
     >>> ticks_up_to(7.0), ticks_up_to(30_000)
     ([0, 0.5, 1, 2, 5], [0, 1, 10, 100, 1000, 10000])

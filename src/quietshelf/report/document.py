@@ -1,4 +1,4 @@
-"""The frame of a page that needs nothing else: its parts as HTML, in the look of the service's pages."""
+"""A self-contained HTML page in the style of the service's pages, and the parts it is made of."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ XMLNS = 'xmlns="http://www.w3.org/2000/svg"'
 
 @cache
 def look(name: str) -> bytes:
-    """The icon, or a style sheet: ``sheet.css`` is the one that all pages have, with the values of its names."""
+    """The icon or a style sheet; ``sheet.css``, which all pages have, comes with the tokens it uses."""
     found = [files("quietshelf.report").joinpath("look", name).read_bytes()]
     return b"\n".join([look("tokens.css"), *found] if name == "sheet.css" else found)
 
 
 def write_document(path: Path, *, title: str, lead: str, sections: Sequence[str], kind: str = "Report") -> Path:
-    """Write the page, whole; nothing is loaded from anywhere when it is read."""
+    """Write a page that loads nothing from elsewhere."""
     mark = look("icon.svg").decode().replace(XMLNS, 'aria-hidden="true" width="26" height="26"', 1)
     page = (
         '<!doctype html>\n<html lang="en-GB"><head><meta charset="utf-8">'
@@ -41,12 +41,12 @@ def write_document(path: Path, *, title: str, lead: str, sections: Sequence[str]
 
 
 def section(heading: str, *parts: str) -> str:
-    """A heading and what follows it."""
+    """A card with a heading."""
     return f'<section class="card"><h2>{escape(heading)}</h2>\n{"".join(parts)}</section>'
 
 
 def folded(heading: str, *parts: str) -> str:
-    """The same, unfolded on demand, and on paper."""
+    """A card that opens on demand; printed open."""
     return (
         f'<details class="card folded"><summary><h2>{escape(heading)}</h2></summary>\n'
         f'<div class="fold">{"".join(parts)}</div></details>'
@@ -59,23 +59,23 @@ def text(*paragraphs: str) -> str:
 
 
 def note(words: str) -> str:
-    """A remark in small letters."""
+    """A remark in small print."""
     return tag("p", words, class_="small")
 
 
 def headline(words: str, number: str = "", *, refuted: bool = False) -> str:
-    """What the page says, in a sentence that begins with its number."""
+    """The conclusion of a page, a sentence that begins with its number."""
     mark = "headline pledge refuted" if refuted else "headline pledge"
     return tag("p", *([tag("b", number), " "] if number else []), words, class_=mark)
 
 
 def figure(body: str, caption: str) -> str:
-    """A chart and what it shows."""
+    """A chart with its caption."""
     return tag("figure", Markup(body), tag("figcaption", caption.replace(" %", "\N{NO-BREAK SPACE}%")))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str, words: int = 1) -> str:
-    """A table whose first columns are words and whose other columns are figures; wide ones scroll by themselves."""
+    """A table whose first columns are words and whose other columns are numbers; a wide one scrolls in its box."""
 
     def cell(name: str, place: int, content: str, **attributes: str) -> Markup:
         return tag(name, content, **attributes, class_="num" if place >= words else "said" if place else "")
@@ -89,22 +89,22 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str, w
 
 
 def scrolling(caption: str, *parts: Markup, kind: str = "") -> Markup:
-    """A table that scrolls within its box where it is too wide; its caption is read out, and not shown."""
+    """A table that scrolls in its box if it is too wide; its caption is for screen readers only."""
     whole = tag("table", tag("caption", caption, class_="unseen"), *parts, class_=kind)
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def facts(entries: Sequence[tuple[str, str, str]]) -> str:
-    """Figures that are to be seen first: (figure, what it is, a remark)."""
+    """The key figures of a page: (figure, what it is, a remark)."""
     found = [tag("div", tag("dt", what), tag("dd", number, tag("small", remark))) for number, what, remark in entries]
     return tag("dl", *found, class_="facts")
 
 
 def commands(lines: Sequence[tuple[str, str]]) -> str:
-    """What to type, and why."""
+    """Commands to type, and what each is for."""
     return tag("ul", *(tag("li", tag("code", line), tag("span", why)) for line, why in lines), class_="commands")
 
 
 def quote(words: str) -> str:
-    """A statement, set apart."""
+    """A statement as a block quotation."""
     return tag("blockquote", words, class_="exact")

@@ -1,4 +1,4 @@
-"""Where data lie in a drawing: axes with their marks, and the grid that both make."""
+"""The coordinate system of a chart: axes with their ticks, and the grid."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from quietshelf.report.svg import Markup, decades, line, short, text, ticks
 Content = list[Markup]
 LEFT, TOP, BOTTOM, HEIGHT = 48.0, 14.0, 30.0, 260.0
 LETTER = 6.9
-"""About the width of a letter of a name."""
+"""The approximate width of a letter."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Values from ``low`` to ``high``, evenly or by powers of ten, with marks and their names."""
+    """An axis from ``low`` to ``high``, linear or logarithmic, with labelled ticks."""
 
     low: float
     high: float
@@ -29,7 +29,7 @@ class Axis:
 
     @classmethod
     def of(cls, values: Sequence[FloatArray], *, log: bool = False, whole: bool = False) -> Axis:
-        """An axis that holds all values: from zero, or where that is impossible from the least one."""
+        """An axis that holds all values: from zero if it is linear, else from the smallest."""
         every = np.concatenate([np.ravel(part) for part in values])
         every = every[np.isfinite(every) & ((every > 0) | (not log))]
         low, high = (float(every.min()), float(every.max())) if every.size else (1.0, 10.0)
@@ -44,7 +44,7 @@ class Axis:
         return cls(marks[0], marks[-1], marks)
 
     def share(self, value: FloatArray | float) -> FloatArray:
-        """How far along it values lie, from 0 to 1; what is beyond an end lies there."""
+        """Positions of values along the axis, from 0 to 1, clipped at its ends."""
         inside = np.clip(np.asarray(value, dtype=np.float64), self.low, self.high)
         if self.log:
             return np.log(inside / self.low) / math.log(self.high / self.low)
@@ -53,7 +53,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where data lie in a drawing."""
+    """A drawing area with its two axes and margins."""
 
     width: float
     x_axis: Axis
@@ -64,19 +64,19 @@ class Frame:
     bottom: float = BOTTOM
 
     def x(self, value: FloatArray | float) -> FloatArray:
-        """Places along the drawing."""
+        """Horizontal positions of values."""
         return LEFT + self.x_axis.share(value) * (self.width - LEFT - self.right)
 
     def y(self, value: FloatArray | float) -> FloatArray:
-        """Places up the drawing."""
+        """Vertical positions of values."""
         return self.height - self.bottom - self.y_axis.share(value) * (self.height - self.top - self.bottom)
 
     def points(self, x: FloatArray, y: FloatArray) -> list[tuple[float, float]]:
-        """Places of values."""
+        """Positions of points."""
         return list(zip(self.x(x).tolist(), self.y(y).tolist(), strict=True))
 
     def grid(self) -> Content:
-        """Lines across with their names; the lowest is the base."""
+        """Horizontal grid lines with their labels; the lowest is the base."""
         found: Content = []
         for mark in self.y_axis.marks:
             y = float(self.y(mark))
@@ -88,7 +88,7 @@ class Frame:
         return found
 
     def feet(self) -> Content:
-        """Names below; the outermost stay within the drawing."""
+        """Labels below the x axis; the outermost stay within the drawing."""
         found: Content = []
         y, end = self.height - self.bottom + 18, float("-inf")
         for mark in self.x_axis.marks:

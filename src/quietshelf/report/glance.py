@@ -1,4 +1,4 @@
-"""Many worlds at a glance: a row for each, a column for each contestant, a colour for how much more is lost."""
+"""Many worlds at a glance: a row per world, a column per contestant, coloured by the loss over no privacy."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ STUCK, WORSE = "■", "▼"
 HIGHEST = 20.0
 """Multiples from here on have the strongest colour."""
 PALE = 0.58
-"""The share of the colour map that is pale enough for black letters."""
+"""The share of the colour map that is pale enough for black text."""
 NAMES, ROW, COLUMN = 2.9, 0.37, 1.62
 """Inches: the width of the names, the height of a row, the width of a column."""
 MIDDLE, EDGE = 0.39, 0.97
-"""Where in a cell texts are centred, and where marks end."""
+"""Where in a cell text is centred, and where marks end."""
 FOOT = 0.68
-"""The height of a line of the foot, in rows."""
+"""Height of a line of the footer, in rows."""
 LETTERS = 13.5
-"""Letters of the legend in an inch."""
+"""Letters of the legend per inch."""
 LEGEND = (
-    "Large: regret as a share of that of random offers, mean over runs. Small: × how many times as much as without "
-    "privacy (the darker, the more), and the 90 % quantile over runs of the share.",
-    f"{STUCK} runs that are stuck: their later half loses more than a quarter of random's. "
+    "Large: regret as a share of that of random offers, mean over runs. Small: × the multiple of the regret without "
+    "privacy (the darker, the more), and the 90 % quantile of the share over runs.",
+    f"{STUCK} runs that are stuck: their later half loses more than a quarter of what random offers lose. "
     f"{WORSE} runs that are worse than random in one of ten equal parts.",
     "(!) More than 5 % is lost without privacy: too short a run to judge.",
 )
@@ -39,11 +39,11 @@ class GlanceCell:
     """One contestant in one world.
 
     Attributes:
-        text: What it lost.
-        below: What else there is to say, in small letters.
-        tone: How many times as much as without privacy, for the colour; None for none.
-        stuck: Runs to be marked as stuck.
-        worse: Runs to be marked as worse than random.
+        text: Its regret.
+        below: More figures, in small print.
+        tone: The multiple of the regret without privacy, which sets the colour; None for no colour.
+        stuck: Number of runs that are stuck.
+        worse: Number of runs that are worse than random.
     """
 
     text: str
@@ -55,7 +55,7 @@ class GlanceCell:
 
 @dataclass(frozen=True)
 class GlanceRow:
-    """One world: its name, its sizes, and its cells, one a column."""
+    """One world: its name, its sizes, and a cell per column."""
 
     name: str
     note: str
@@ -64,14 +64,14 @@ class GlanceRow:
 
 @dataclass(frozen=True)
 class Glance:
-    """The picture before it is drawn.
+    """The overview of many worlds, to be drawn or tabulated.
 
     Attributes:
-        name: Of its files.
-        title: Above it.
-        heads: Of the columns.
-        rows: One a world.
-        foot: Lines below, of all worlds together: a name, and a text for each column.
+        name: Its file name.
+        title: Its title.
+        heads: Headings of the columns.
+        rows: One per world.
+        foot: Footer lines for all worlds together: a name, and a text per column.
     """
 
     name: str
@@ -101,7 +101,7 @@ def draw_glance(glance: Glance, folder: Path) -> list[Path]:
 
 
 def write_glance_csv(glance: Glance, path: Path) -> Path:
-    """What the picture shows, a line for each cell."""
+    """Write what the overview shows, one row per cell."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["world", "sizes", "column", "text", "below", "multiple", "stuck", "worse"])
@@ -140,7 +140,7 @@ def _foot(axes: Any, glance: Glance) -> None:
 
 
 def _colour(tone: float) -> Any:
-    """From pale yellow at 1 to orange at `HIGHEST`, evenly in the logarithm."""
+    """From pale yellow at 1 to orange at `HIGHEST`, on a log scale."""
     from matplotlib import colormaps
 
     place = math.log(max(tone, 1.0)) / math.log(HIGHEST)

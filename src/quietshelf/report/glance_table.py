@@ -1,4 +1,4 @@
-"""Many worlds at a glance, as a table of a page: what `glance` draws for a file."""
+"""Many worlds at a glance, as an HTML table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from quietshelf.report.glance import HIGHEST, LEGEND, STUCK, WORSE, Glance, Glan
 from quietshelf.report.svg import Markup, tag, together
 
 HEATS = 5
-"""Shades that the sheet knows."""
+"""Shades in the style sheet."""
 
 
 def glance_table(glance: Glance) -> Markup:
-    """A row a world, a column a contestant, the darker the more is lost; and what marks mean."""
+    """A row per world, a column per contestant, the darker the more is lost; with a legend."""
     heads = [tag("th", "world", scope="col"), *(tag("th", head, scope="col") for head in glance.heads)]
     foot = [
         tag("tr", tag("th", name, scope="row"), *(tag("td", each) for each in texts)) for name, texts in glance.foot
@@ -36,7 +36,7 @@ def _cell(cell: GlanceCell) -> Markup:
 
 
 def heat_of(multiple: float) -> int:
-    """Which shade, evenly in the logarithm.
+    """The shade of a multiple, on a log scale.
 
     >>> heat_of(1.0), heat_of(4.0), heat_of(100.0)
     (0, 2, 4)

@@ -1,4 +1,4 @@
-"""What ``.plot()`` of a result draws: on the caller's axes, or on a new figure that a notebook shows."""
+"""The ``.plot()`` methods: on the caller's axes, or on a new figure that a notebook shows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from quietshelf.report.curves import BANDS, OUTSIDE, Regrets, draw_regret
 from quietshelf.report.style import COLOURS, on_axes
 
 ROW, MARGINS = 0.26, 1.1
-"""Inches that a feature takes, and all that is not features."""
+"""Inches per feature, and for everything else."""
 
 
 def plot_regret(result: Regrets, ax: Any = None, *, title: str = "") -> Any:
-    """Regret of every contestant over visitors; on the caller's axes the legend stays inside."""
+    """Plot every contestant's regret over visitors; on the caller's axes the legend stays inside."""
     with on_axes(ax) as axes:
         draw_regret(axes, result)
         axes.set_title(title)
@@ -27,14 +27,14 @@ def plot_regret(result: Regrets, ax: Any = None, *, title: str = "") -> Any:
 def plot_tastes(
     labels: Sequence[str], theta: FloatArray, standard_errors: FloatArray, ax: Any = None, *, most: int = 30
 ) -> Any:
-    """Estimates ± 2 standard errors, one row per feature, the first on top.
+    """Plot estimates ± 2 standard errors, one row per feature, the first on top.
 
     Args:
-        labels: Of the features, (d,).
+        labels: Names of the features, (d,).
         theta: Estimates, (d,).
-        standard_errors: (d,); where one is infinite, the estimate is drawn without a bar.
+        standard_errors: (d,); an infinite one draws no bar.
         ax: Axes to draw on; a new figure by default.
-        most: Features drawn: those with the largest estimates, in their own order.
+        most: Draw this many features at most: those with the largest estimates, in their own order.
     """
     largest = np.argsort(-np.abs(theta), kind="stable")[: integer("most", most)]
     kept = np.sort(largest)

@@ -1,4 +1,4 @@
-"""What `plotted` worked out, as small charts of a page: a grid of panels on common axes, with one legend."""
+"""A study's figure as small charts of a page: a grid of panels on common axes, with one legend."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import numpy as np
 
 from quietshelf.report.charts import COLOURS, TONES, Curve, Words, legend, line_chart, log_axis
 from quietshelf.report.frame import Axis
-from quietshelf.report.plotted import VISITORS, Line, Panel, Plotted
+from quietshelf.report.plotted import LOST, VISITORS, Line, Panel, Plotted
 from quietshelf.report.svg import BROAD, SMALL, Markup, tag, together
-
-LOST = "revenue lost (regret)"
 
 
 def multiples(figure: Plotted) -> Markup:
-    """All panels; one alone is as wide as the page, and has its names on its lines."""
+    """All panels; a single one is as wide as the page, and its lines are labelled."""
     tones = _tones(figure)
     panels = [_curves(panel, tones) for panel in figure.panels]
     if len(panels) == 1:
@@ -29,7 +27,7 @@ def multiples(figure: Plotted) -> Markup:
 
 
 def _chart(figure: Plotted, place: int, curves: list[Curve], row: list[Curve], *, widest: int, height: float) -> Markup:
-    """One panel, on the axes of its row."""
+    """One panel, on the axes its row shares."""
     log = figure.log_y and all((curve.mean > 0).all() for curve in row)
     above = [part for curve in row for part in (curve.mean, curve.mean + np.nan_to_num(curve.half))]
     title = f"{figure.title} {_name(figure.panels[place])}".strip()
@@ -47,7 +45,7 @@ def _chart(figure: Plotted, place: int, curves: list[Curve], row: list[Curve], *
 
 
 def _tones(figure: Plotted) -> dict[str, int]:
-    """One tone per line, the same in all panels; those that are there for comparison are grey."""
+    """One tone per line, the same in all panels; baselines are grey."""
     lines = {line.label: line.floor for panel in figure.panels for line in panel.lines}
     own = [label for label, floor in lines.items() if not floor]
     floors = [label for label, floor in lines.items() if floor]
@@ -62,7 +60,7 @@ def _curves(panel: Panel, tones: dict[str, int]) -> list[Curve]:
 
 
 def _curve(line: Line, tone: int, ends: tuple[float, float]) -> Curve:
-    """One without a place on the axis is level from end to end."""
+    """A line as a curve; one without x values is level from end to end."""
     if not np.isnan(line.x).any():
         return Curve(line.label, line.x, line.mean, line.half, tone)
     level = np.repeat(line.mean[:1], 2)

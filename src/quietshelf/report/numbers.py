@@ -1,4 +1,4 @@
-"""A figure for a table, on a terminal or a page."""
+"""Numbers as text, for tables on a terminal or a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def number(value: float, digits: int = 3) -> str:
-    """So many significant digits, rounded to the nearest; `accounting.figures.shown` is for promises, rounded upwards.
+    """Format to significant digits, rounded to nearest; for privacy figures see `accounting.figures.rounded_up`.
 
     >>> number(1234.5678), number(0.04567), number(0.99999), number(2e-7), number(math.inf), number(math.nan)
     ('1,235', '0.0457', '1.00', '2e-07', '∞', '-')
@@ -25,7 +25,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def plus_minus(mean: float, half: float, unit: str = "") -> str:
-    """A mean with its uncertainty, as many digits as that allows.
+    """Format a mean and its uncertainty, with two significant digits of the latter.
 
     >>> plus_minus(67.8123, 6.312, " %"), plus_minus(115.2, 13.8), plus_minus(3.0, math.nan)
     ('67.8 ± 6.3 %', '115 ± 14', '3.0')

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: figures inlined, tables, claims with their verdicts, how to run it again."""
+"""The self-contained HTML page of a study: claims with their verdicts, figures, tables, how to rerun it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from quietshelf.report.document import figure, note, scrolling, text, write_docu
 from quietshelf.report.svg import Markup
 
 VERDICTS = {"holds": "✔ holds", "fails": "✘ fails", "undecided": "? undecided"}
-"""Said by a sign and a word, not by colour alone."""
+"""A sign and a word, so that colour is not needed."""
 
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table; a cell that is a verdict is marked.
+    """A table; cells that hold a verdict are marked.
 
     Attributes:
-        caption: Above it.
-        head: Its columns.
-        rows: Cells as text; a leading cell that repeats the one above is written once.
-        notes: Lines that unfold below the last cell of each row, if there are any.
-        folded: Whether it comes after the figures and is unfolded on demand.
+        caption: Its title.
+        head: Headings of the columns.
+        rows: Cells as text; leading cells that repeat the row above are merged.
+        notes: Lines that unfold below the last cell of each row, if any.
+        folded: Whether it comes after the figures and opens on demand.
     """
 
     caption: str
@@ -36,14 +36,14 @@ class PageTable:
 
 @dataclass(frozen=True)
 class Section:
-    """A study on the page.
+    """A study's section of the page.
 
     Attributes:
         title: Its heading.
         text: Paragraphs.
-        tables: Claims first.
-        figures: Drawings, with their captions.
-        rerun: Commands.
+        tables: Tables, claims first.
+        figures: Drawings with their captions.
+        rerun: The command that repeats it.
         facts: Seed, versions and so on.
     """
 
@@ -56,7 +56,7 @@ class Section:
 
 
 def write_page(path: Path, title: str, sections: Sequence[Section]) -> Path:
-    """The page; it needs no other file."""
+    """Write the page."""
     lead = "Claims, tested on the rows of this run, and how to run them again."
     contents = "".join(f'<li><a href="#s{n}">{escape(s.title)}</a></li>' for n, s in enumerate(sections))
     menu = [f'<nav aria-label="Studies"><ol>{contents}</ol></nav>'] if len(sections) > 1 else []
@@ -65,10 +65,14 @@ def write_page(path: Path, title: str, sections: Sequence[Section]) -> Path:
 
 
 def _section(number: int, section: Section, *, alone: bool) -> str:
-    kind = ' class="unseen"' if alone else ""  # the page has the same
+    kind = ' class="unseen"' if alone else ""  # the page's own heading is the same
     heading = f"<h2{kind}>{escape(section.title)}</h2>"
     tables = "".join(f"<h3>{escape(table.caption)}</h3>{_table(table)}" for table in section.tables if not table.folded)
-    folded = "".join(_folded(table) for table in section.tables if table.folded)
+    folded = "".join(
+        f"<details><summary>{escape(table.caption)}</summary>{_table(table)}</details>"
+        for table in section.tables
+        if table.folded
+    )
     figures = "".join(figure(drawing, caption) for drawing, caption in section.figures)
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in section.facts
@@ -90,7 +94,7 @@ def _table(table: PageTable) -> str:
 
 
 def _cells(table: PageTable, place: int) -> Iterator[str]:
-    """One row: leading cells that repeat the row above are said once, for all of them."""
+    """One row; leading cells that repeat the row above span rows instead."""
     row, last = table.rows[place], len(table.rows[place]) - 1
     for column, cell in enumerate(row):
         alike = _alike(table.rows, place, column + 1)
@@ -103,13 +107,9 @@ def _cells(table: PageTable, place: int) -> Iterator[str]:
 
 
 def _alike(rows: Sequence[Sequence[str]], place: int, columns: int) -> int:
-    """How many rows from this one on begin with the same cells."""
+    """How many rows, from this one on, begin with the same cells."""
     alike = takewhile(lambda row: row[:columns] == rows[place][:columns], rows[place:])
     return sum(1 for _ in alike)
-
-
-def _folded(table: PageTable) -> str:
-    return f"<details><summary>{escape(table.caption)}</summary>{_table(table)}</details>"
 
 
 def _notes(cell: str, lines: Iterable[str]) -> str:

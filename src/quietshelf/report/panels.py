@@ -1,4 +1,4 @@
-"""Draw what `plotted` worked out: a grid of panels with labelled bands and one legend, as SVG and PNG."""
+"""A study's figure as SVG and PNG files: a grid of panels with one legend."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.report.plotted import VISITORS, Line, Panel, Plotted
+from quietshelf.report.plotted import LOST, VISITORS, Line, Panel, Plotted
 from quietshelf.report.style import curve, dots, figures, look
 
 FLOOR_STYLE = {"color": "0.35", "linewidth": 1.1}
 FLOOR_DASHES = ((0, (1, 1)), (0, (5, 2)), (0, (3, 1, 1, 1)))
 FORMATS = ("svg", "png")
-LOST = "revenue lost (regret)"
 
 
 def draw(figure: Plotted, folder: Path) -> list[Path]:
@@ -38,7 +37,7 @@ def draw(figure: Plotted, folder: Path) -> list[Path]:
 
 
 def _looks(figure: Plotted) -> dict[str, dict[str, Any]]:
-    """One look a line, the same in all panels."""
+    """One look per line, the same in all panels."""
     lines = {line.label: line for panel in figure.panels for line in panel.lines}
     own = [label for label, line in lines.items() if not line.floor]
     floors = [label for label, line in lines.items() if line.floor]
@@ -67,7 +66,7 @@ def _panel(axes: Any, panel: Panel, figure: Plotted, looks: dict[str, dict[str, 
 
 
 def _line(axes: Any, line: Line, style: dict[str, Any], *, points: bool) -> None:
-    if np.isnan(line.x).any():  # no place on the axis: the same everywhere
+    if np.isnan(line.x).any():  # no x value: level
         axes.axhline(line.mean[0], label=line.label, **style)
         return
     drawn = dots if points else curve

@@ -1,4 +1,4 @@
-"""A plan as one page, or as one picture: what privacy costs a shop at each budget."""
+"""The page of a plan, and its chart as a file: what privacy costs a shop at each budget."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plan_page(
     curves: Sequence[Curve],
     tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]], str]],
 ) -> Path:
-    """Write the page: the conclusion and its number, the price at each budget, advice, and the tables, folded."""
+    """Write the page: conclusion, price at each budget, advice, and the tables, folded."""
     x = Axis.of([curve.x for curve in curves], log=True)
     words = Words("price", "Sales lost at each budget", "A line for quiet, levels beside it.", x=X_LABEL, y=Y_LABEL)
     chart = line_chart(curves, words, x=x, y=log_axis(curves), dots=True, widest=BROAD, height=320)
@@ -43,7 +43,7 @@ def plan_page(
 
 
 def plan_plot(curves: Sequence[Curve], path: Path, *, title: str) -> Path:
-    """The picture alone, as png, svg or pdf."""
+    """Draw the chart alone, as png, svg or pdf."""
     with drawing(path) as axes:
         for curve in curves:
             dots(axes, curve.x, curve.mean, curve.half, label=curve.label, **look(curve.tone))

@@ -1,4 +1,4 @@
-"""What a figure shows, as numbers: panels of lines with bands; drawn by `panels`, written to CSV here."""
+"""The numbers of a study's figure: panels of lines with bands. `panels` and `multiples` draw them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from quietshelf.report.series import Series, band, described, from_the_start, ma
 
 KINDS = ("curves", "final")
 KEYS = ("name", "title", "kind", "x", "log_x", "log_y", "where", "rows", "columns", "lines", "floor")
-VISITORS = "visitors"
+VISITORS, LOST = "visitors", "revenue lost (regret)"
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line and its 95 % band; ``floor`` marks one that is there for comparison."""
+    """A line and its 95 % band; ``floor`` marks a baseline."""
 
     label: str
     x: FloatArray
@@ -41,15 +41,15 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Plotted:
-    """A figure before it is drawn: panels row by row.
+    """A figure, ready to be drawn.
 
     Attributes:
-        name: Of its files.
-        title: Above it.
-        x_label: Below it.
-        columns: Panels a row.
-        panels: All of them.
-        log_x: Whether x is on a logarithmic scale.
+        name: Its file name.
+        title: Its title.
+        x_label: Label of the x axis.
+        columns: Panels per row.
+        panels: All panels, row by row.
+        log_x: Whether x is on a log scale.
         log_y: Whether regret is.
     """
 
@@ -63,12 +63,12 @@ class Plotted:
 
 
 def plotted(figure: Mapping[str, Any], series: Sequence[Series]) -> Plotted:
-    """Work out a figure.
+    """Compute a figure from the series of a study.
 
     Args:
-        figure: ``name``, ``title``, ``kind`` ("curves": regret over visitors; "final": regret at the horizon along
-            ``x``), ``log_x``, ``log_y``, ``where``, the settings that give ``rows`` and ``columns`` of panels, those
-            that tell ``lines`` apart, and ``floor``: policies drawn in every panel of their world.
+        figure: ``name``, ``title``, ``kind`` ("curves": regret over visitors; "final": regret at the horizon against
+            ``x``), ``log_x``, ``log_y``, ``where``, the settings that split ``rows`` and ``columns`` of panels and
+            ``lines``, and ``floor``: baseline policies drawn in every panel of their world.
         series: All series of a study.
     """
     kind = figure.get("kind", "curves")
@@ -90,7 +90,7 @@ def plotted(figure: Mapping[str, Any], series: Sequence[Series]) -> Plotted:
 
 
 def write_csv(figures: Sequence[Plotted], path: Path) -> Path:
-    """Every point of every figure: mean and the ends of its band."""
+    """Write every point of every figure: its mean and the ends of its band."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["figure", "row", "column", "line", "x", "mean", "low", "high"])
@@ -119,7 +119,7 @@ def _curves(figure: Mapping[str, Any], members: Sequence[Series], floor: bool) -
 
 
 def _final(figure: Mapping[str, Any], members: Sequence[Series], floor: bool) -> list[Line]:
-    """One point a series: those that differ in x alone are a line."""
+    """One point per series; series that differ only in x form a line."""
     keys, key = ["policy"] if floor else figure["lines"], figure["x"]
     found: dict[str, list[Series]] = {}
     for one in _in_order(members, keys):
@@ -138,7 +138,7 @@ def _in_order(members: Sequence[Series], keys: Sequence[str]) -> list[Series]:
 
 
 def _same_world(one: Series, members: Sequence[Series]) -> bool:
-    """Whether a floor belongs in a panel: somebody there serves the same world; it may have settings of its own."""
+    """Whether a baseline belongs in a panel: a contestant there serves the same world."""
     keys = set(one.settings) - {"policy"}
     return any(all(one[key] == member[key] for key in keys & set(member.settings)) for member in members)
 
@@ -148,7 +148,7 @@ def _label(one: Series, keys: Sequence[str], floor: bool) -> str:
 
 
 def _place(one: Series, key: str) -> float:
-    """Where on the axis; NaN for a floor that has no such setting: it is level."""
+    """The x value of a series; NaN for a baseline without that setting, which is drawn level."""
     value = one[key] if key in one.settings or one["rho"] is not None else None
     return math.nan if value is None else float(value)
 

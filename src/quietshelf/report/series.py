@@ -1,4 +1,4 @@
-"""A contestant's regret over time in every replicate, with the settings that tell it from others."""
+"""A contestant's regret over time in every replicate, with its settings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One line of a figure, one side of a comparison.
+    """One line of a figure, or one side of a comparison.
 
     Attributes:
-        settings: Of its world and its own; a setting it does not have is not in it.
+        settings: Its world's settings and its own.
         times: Numbers of visitors, ascending, (n,).
-        regret: Lost so far, (replicates, n).
-        proven: The rho that its ledger proves, infinity if none.
-        measures: What else was noted, each (replicates, n).
+        regret: Regret by then, (replicates, n).
+        proven: The rho that its ledger proves; infinite if none.
+        measures: Further measurements, each (replicates, n).
     """
 
     settings: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Series:
     measures: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
-        """A setting, or None; ``rho_proven`` is what the ledger says."""
+        """A setting, or None; ``rho_proven`` is the ledger's rho."""
         return self.proven if key == "rho_proven" else self.settings.get(key)
 
     @property
@@ -43,30 +43,30 @@ class Series:
 
 
 def matching(series: Iterable[Series], where: Mapping[str, Any]) -> list[Series]:
-    """Those with these settings; a list means any of its values."""
+    """The series with these settings; a list matches any of its values."""
     return [one for one in series if all(_is(one[key], value) for key, value in where.items())]
 
 
 def values_of(series: Iterable[Series], key: str) -> list[Any]:
-    """The values of a setting: numbers ascending, then words in the order they appear."""
+    """The values of a setting: numbers ascending, then words in order of appearance."""
     found = list(dict.fromkeys(one[key] for one in series))
     numbers = sorted(value for value in found if isinstance(value, int | float))
     return [*numbers, *(value for value in found if not isinstance(value, int | float))]
 
 
 def from_the_start(regret: FloatArray) -> FloatArray:
-    """Regret over time, (replicates, n), with a zero before: nobody has lost anything before the first visitor."""
+    """Regret over time, (replicates, n), with a zero in front: the regret before the first visitor."""
     return np.pad(regret, ((0, 0), (1, 0)))
 
 
 def band(samples: FloatArray, confidence: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
-    """Mean over the first axis and half the width of its Student confidence interval; NaN for a single sample.
+    """The mean over the first axis and half the width of its Student interval, NaN for a single sample.
 
     >>> mean, half = band(np.array([[1.0], [2.0], [3.0]]))
     >>> mean.item(), round(half.item(), 3)
     (2.0, 2.484)
     """
-    from scipy.special import stdtrit  # slow to import, and needed here only
+    from scipy.special import stdtrit  # slow to import
 
     count = len(samples)
     mean = np.asarray(samples.mean(axis=0))
@@ -77,7 +77,7 @@ def band(samples: FloatArray, confidence: float = CONFIDENCE) -> tuple[FloatArra
 
 
 def words(key: str, value: Any) -> str:
-    """A setting as a person reads it.
+    """A setting in words.
 
     >>> words("rho", 0.1), words("share", 0.9), words("fits", "auto"), words("calibration", "paper")
     ('ρ = 0.1', '90 % to the MLE', 'D_MLE = auto', 'constants as printed')
@@ -94,7 +94,7 @@ def words(key: str, value: Any) -> str:
 
 
 def described(one: Series, keys: Sequence[str]) -> str:
-    """Some settings of a series, those it has."""
+    """The settings of a series under these keys, in words."""
     return ", ".join(words(key, one[key]) for key in keys if one[key] is not None)
 
 
@@ -127,7 +127,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 
 def standard_error(samples: FloatArray) -> FloatArray:
-    """Of the mean over the first axis; NaN for a single sample."""
+    """The standard error of the mean over the first axis; NaN for a single sample."""
     if len(samples) < 2:
         return np.full(samples.shape[1:], math.nan)
     return np.asarray(samples.std(axis=0, ddof=1) / math.sqrt(len(samples)))

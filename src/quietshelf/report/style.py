@@ -1,4 +1,4 @@
-"""One look for all figures: colours that the colour-blind tell apart, plain axes, no dependence on a screen."""
+"""The style of all matplotlib figures: colour-blind-safe colours, plain axes, no display needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette, the readable ones first."""
+"""Okabe and Ito's palette, the most readable first."""
 STYLES = ("-", "--", "-.", ":")
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -35,7 +35,7 @@ _RC = {
 
 @contextmanager
 def figure(path: Path, *, width: float = 7.0, height: float = 4.2) -> Iterator[Any]:
-    """Axes to draw on; the figure is written when the block ends, in the format that the path's suffix names."""
+    """Axes to draw on; the figure is written when the block ends, in the format of the path's suffix."""
     with figures([path], size=(width, height)) as (_, grid):
         yield grid[0][0]
 
@@ -44,7 +44,7 @@ def figure(path: Path, *, width: float = 7.0, height: float = 4.2) -> Iterator[A
 def figures(
     paths: Sequence[Path], *, size: tuple[float, float], shape: tuple[int, int] = (1, 1)
 ) -> Iterator[tuple[Any, Any]]:
-    """A canvas and its grid of axes (rows x columns); written to every path, in the format that its suffix names."""
+    """A canvas and its grid of axes (rows x columns), written to every path when the block ends."""
     mpl = _matplotlib()
     from matplotlib.figure import Figure
 
@@ -58,7 +58,7 @@ def figures(
 
 @contextmanager
 def on_axes(ax: Any = None, *, width: float = 7.0, height: float = 4.2) -> Iterator[Any]:
-    """The axes given, or those of a new figure that pyplot keeps, so that a notebook shows it; in the same look."""
+    """The axes given, or those of a new pyplot figure that a notebook shows; in the same style."""
     mpl = _matplotlib()
     with mpl.rc_context(_RC):
         if ax is None:
@@ -77,19 +77,19 @@ def _matplotlib() -> Any:
 
 
 def curve(axes: Any, x: ArrayLike, mean: FloatArray, half: FloatArray, **style: Any) -> None:
-    """A line with a band of its colour around it."""
+    """Draw a line with a band of its colour."""
     axes.plot(x, mean, **style)
     axes.fill_between(x, mean - half, mean + half, color=style["color"], alpha=0.18, linewidth=0)
 
 
 def dots(axes: Any, x: ArrayLike, mean: FloatArray, half: FloatArray, **style: Any) -> None:
-    """Points with error bars that stay above zero, where a logarithmic scale can show them."""
+    """Draw points with error bars that stay above zero, so that a log scale can show them."""
     bars = np.nan_to_num(np.stack([np.minimum(half, 0.999 * mean), half]))
     axes.errorbar(x, mean, yerr=bars, marker="o", markersize=4, capsize=3, **style)
 
 
 def can_draw(path: Path) -> None:
-    """Refuse a figure that could not be written, before the work that it is to show."""
+    """Refuse a figure that cannot be drawn, before the work starts."""
     rule = f"a figure must end in {', '.join(FORMATS)}"
     require(path.suffix in FORMATS, rule, path=str(path))
     with figures([], size=(1.0, 1.0)):
@@ -97,5 +97,5 @@ def can_draw(path: Path) -> None:
 
 
 def look(index: int) -> dict[str, Any]:
-    """Colour and line of the index-th curve; no two of the first 28 are alike."""
+    """Colour and line style of the index-th curve; the first 28 all differ."""
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": STYLES[index // len(COLOURS) % len(STYLES)]}

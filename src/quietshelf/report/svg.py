@@ -1,4 +1,4 @@
-"""Drawings as text: elements, and what every chart needs. Colours are classes: light and dark are the sheet's."""
+"""SVG and HTML elements as text. Colours are CSS classes, so the style sheet decides light and dark."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 SMALL, NARROW, WIDE, BROAD = 270, 340, 560, 880
-"""Widths in which a chart is drawn; the style sheet shows the one that fits, so that letters keep their size."""
+"""Widths in which a chart is drawn; the style sheet shows the one that fits, so that text keeps its size."""
 KINDS = {NARROW: "narrow", WIDE: "wide", BROAD: "broad"}
 
 
 class Markup(str):
-    """Text that is markup already: neither `tag` nor a template escapes it again."""
+    """Text that is already markup: neither `tag` nor a template escapes it."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class Markup(str):
 
 
 def tag(name: str, *inside: str, **attributes: str | float) -> Markup:
-    """An element; whatever is not markup is escaped, and an attribute without a value is left out.
+    """An element; text that is not `Markup` is escaped, and empty attributes are left out.
 
     >>> print(tag("text", "a < b", x=1.25, class_="small"))
     <text x="1.25" class="small">a &lt; b</text>
@@ -33,21 +33,21 @@ def tag(name: str, *inside: str, **attributes: str | float) -> Markup:
 
 
 def together(parts: Sequence[Markup]) -> Markup:
-    """One after the other."""
+    """Join pieces of markup."""
     return Markup("".join(parts))
 
 
 def drawn(
     name: str, title: str, says: str, draw: Callable[[int], tuple[float, Sequence[Markup]]], *, widest: int = WIDE
 ) -> Markup:
-    """A chart in all widths up to the widest, each with its title and description.
+    """Draw a chart in all widths up to the widest, each with its title and description.
 
     Args:
-        name: Begins the ids.
-        title: What is drawn.
-        says: What it shows, in words.
-        draw: Gives height and content of a width.
-        widest: One of the widths; a chart whose widest is ``SMALL`` is drawn once, for a place of that width.
+        name: Prefix of the ids.
+        title: Its title.
+        says: What it shows, for screen readers.
+        draw: Returns height and content for a width.
+        widest: One of the widths; a chart whose widest is ``SMALL`` is drawn in that width only.
     """
     found = []
     for width, kind in KINDS.items() if widest > SMALL else ((SMALL, "only"),):
@@ -71,13 +71,13 @@ def drawn(
 
 
 def strip(*inside: Markup, kind: str) -> Markup:
-    """A small drawing within a row of a table, 100 wide and 10 high, that stretches: the row reads without it."""
+    """A small decorative drawing within a table row, 100 by 10, that stretches to its cell."""
     options = {"viewBox": "0 0 100 10", "preserveAspectRatio": "none", "class_": f"strip {kind}"}
     return tag("svg", *inside, **options, aria_hidden="true", focusable="false")
 
 
 def ticks(high: float, *, whole: bool = False) -> list[float]:
-    """Round numbers from zero that reach ``high``, four steps at most; ``whole`` ones for counts.
+    """Round tick values from zero to ``high`` or just above, four steps at most; ``whole`` for counts.
 
     >>> ticks(7.3), ticks(0.9), ticks(0), ticks(1, whole=True)
     ([0.0, 2.0, 4.0, 6.0, 8.0], [0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 1.0], [0.0, 1.0])
@@ -91,7 +91,7 @@ def ticks(high: float, *, whole: bool = False) -> list[float]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Round numbers from ``low`` to ``high`` for a logarithmic axis.
+    """Round tick values from ``low`` to ``high`` for a logarithmic axis.
 
     >>> decades(0.5, 2000), decades(0.03, 0.6)
     ([1.0, 10.0, 100.0, 1000.0], [0.05, 0.1, 0.2, 0.5])
@@ -103,7 +103,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def short(value: float) -> str:
-    """A number on an axis.
+    """The label of a tick.
 
     >>> short(0), short(2500), short(30000), short(1.5), short(0.1 + 0.2), short(2e6)
     ('0', '2,500', '30k', '1.5', '0.3', '2M')
@@ -121,7 +121,7 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", kind: str = "label") -> Markup:
-    """A few letters."""
+    """A short text."""
     return tag("text", words, x=x, y=y, text_anchor=anchor, class_=kind)
 
 

@@ -1,4 +1,4 @@
-"""A raw file of hotel searches, made up."""
+"""A simulated raw file of hotel searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches that nobody made."""
+"""Simulated searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The raw file made up: read, clean and encode, each by itself."""
+"""A simulated raw file: read, clean and encode, each tested separately."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_columns_are_the_54_of_the_raw_file_and_levels_make_10_and_18() -> None:
     """Drop-first dummies of the paper's Table 1 give exactly its numbers of features."""
     assert len(COLUMNS) == 54
     assert set(OPTIONAL) < set(COLUMNS)
-    assert sum(feature.width for feature in HOTEL) == 10
-    assert sum(feature.width for feature in VISITOR) == 18
+    assert sum(max(1, len(feature.cuts)) for feature in HOTEL) == 10
+    assert sum(max(1, len(feature.cuts)) for feature in VISITOR) == 18
 
 
 def test_prepared_searches_have_the_papers_features(sample: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_destination_without_bookings_or_rows_is_refused(sample: Path, tmp_pat
 
 
 def test_clicks_are_an_outcome_too(sample: Path) -> None:
-    """Every made-up search has a click; bookings stay what was taken where there is one."""
+    """Every simulated search has a click; a booking, if there is one, still counts as the choice."""
     raw = read(sample)
     booked, clicked = clean(raw).choice, clean(raw, outcome="click").choice
     assert (clicked >= 0).all()

@@ -57,7 +57,7 @@ def test_columns_go_by_the_shops_names(tmp_path: Path, suffix: str) -> None:
         (["item"], "a column must be given as OURS=THEIRS, as in item=sku, got column='item'"),
         (["item=sku", "item=id"], "a column must be given once, got column='item=id'"),
         (["item=ean"], r"--column item=ean must name a column of the file, got columns=\['visit', 'sku'"),
-        (["price=sku"], "--column price=sku: the file has a column price as well"),
+        (["price=sku"], "--column price=sku: the file also has a column price"),
     ],
 )
 def test_wrong_names_are_refused(tmp_path: Path, columns: list[str], rule: str) -> None:
@@ -152,7 +152,7 @@ def test_a_schemas_id_may_name_the_items_and_its_visitors_may_stay_away() -> Non
     bare = declared().drop(columns=["visitor_age", "visitor_member"])
     assert as_log(bare, schema=SCHEMA, visitors=False).visitor_names == ()
     assert as_log(bare.assign(visitor_town="Ulm"), schema=SCHEMA, visitors=False).visitor_names == ()
-    with pytest.raises(ValueError, match=r"column that is declared, got missing=\['visitor_age', 'visitor_member'\]"):
+    with pytest.raises(ValueError, match=r"every declared column, got missing=\['visitor_age', 'visitor_member'\]"):
         as_log(bare, schema=SCHEMA)
 
 

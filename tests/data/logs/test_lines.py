@@ -81,7 +81,7 @@ def test_ids_that_do_not_stay_apart_are_refused(ids: list[Any], column: str) -> 
     """Floats, decimals, flags, and text beside numbers."""
     rows = pd.DataFrame({"round": ["a", "b"], "item": ["x", "y"], "person": ["p", "q"], "chosen": 0, "price": 1.0})
     rows[column] = pd.Series(ids, dtype=None if len({type(each) for each in ids}) == 1 else object)
-    rule = rf"{column} must be text or whole numbers, one of them throughout.*, got {column}="
+    rule = rf"{column} must be all text or all whole numbers.*, got {column}="
     with pytest.raises(BadLog, match=rule):
         as_log(rows)
 
@@ -96,7 +96,7 @@ def test_persons_without_an_id_are_refused() -> None:
 
 
 def test_cells_that_are_equal_may_mean_different_things() -> None:
-    """True is a level, 1 is another; neither decides what the other is, whoever comes first."""
+    """True and 1 are different levels, and neither affects how the other is read, in either order."""
     schema = Schema(id="item", items={"kind": category(["1", "true"], other=True), "hot": flag()})
     rows = pd.DataFrame({"round": [1, 2], "item": ["a", "a"], "chosen": 0, "hot": [0, 1]})
     for kinds, features in (([True, 1], [[1, 0, 0], [0, 0, 1]]), ([1, True], [[0, 0, 0], [1, 0, 1]])):
@@ -137,7 +137,7 @@ def test_nobody_vanishes_from_a_wide_log(changes: dict[str, Any], rule: str) -> 
 
 def test_columns_of_one_name_are_refused() -> None:
     """Another reader would give the second a new name, and a person would be a feature."""
-    with pytest.raises(BadLine, match=r"columns must have different names; 'person' comes twice, got .* in line 1"):
+    with pytest.raises(BadLine, match=r"columns must have different names; 'person' appears twice, got .* in line 1"):
         count_rows([b"round,person,person\n", b"1,a,b\n"], ",")
 
 

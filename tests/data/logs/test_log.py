@@ -32,7 +32,7 @@ def test_a_good_log_becomes_rounds() -> None:
 
 
 def test_persons_are_numbered_by_id_and_rounds_ranked_in_time() -> None:
-    """Persons by their names, whoever came first; time ranks the rounds."""
+    """Persons are numbered by id, not by arrival; rounds are ranked by time."""
     log = as_log(table())
     assert log.person is not None
     assert log.time is not None
@@ -51,7 +51,7 @@ BREAKS = {
     "round must not be empty": ("round", 1, None),
     "item must not be empty": ("item", 2, None),
     "chosen must be 0 or 1": ("chosen", 1, 2),
-    "an item must stand only once in a round": ("item", 1, "tea"),
+    "an item must appear only once in a round": ("item", 1, "tea"),
     "at most one item may be chosen in a round": ("chosen", 0, 1),
     "a chosen item must have been shown": ("chosen", 3, 1),
     "position must be a whole number": ("position", 0, 0.5),
@@ -193,7 +193,7 @@ def test_ids_that_were_rounded_are_refused(tmp_path: Path) -> None:
     """Numbers with decimals cannot tell large ids apart."""
     frame = table().assign(person=[1.0, 1.0, 2.0, 2.0, 2.0, 1.0])
     frame.to_parquet(tmp_path / "log.parquet")
-    with pytest.raises(ValueError, match="person must be text or whole numbers"):
+    with pytest.raises(ValueError, match="person must be all text or all whole numbers"):
         read_log(tmp_path / "log.parquet")
 
 

@@ -1,4 +1,4 @@
-"""Logs in Parquet files: equal to the same log in memory, however it is cut and whoever reads it."""
+"""Logs in Parquet files equal the same log in memory, however they are split and read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quietshelf.data.logs import spill
 from quietshelf.data.logs.collinear import mixes
 from quietshelf.data.logs.encoded import Scale, encoded, scaled
 from quietshelf.data.logs.layout import Layout
-from quietshelf.data.logs.partitioned import PartitionedLog
+from quietshelf.data.logs.partitioned import PartitionedLog, serial, watched
 from quietshelf.data.logs.partitions import Form, counted_rounds, is_partitioned, partitions
 from quietshelf.data.logs.reading import BadLog, as_log
 from quietshelf.data.logs.survey import survey
@@ -71,7 +71,8 @@ def test_exact_fit_equals_the_one_in_memory(
     log = opened(in_parts(table, tmp_path / "log", cuts))
     ready = in_memory(table)
     same_fit(fit_sums(log, (len(log.names),)), fit(*ready.rounds))
-    assert (log.rounds, log.rows, log.names) == (300, len(table), ready.names)
+    assert (log.rounds, log.names) == (300, ready.names)
+    assert sum(part.rows for part in log.partitions) == len(table)
     assert log.largest == np.abs(ready.rounds.features).max()
     assert log.root is not None
     assert mixes(log.root, log.names) == []
@@ -122,7 +123,7 @@ def test_a_log_surveyed_for_an_exact_fit_gives_no_private_sums(tmp_path: Path) -
     folder = in_parts(varied_log(40), tmp_path / "log", [15])
     varied_log(40).iloc[:0].to_parquet(folder / "part-009.parquet", index=False)
     exact = opened(folder)
-    with pytest.raises(ValueError, match="of each person one round must count"):
+    with pytest.raises(ValueError, match="one round of each person must count"):
         PartitionedPairs(exact)
     once = survey(exact.partitions, FORM, exact=False)
     assert PartitionedPairs(once).size < 40
@@ -156,13 +157,13 @@ def test_a_round_in_two_places_is_refused_by_name(tmp_path: Path, files: list[li
     for place, rounds in enumerate(files):
         rows = pd.DataFrame({"round": [f"r{n}" for n in rounds], "item": range(len(rounds)), "chosen": 0, "x": 1.0})
         rows.to_parquet(tmp_path / f"part-{place}.parquet", index=False)
-    with pytest.raises(ValueError, match=r"must stand together in one file.*got round='r0', files=") as refused:
+    with pytest.raises(ValueError, match=r"must be together in one file.*got round='r0', files=") as refused:
         opened(tmp_path, Form(feature_map=CONCAT))
     assert all(f"part-{number}.parquet" in str(refused.value) for number in range(len(files)))
 
 
 def test_a_bad_row_is_named_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are counted in the file, not in what was read at once; with a schema as well."""
+    """Rows are counted within the file, not within a batch; also with a schema."""
     monkeypatch.setattr(module, "BATCH", 4)
     rows = pd.DataFrame({"round": np.arange(40) // 2, "item": np.tile([1, 2], 20), "chosen": 0, "price": 1.0})
     rows.loc[33, "price"] = np.inf
@@ -190,7 +191,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     for table, rule in (
         (few.rename(columns={"price": "cost"}), "the same columns in the same order"),
         (few.assign(person=few["person"].astype(str)), "person must be of one type in all files"),
-        (few.assign(person=few["person"] * 1.0), "person must be text or whole numbers"),
+        (few.assign(person=few["person"] * 1.0), "person must be all text or all whole numbers"),
     ):
         table.to_parquet(odd, index=False)
         with pytest.raises(ValueError, match=rule):
@@ -222,3 +223,14 @@ def test_columns_by_other_names_a_schema_and_empty_files_read_as_in_memory(tmp_p
     ready = encoded(as_log(rows.rename(columns={"visit": "round"}), schema=schema), CONCAT)
     assert log.names == ready.names
     same_fit(fit_sums(log, (len(log.names),), 1.0), fit(*ready.rounds, ridge=1.0))
+
+
+def test_a_pass_reports_rows_once_though_a_file_holds_none(tmp_path: Path) -> None:
+    """Whoever is told twice of the same number of rows would take it for the next pass."""
+    folder, told = in_parts(varied_log(30), tmp_path / "log", [10, 20]), list[int]()
+    first = min(folder.iterdir())
+    pd.read_parquet(first).head(0).to_parquet(first.with_name("part-00000-without-rows.parquet"), index=False)
+    parts = partitions(folder, FORM.layout)
+    assert sorted(part.rows == 0 for part in parts) == [False, False, False, True]
+    list(watched(serial, lambda part: part.rows, parts, lambda done, _: told.append(done)))
+    assert len(told) == len(set(told)) == 3

@@ -35,14 +35,14 @@ def extreme(rows: list[Row]) -> list[Row]:
 
 
 def tiny(rows: list[Row]) -> list[Row]:
-    """Every figure hugely negative or missing, from a site of its own."""
+    """Every value hugely negative or missing, from a site that no other search has."""
     low = dict.fromkeys(("price_usd", "srch_length_of_stay", "srch_booking_window", "prop_location_score1"), "-1e30")
     gone = dict.fromkeys(("visitor_hist_adr_usd", "visitor_hist_starrating", "prop_review_score"), "NULL")
     return [row | low | gone | {"site_id": "77", "prop_starrating": "0", "booking_bool": "0"} for row in rows]
 
 
 def elsewhere(rows: list[Row]) -> list[Row]:
-    """A hundred hotels that nobody else was shown."""
+    """A hundred hotels shown in no other search."""
     return [rows[0] | {"prop_id": str(5000 + k), "position": str(k + 1)} for k in range(100)]
 
 

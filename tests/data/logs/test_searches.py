@@ -34,7 +34,7 @@ def test_rare_items_are_dropped_and_their_takers_took_none() -> None:
     was = np.isin(searches.choice, kept.item_ids) & (searches.choice >= 0)
     np.testing.assert_array_equal(kept.item_ids[kept.choice[was]], searches.choice[was])
     assert (kept.choice[~was] == -1).all()
-    with pytest.raises(ValueError, match="some item must have been shown so often"):
+    with pytest.raises(ValueError, match="some item must have been shown that often"):
         searches.frequent(10**6)
 
 

@@ -74,7 +74,7 @@ def test_processes_and_killed_processes_change_no_bit(folder: Path) -> None:
 
 
 def test_a_part_that_kills_every_worker_is_given_up() -> None:
-    """After a few attempts, with the part named; an error of a job is raised at once."""
+    """Given up after a few attempts, naming the part; an error in a job is raised immediately."""
     with Processes(1) as pool:
         with pytest.raises(RuntimeError, match=rf"died over each of {DEATHS + 1} attempts at 7"):
             list(pool(os._exit, [7]))

@@ -115,7 +115,7 @@ def test_without_ids_it_is_said_what_to_write() -> None:
 
 
 def test_numbers_with_a_little_text_among_them_are_refused() -> None:
-    """Left out, or taken for a category, the column would say nothing, and nobody would notice."""
+    """Ignored, or read as a category, the column would silently be useless."""
     rows: list[dict[str, Any]] = [{"id": str(n), "price": 1.5 * n} for n in range(20)]
     rows[3]["price"] = "n/a"
     told = r"price must be numbers in every row, or text: 19 are numbers, got price='n/a' in row 3"

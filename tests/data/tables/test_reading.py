@@ -111,7 +111,7 @@ def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
         (b"id,price\n", "a table must have rows"),
         (b"id,price\na,1\nb\n", "a line must have 2 cells, as the first has, got 1 in line 3"),
         (b"id,id\na,b\n", r"the columns of a table must have different names, got twice=\['id'\]"),
-        (b"id,\na,b\n", "the name of a column must be text, got column=''"),
+        (b"id,\na,b\n", "a column name must be text, got column=''"),
         (b"id,price\n\xff\xfe,1\n", "must be a CSV table in UTF-8"),
         (b'id,price\n"a,1\n', "must be a CSV table in UTF-8"),
     ],
@@ -132,7 +132,7 @@ def test_a_wrong_csv_is_refused(content: bytes, message: str, tmp_path: Path) ->
         ([{"id": 1}, 3], r"a row must be a dict, got an object of type int in row 1 \(counted from 0\)"),
         ([], "a table must have rows, got rows=0"),
         (pd.DataFrame([[1, 2]], columns=["id", "id"]), r"must have different names, got twice=\['id'\]"),
-        (pd.DataFrame([[1, 2]], columns=["id", 3]), "the name of a column must be text, got column=3"),
+        (pd.DataFrame([[1, 2]], columns=["id", 3]), "a column name must be text, got column=3"),
         ("nowhere.csv", "the file must exist, got path='nowhere.csv'"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_wrong_product_is_refused_with_its_row(row: dict[str, Any], message: s
 
 def test_a_column_that_is_not_there_is_named() -> None:
     """With those that are."""
-    with pytest.raises(ValueError, match=r"^the table must have every column declared, got missing=\['price'\], colu"):
+    with pytest.raises(ValueError, match=r"^the table must have every declared column, got missing=\['price'\], colu"):
         teas().products([{name: value for name, value in row.items() if name != "price"} for row in TEAS])
 
 

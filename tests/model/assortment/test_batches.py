@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietshelf.model.assortment import Assortment, best, solve
-from quietshelf.model.types import NOTHING, FloatArray
+from quietshelf.model.assortment import Assortment, best, items_for
+from quietshelf.model.choice.features import Dense
+from quietshelf.model.types import NOTHING, Context, FloatArray
 
 
 def one_by_one(weight: FloatArray, revenue: FloatArray, **rules: Any) -> Assortment:
@@ -116,12 +117,13 @@ def test_equal_revenues_show_the_items_of_largest_weight() -> None:
 
 
 def test_weights_and_utilities_answer_alike() -> None:
-    """``best(exp(u))``, ``best(utility=u)`` and ``solve(u)`` give one answer."""
+    """``best(exp(u))``, ``best(utility=u)`` and `items_for` give one answer."""
     rng = np.random.default_rng(7)
     utility, revenue = rng.normal(size=(40, 15)), rng.uniform(size=(40, 15))
     answer = best(utility=utility, revenue=revenue, capacity=4)
     assert_same(answer, best(np.exp(utility), revenue, capacity=4))
-    assert_same(answer, solve(utility, revenue, capacity=4))
+    context = Context(Dense(utility[..., None]), revenue, 4)
+    np.testing.assert_array_equal(answer.items, items_for(context, utility, revenue))
 
 
 def test_lists_of_items_and_masks_answer_alike() -> None:
@@ -152,14 +154,16 @@ def test_long_catalogues_are_answered_as_if_sorted_in_full(order: str) -> None:
         assert score[answer.items[row]].sum() == pytest.approx(z[row], rel=1e-12)
 
 
-def test_solve_leaves_its_arguments_alone() -> None:
+def test_solving_leaves_the_arguments_alone() -> None:
     """Neither path writes into utilities, revenues or masks."""
     rng = np.random.default_rng(9)
     utility, revenue = rng.normal(size=(5, 8)), rng.uniform(size=(5, 8))
-    masks = {"available": rng.random((5, 8)) < 0.9, "required": np.zeros((5, 8), dtype=np.bool_)}
+    masks: dict[str, Any] = {"available": rng.random((5, 8)) < 0.9, "required": np.zeros((5, 8), dtype=np.bool_)}
     kept = [array.copy() for array in (utility, revenue, *masks.values())]
-    solve(utility, revenue, capacity=3, available=masks["available"], required=masks["required"])
-    solve(utility, np.ones((5, 8)), capacity=3, available=masks["available"])
+    for earned in (revenue, np.ones((5, 8))):
+        context = Context(Dense(utility[..., None]), earned, 3, **masks)
+        items_for(context, utility, earned)
+        best(utility=utility, revenue=earned, capacity=3, **masks)
     for before, after in zip(kept, (utility, revenue, *masks.values()), strict=True):
         np.testing.assert_array_equal(before, after)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quietshelf.model.assortment import best, solve
+from quietshelf.model.assortment import best
 from quietshelf.model.types import BoolArray, FloatArray
 
 AllowedSets = Callable[..., BoolArray]
@@ -78,12 +78,12 @@ def test_best_chooses_among_items_nobody_wants() -> None:
     assert answer.expected_revenue == 0.0
 
 
-def test_solve_accepts_utilities_up_to_1e300() -> None:
+def test_best_accepts_utilities_up_to_1e300() -> None:
     """Utilities of any size still order the items."""
     utility = np.array([9e299, 1e-300, -1e300, 1e300])
-    answer = solve(utility, np.array([1.0, 2.5, 9.0, 0.5]), capacity=1)
+    answer = best(utility=utility, revenue=[1.0, 2.5, 9.0, 0.5], capacity=1)
     assert answer.chosen == (1,)
-    answer = solve(utility, np.array([2.0, 2.5, 9.0, 2.0]), capacity=1)
+    answer = best(utility=utility, revenue=[2.0, 2.5, 9.0, 2.0], capacity=1)
     assert answer.chosen == (3,)
     assert answer.expected_revenue == 2.0
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietshelf.model.assortment import solve, top_k
+from quietshelf.model.assortment import best, top_k
 
 DOUBT = 1e-12
 NOISES = (0.0, 1e-15, 1e-3)
@@ -21,7 +21,7 @@ def test_top_k_are_those_of_the_solver_where_they_are_clear(seed: int, items: in
     capacity = int(rng.integers(1, items + 1))
     utility = rng.integers(0, values, size=(3, 4, items)) + NOISES[seed % 3] * rng.normal(size=(3, 4, items))
     found, clear = top_k(utility, capacity, largest=1e9, doubt=DOUBT)
-    expected = solve(utility, 1.0, capacity=capacity).items
+    expected = best(utility=utility, revenue=1.0, capacity=capacity).items
     np.testing.assert_array_equal(found[clear], expected[clear])
     ranked = np.sort(utility, axis=-1)[..., ::-1]
     size = np.maximum(np.abs(utility).max(axis=-1), 1.0)

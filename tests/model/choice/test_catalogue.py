@@ -89,7 +89,7 @@ def test_utilities_and_norms_do_not_mind_blocks() -> None:
 
 def test_a_catalogue_of_several_blocks_is_no_array_without_a_copy() -> None:
     """As arrays that would have to be copied say it."""
-    with pytest.raises(ValueError, match="must be copied to be one array, got copy=False"):
+    with pytest.raises(ValueError, match="must be copied into one array, got copy=False"):
         np.array(Catalogue.of(rows(BLOCK + 1)), copy=False)
     with pytest.raises(ValueError, match="catalogue must have shape"):
         Catalogue.of(np.zeros(3))

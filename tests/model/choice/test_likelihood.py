@@ -58,7 +58,7 @@ def test_what_cannot_be_chosen_has_probability_zero() -> None:
 
 
 def test_nan_stays_nan() -> None:
-    """A utility that is no number gives no probabilities, rather than wrong ones."""
+    """A utility of NaN gives NaN probabilities rather than wrong ones."""
     assert np.isnan(probabilities(np.array([np.nan, 1.0]))).all()
 
 

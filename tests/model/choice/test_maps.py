@@ -111,7 +111,7 @@ def test_feature_maps_are_values() -> None:
 
 @pytest.mark.parametrize("name", MAPS)
 def test_effects_follow_and_meet_nobody(name: str) -> None:
-    """One place for each of the first items, whoever visits; x is else what it is without them."""
+    """One place per item, the same for every visitor; the rest of x is as without effects."""
     plain, made = feature_map(name), feature_map(name, effects=3)
     x = made.dense(u, v, np.array([2, 5]))
     np.testing.assert_array_equal(x[:, :-3], plain.dense(u, v))

@@ -10,7 +10,7 @@ from quietshelf.model.types.inverse import LARGEST, symmetric_inverse
 
 
 def definite(rng: np.random.Generator, *shape: int, spread: float = 1.0) -> FloatArray:
-    """Random positive definite matrices whose eigenvalues range over so many powers of ten."""
+    """Random positive definite matrices whose eigenvalues range over this many powers of ten."""
     q, _ = np.linalg.qr(rng.normal(size=shape))
     values = 10 ** (spread * rng.uniform(-0.5, 0.5, size=shape[:-1]))
     return np.asarray((q * values[..., None, :]) @ np.swapaxes(q, -1, -2))

@@ -50,7 +50,7 @@ def test_worlds_and_kinds_are_independent() -> None:
 
 
 def test_numbers_of_rounds_that_did_not_take_place_come_next() -> None:
-    """Whoever asks again gets the same numbers; those given back are drawn again, across the ends of blocks."""
+    """Asking again returns the same numbers; those given back are drawn again, across the ends of blocks."""
     seeds = np.random.SeedSequence(4).spawn(3)
     single, many = Streams(seeds), Streams(seeds)
     for count, kept in ((5, 2), (300, 1), (300, 299), (2, 2), (400, 150)):

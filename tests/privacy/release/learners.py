@@ -11,7 +11,7 @@ from quietshelf.policies import POLICIES
 from quietshelf.privacy.release.noise import NoiseSource, Simulated
 from quietshelf.privacy.release.quiet import Learner, OpenBatch
 from quietshelf.privacy.release.quiet_settings import Quiet
-from quietshelf.privacy.statistics import Total
+from quietshelf.privacy.statistics import Pair, Total, upper
 
 ITEMS, CAPACITY = 8, 3
 
@@ -39,6 +39,11 @@ def opened(learner: Learner, previous: OpenBatch | None = None) -> OpenBatch:
     """The batch that follows another, or the first, by the learner's own schedule."""
     number, before = (0, None) if previous is None else (previous.number + 1, previous.size)
     return learner.open(number, learner.next_size(before), outlook_for(learner))
+
+
+def summed(pairs: Pair) -> Total:
+    """The sum over the first axis, not rounded."""
+    return Total(pairs.score.sum(0), upper(pairs.information).sum(0))
 
 
 def released(learner: Learner, batch: OpenBatch, total: Total, source: NoiseSource) -> Learner:

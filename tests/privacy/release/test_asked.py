@@ -17,6 +17,7 @@ from tests.privacy.release.learners import opened, released, started
 from quietshelf.privacy.accounting import HISTORY, Assumption
 from quietshelf.privacy.release import batch_pair, tree
 from quietshelf.privacy.release.batch_pair import Scales
+from quietshelf.privacy.release.certificate import DenseVisits
 from quietshelf.privacy.release.noise import GRID
 from quietshelf.privacy.release.objective_perturbation import OUTPUT_NOISE, private_fit
 from quietshelf.privacy.release.perturbation_cost import calibrate
@@ -100,7 +101,8 @@ def test_a_toeplitz_sum_asks_once_a_round_for_the_scale_it_states() -> None:
 def test_a_private_fit_asks_for_the_noise_it_charges() -> None:
     """First b, then the output noise that the solver's share of the cost rests on."""
     source, seen, perturbation = Asked(), crowd(), calibrate(1.0, 2, 4)
-    found = private_fit(seen.rows, seen.position, perturbation=perturbation, source=source, batch=HISTORY)
+    visits = DenseVisits(seen.rows, seen.position, None)
+    found = private_fit(visits, perturbation=perturbation, source=source, batch=HISTORY)
     assert source.scales == [perturbation.sigma, OUTPUT_NOISE]
     assert found.event.noise == perturbation.sigma
 

@@ -47,7 +47,7 @@ def test_more_visitors_than_sum_exactly_are_refused(grid: float) -> None:
     noise, most = scales(rho=1.0, bound=1.0), int(2.0**53 * grid)
     assert grids(noise, most, grid).score == grid
     assert grids(noise, 2**60, 0.0).score == 0.0
-    with pytest.raises(ValueError, match=f"visitors must be at most {most:,}, to sum exactly"):
+    with pytest.raises(ValueError, match=f"visitors must be at most {most:,} to sum exactly"):
         grids(noise, most + 1, grid)
 
 

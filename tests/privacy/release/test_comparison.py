@@ -27,7 +27,7 @@ def shop(
     drift: float = 0.0,
     growth: float = 1.35,
 ) -> list[ArmSums]:
-    """Releases of a shop in which so many of each arm buy, for a revenue between 0 and the most."""
+    """Releases of a shop with these purchase shares per arm, and revenues between 0 and the most."""
     found, size = [], float(first)
     for number in range(batches):
         served = (n := int(rng.binomial(int(size), share))), int(size) - n

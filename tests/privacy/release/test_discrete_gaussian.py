@@ -155,7 +155,7 @@ def test_bounds_of_an_exponential_hold_whatever_decimals_an_application_uses(
 @pytest.mark.parametrize("places", [53, 100, 200, 300])
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_exact_coins_are_right_however_close(monkeypatch: pytest.MonkeyPatch, size: int, places: int) -> None:
-    """A number that differs from the chance in the last of so many bits is on the right side of it."""
+    """A number that differs from the chance only in bit ``places`` is put on the right side."""
     law, length = Law.of(3.0), 53 + 64 * 5
     chance = int(enclosed(Fraction(size * size, 18))[0] / Fraction(law.bound) * 2**length)
     for heads in (True, False):

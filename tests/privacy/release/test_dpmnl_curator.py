@@ -231,7 +231,7 @@ def test_budget_refuses_before_a_fit_is_drawn() -> None:
 
 
 def test_parallel_worlds_equal_each_world_alone() -> None:
-    """Noise of nodes and of fits is each world's own, whoever runs beside it and whenever it refits."""
+    """Each world has its own noise of nodes and fits, whatever other worlds run and whenever it refits."""
     seeds = np.random.SeedSequence(5).spawn(3)
     config = Dpmnl(rho=3.0, fits=8, explore=T0, continual="toeplitz")
     together = curator(config, Simulated(Streams(seeds)), worlds=(3,))

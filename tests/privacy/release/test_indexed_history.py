@@ -21,7 +21,7 @@ from quietshelf.privacy.release.certificate import DenseVisits
 from quietshelf.privacy.release.history import contributing
 from quietshelf.privacy.release.indexed_history import IndexedRounds, Memory, visits_of
 from quietshelf.privacy.release.noise import Simulated
-from quietshelf.privacy.release.objective_perturbation import private_fit_of, within
+from quietshelf.privacy.release.objective_perturbation import private_fit, within
 from quietshelf.privacy.statistics import clip
 from quietshelf.research.environments import Hotels
 from quietshelf.research.loop import Contestant, simulate
@@ -104,7 +104,7 @@ def test_a_private_fit_of_numbers_is_that_of_features() -> None:
         memory = remembered(some_rounds(made, (), 200, dense=dense), (), 0.8, None)
         ((_, rounds),) = memory.parts(np.array([0]))
         source = Simulated(Streams([SeedSequence(3)]))
-        found.append(private_fit_of(visits_of(rounds), source=source, **options))  # type: ignore[arg-type]
+        found.append(private_fit(visits_of(rounds), source=source, **options))  # type: ignore[arg-type]
     np.testing.assert_allclose(found[0].theta, found[1].theta, atol=1e-9)
     assert found[0].event == found[1].event
     assert max(float(one.certificate.bound.max()) for one in found) < 1e-6
@@ -158,7 +158,7 @@ from quietshelf.research.loop.named import contestant
 from quietshelf.privacy.release.indexed_history import Memory, visits_of
 from quietshelf.privacy.release.history import contributing
 from quietshelf.privacy.release.noise import Simulated
-from quietshelf.privacy.release.objective_perturbation import private_fit_of, within
+from quietshelf.privacy.release.objective_perturbation import private_fit, within
 from quietshelf.model.types import Round, Streams
 
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
@@ -176,7 +176,7 @@ for t in range(horizon):
     curator.observe(now)
     memory.append(contributing(now, worlds=(1,), capacity=10, dim=180), now)
 ((_, rounds),) = memory.parts(np.array([0]))
-found = private_fit_of(visits_of(rounds), perturbation=within(0.1, 180, 10), batch="history",
+found = private_fit(visits_of(rounds), perturbation=within(0.1, 180, 10), batch="history",
                        source=Simulated(Streams([SeedSequence(3)])))
 assert found.certificate.bound.max() < 1e-6
 assert curator.release.count[0] > 1

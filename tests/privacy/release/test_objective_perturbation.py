@@ -16,7 +16,7 @@ from tests.noiseless import Noiseless
 
 from quietshelf.model.choice import fit, fitting, log_likelihood, utilities
 from quietshelf.privacy.accounting import HISTORY, Assumption, Ledger
-from quietshelf.privacy.release.certificate import Certificate
+from quietshelf.privacy.release.certificate import Certificate, DenseVisits
 from quietshelf.privacy.release.noise import ContinuousGaussian, DiscreteGaussian, Simulated
 from quietshelf.privacy.release.objective_perturbation import (
     NotCertified,
@@ -48,7 +48,8 @@ def rounds(
 def fitted(*data: np.ndarray, **options: Any) -> PrivateFit:
     usual: dict[str, Any] = {"perturbation": SOUND, "source": Simulated(np.random.default_rng(0)), "batch": 0}
     rows, position, *offered = data
-    return private_fit(rows, position, offered[0] if offered else None, **{**usual, **options})
+    visits = DenseVisits(rows, position, offered[0] if offered else None)
+    return private_fit(visits, **{**usual, **options})
 
 
 def plausible(sample: np.ndarray, scale: float) -> bool:

@@ -101,7 +101,7 @@ def test_sound_calibration_has_the_least_error_of_all_that_cost_the_same(rho: fl
 
 
 def grid_bound(sigma: float, ridge: float, loss: Loss) -> float:
-    """The cost by the grid of docs/proofs.md, section 11, with the formulas written out anew."""
+    """The cost by the grid of docs/proofs.md, section 11, with the formulas written out independently."""
     t = loss.trace / ridge
     alpha = 1 + np.geomspace(1e-4, 1e4 * (1 + 1 / t), 20_000)
     gauss = loss.difference**2 / (2 * sigma**2)

@@ -19,7 +19,7 @@ from quietshelf.privacy.release.perturbation_curves import (
     renyi_bound,
 )
 from quietshelf.privacy.release.perturbation_paper import theorem_one
-from quietshelf.research.auditing.quadrature import Crowd, Pair, in_plane, log_integral
+from quietshelf.research.auditing.quadrature import Crowd, Densities, in_plane, log_density, log_integral
 
 ORDERS = [1.05, 1.5, 2.0, 4.0, 8.0, 20.0]
 EXACT = 1e-9
@@ -48,8 +48,8 @@ def test_quadrature_is_exact_where_the_divergence_is_known() -> None:
     sigma, ridge = theorem_one(1.0, lipschitz=2.0, smoothness=4.0, rank=1, dim=1)
     for order in (1.05, 2.0, 64.0):
         pair = known.on_grid(ridge, sigma, order)
-        np.testing.assert_allclose(pair.divergence(sigma, order), 2 * order / sigma**2, rtol=EXACT)
-        np.testing.assert_allclose(np.exp(pair.densities(sigma).first).sum(-1) * pair.spacing, 1.0, rtol=EXACT)
+        np.testing.assert_allclose(pair.divergence(order), 2 * order / sigma**2, rtol=EXACT)
+        np.testing.assert_allclose(np.exp(pair.first).sum(-1) * pair.cell, 1.0, rtol=EXACT)
 
 
 def test_quadrature_is_converged() -> None:
@@ -58,7 +58,7 @@ def test_quadrature_is_converged() -> None:
     for sigma, ridge in perturbations(rng, 6):
         people = crowd(rng, instances=16, others=2, capacity=8)
         for order in (2.0, 20.0):
-            coarse, fine = (people.on_grid(ridge, sigma, order, finer=f).divergence(sigma, order) for f in (1.0, 2.0))
+            coarse, fine = (people.on_grid(ridge, sigma, order, finer=f).divergence(order) for f in (1.0, 2.0))
             np.testing.assert_allclose(coarse, fine, atol=1e-4)
 
 
@@ -73,7 +73,7 @@ def test_curve_bounds_the_exact_divergence_of_random_neighbours(capacity: int) -
         assert (curve <= repaired_bound(ORDERS, sigma, ridge, loss) * (1 + EXACT)).all()
         rho = cost(sigma, ridge, 1, capacity)
         for order, claimed in zip(ORDERS, curve, strict=True):
-            exact = people.on_grid(ridge, sigma, order).divergence(sigma, order)
+            exact = people.on_grid(ridge, sigma, order).divergence(order)
             assert (exact <= claimed * (1 + EXACT) + EXACT).all()
             assert claimed <= order * rho * (1 + EXACT)
 
@@ -85,7 +85,7 @@ def test_calibrated_fit_costs_no_more_than_it_was_calibrated_for(rho: float, cal
     sigma, ridge = calibrate(rho, 1, 3, calibration)
     people = crowd(np.random.default_rng(5), instances=40, others=1, capacity=3)
     for order in ORDERS:
-        assert (people.on_grid(ridge, sigma, order).divergence(sigma, order) <= rho * order * (1 + EXACT)).all()
+        assert (people.on_grid(ridge, sigma, order).divergence(order) <= rho * order * (1 + EXACT)).all()
 
 
 def test_curve_is_refuted_for_noise_two_thirds_as_large() -> None:
@@ -95,7 +95,7 @@ def test_curve_is_refuted_for_noise_two_thirds_as_large() -> None:
     extreme = Crowd(x, np.zeros((1, 2), dtype=int), np.zeros(1))
     sigma, ridge = 10.0, 100.0
     for order in (2.0, 8.0, 20.0):
-        exact = float(extreme.on_grid(ridge, sigma, order).divergence(sigma, order)[0])
+        exact = float(extreme.on_grid(ridge, sigma, order).divergence(order)[0])
         assert exact <= renyi_curve([order], sigma, ridge, 1, 40)[0]
         assert exact > renyi_curve([order], 1.5 * sigma, ridge, 1, 40)[0]
 
@@ -113,8 +113,8 @@ def test_general_bound_holds_for_a_loss_of_another_kind() -> None:
             length = np.sqrt(1 + (a - z) ** 2)
             slope, curvature = (a - z) / length, length**-3
             common = slope[:, :-2].sum(1) + ridge * a, curvature[:, :-2].sum(1) + ridge
-            first, second = ((common[0] + slope[:, i], common[1] + curvature[:, i]) for i in (-2, -1))
-            exact = Pair(first, second, np.full(40, a[1] - a[0])).divergence(sigma, order)
+            first, second = (log_density(common[0] + slope[:, i], common[1] + curvature[:, i], sigma) for i in (-2, -1))
+            exact = Densities(first, second, np.full(40, a[1] - a[0])).divergence(order)
             assert (exact.max() <= np.array(claimed) * (1 + EXACT) + EXACT).all()
 
 
@@ -130,7 +130,7 @@ def test_epsilon_delta_calibrations_keep_their_delta(epsilon: float) -> None:
     fair = calibrate_epsilon(epsilon, 1e-3, fits=1, dim=1, capacity=3)
     repaired = repaired_theorem(epsilon, 1e-3, choice_loss(1, 3), dim=1)
     for sigma, ridge in (fair, repaired):
-        assert people.on_grid(ridge, sigma, 1.0, finer=4.0).densities(sigma).excess(epsilon).max() <= 1e-3
+        assert people.on_grid(ridge, sigma, 1.0, finer=4.0).excess(epsilon).max() <= 1e-3
 
 
 def test_curve_bounds_the_exact_divergence_in_the_plane() -> None:

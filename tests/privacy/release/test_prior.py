@@ -23,7 +23,7 @@ def with_intercept(rng: np.random.Generator, count: int, dim: int) -> FloatArray
 @pytest.mark.parametrize("conversion", [None, 0.01, 0.2, 0.5, 0.95])
 @pytest.mark.parametrize("capacity", [1, 4])
 def test_the_level_gives_the_declared_conversion(conversion: float | None, capacity: int) -> None:
-    """K items that are like the mean, with an intercept: so many choose, whatever else differs between items."""
+    """K average items, with an intercept: the declared share chooses, however else items differ."""
     x = with_intercept(np.random.default_rng(0), 50, 3)
     found = prior_of(*moments(x), conversion=conversion, capacity=capacity)
     np.testing.assert_allclose(x @ found.theta, (x @ found.theta)[0], rtol=1e-5)  # it is the same for all items

@@ -227,7 +227,7 @@ def test_more_contributors_than_sum_exactly_are_refused_before_anything_is_drawn
         def total(self, *_: object) -> tuple[Total, float]:
             raise AssertionError("nobody may be summed")
 
-    with pytest.raises(ValueError, match=r"at most 8,589,934,592, to sum exactly, got visitors=8589934593"):
+    with pytest.raises(ValueError, match=r"at most 8,589,934,592 to sum exactly, got visitors=8589934593"):
         private_newton(Crowd(), rho=1.0, curvature=np.eye(2), source=DiscreteGaussian())
     Crowd.size -= 1
     with pytest.raises(AssertionError, match="nobody may be summed"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.noiseless import Noiseless
-from tests.privacy.release.learners import CAPACITY, opened, outlook_for, released, simulated, started
+from tests.privacy.release.learners import CAPACITY, opened, outlook_for, released, simulated, started, summed
 
 from quietshelf.curation.outlook import VISITORS, MadeUp
 from quietshelf.model.choice.features import Dense
@@ -20,7 +20,7 @@ from quietshelf.privacy.release.outlook import FACTORS
 from quietshelf.privacy.release.prior import UNDECLARED
 from quietshelf.privacy.release.quiet import TRIALS, Learner, OpenBatch
 from quietshelf.privacy.release.quiet_settings import Quiet
-from quietshelf.privacy.statistics import ObservedChoice, Total, contribution, nothing, summed, svec
+from quietshelf.privacy.statistics import ObservedChoice, Total, contribution, nothing, svec
 
 
 class Untouched(DiscreteGaussian):
@@ -125,7 +125,7 @@ def test_batches_waiting_for_answers_keep_what_they_were_opened_with() -> None:
 
 
 def test_a_public_prior_is_where_learning_starts() -> None:
-    """A warm start is the first release and is used as it is; a batch without evidence leaves it where it is."""
+    """A given prior is the first release, unchanged; a batch without evidence leaves it where it is."""
     source = Noiseless()
     theta, precision = np.array([1.0, -2.0]), 50 * np.eye(2)
     learner = started(Quiet(rho=1.0), 2, source, prior=(theta, precision))
@@ -171,7 +171,7 @@ def test_forgetting_weighs_old_records_less() -> None:
 
 
 def sums_of(batch: OpenBatch, factor: float, visitors: int, seed: int) -> Total:
-    """Sums of visitors whose features are so many times as large as declared, choices at random."""
+    """Sums of visitors whose features are ``factor`` times as large as declared, with random choices."""
     rng = np.random.default_rng(seed)
     rows = factor * rng.normal(size=(visitors, CAPACITY, 3)) / np.sqrt(3)
     seen = ObservedChoice(rows, np.ones((visitors, CAPACITY), bool), rng.integers(-1, CAPACITY, size=visitors))
@@ -218,7 +218,7 @@ def test_factors_are_tried_for_the_first_releases_only() -> None:
 
 
 def test_items_alone_have_no_scale_to_be_wrong_about() -> None:
-    """Where visitors have no features nothing can be declared wrongly: one factor is thought of, 1."""
+    """Without visitor features no scale can be declared wrongly: the only factor is 1."""
     items = np.random.default_rng(0).normal(size=(8, 2))
 
     def sample(factor: FloatArray) -> Context:

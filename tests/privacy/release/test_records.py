@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
+from tests.privacy.release.learners import summed
 
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release import records
@@ -33,7 +34,7 @@ from quietshelf.privacy.release.records import (
     signal_noise,
 )
 from quietshelf.privacy.release.strength import STRENGTHS
-from quietshelf.privacy.statistics import ObservedChoice, contribution, from_svec, summed, svec
+from quietshelf.privacy.statistics import ObservedChoice, contribution, from_svec, svec
 
 EXACT = Scales(score=1e-9, information=1e-9, bound=1.0)
 HERE = np.asarray(FACTORS.index(1.0))
@@ -254,7 +255,7 @@ def simulated(theta: FloatArray, at: FloatArray, size: int, rng: np.random.Gener
 
 
 def learned(theta: FloatArray, batches: int, size: int, **options: Any) -> Estimate:
-    """The estimate after so many releases without noise, each evaluated at the last."""
+    """The estimate after that many releases without noise, each evaluated at the last estimate."""
     rng, dim = np.random.default_rng(3), theta.size
     second, prior = np.eye(dim) / dim, Prior(np.zeros(dim), np.eye(dim), np.zeros((dim, dim)))
     estimate, items = Estimate(prior.theta, prior.precision), []

@@ -58,7 +58,7 @@ def test_an_estimate_is_solved_for_under_the_strength_chosen() -> None:
 
 
 def test_one_strength_is_no_choice() -> None:
-    """A prior that is given is used as it is."""
+    """A given prior is used unchanged."""
     rng = np.random.default_rng(6)
     prior = some_prior(rng, 3)
     _, precision = Strengths.of(prior, np.ones(1)).strongest(np.zeros((3, 3)), np.zeros(3))

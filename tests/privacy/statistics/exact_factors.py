@@ -17,7 +17,7 @@ SIZES = st.sampled_from([5e-324, 1e-320, 1e-160, 1e-8, 1.0, 1e6, 1e150, 1e154, 1
 
 
 def grids(bound: float, visitors: int = 1000, noise: float = 1.0) -> Grids:
-    """Those of a batch whose noise is so many times the bound."""
+    """The grids of a batch whose noise is ``noise`` times the bound."""
     return Grids(SCORE_GRID, row_grid(bound, noise * bound, visitors))
 
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release.noise import GRID
-from quietshelf.privacy.statistics import OUTCOME_NUMBERS, OUTCOME_SENSITIVITY, if_chosen, on_grid, outcome
+from quietshelf.privacy.statistics import OUTCOME_NUMBERS, OUTCOME_SENSITIVITY, Total, if_chosen, on_grid, outcome
 
 ANY = st.floats(allow_nan=True, allow_infinity=True, width=64)
 WORTH = arrays(np.float64, (3, OUTCOME_NUMBERS), elements=ANY)
@@ -22,6 +22,13 @@ def contributed(revenue: FloatArray, place: int, *, present: bool, most: float) 
     """What reaches the sum, on the grid."""
     with np.errstate(all="ignore"):
         return on_grid(outcome(if_chosen(revenue, present=present, most=most), np.asarray(place)), GRID)
+
+
+def test_sums_of_two_parts_have_the_outcomes_of_both() -> None:
+    """Nothing of a comparison is lost where parts are added; sums without one have none to add."""
+    one, other = (Total(np.full(2, n), np.full(3, n), np.full(4, n)) for n in (1.0, 2.0))
+    np.testing.assert_array_equal((one + other).outcomes, np.full(4, 3.0))
+    assert (one._replace(outcomes=np.empty(0)) + other._replace(outcomes=np.empty(0))).outcomes.size == 0
 
 
 @given(REVENUE, REVENUE, PLACE, PLACE, st.booleans(), st.floats(1e-300, 1e300))

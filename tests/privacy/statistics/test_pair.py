@@ -62,41 +62,30 @@ def test_what_the_proof_says_holds(name: str) -> None:
     CHECKS[name](contribution)
 
 
+BOUNDED = ["sensitivity", "joint_bound"]
 FAULTS = {
     "weight of the choice that was made": (
         "score *= -scale",
         "score *= -scale / np.sqrt(1e-9 + (score * score).sum(axis=0))",
+        ["mean_zero"],
     ),
-    "none forgotten in the weight": (").max(axis=0) + size", ")[:-1].max(axis=0) + size"),
-    "no correction of the rest": ("everyone].T - around.rest", "everyone].T"),
-    "information not centred": ("information = _outer(away)", "information = _outer(away - away[-1:])"),
-    "bound ignored": ("large / (bound * bound)", "large"),
-    "score not in the weight": ("shrink * shrink * reach + large", "large"),
-    "information not weighted": ("    information *= weight\n", ""),
-    "score not clipped": ("around.cut[position, everyone] * around.away", "around.away"),
-    "no weight at all": (
-        "np.minimum(1.0, most / np.sqrt(np.maximum(joint, 1e-300)))",
-        "np.ones_like(joint)",
-    ),
-}
-CAUGHT = {
-    "weight of the choice that was made": ["mean_zero"],
-    "none forgotten in the weight": ["joint_bound"],
-    "no correction of the rest": ["mean_zero"],
-    "information not centred": ["derivative"],
-    "bound ignored": ["sensitivity", "joint_bound"],
-    "score not in the weight": ["sensitivity", "joint_bound"],
-    "information not weighted": ["sensitivity", "joint_bound"],
-    "score not clipped": ["sensitivity", "joint_bound", "mean_zero"],
-    "no weight at all": ["sensitivity", "joint_bound"],
+    "none forgotten in the weight": (").max(axis=0) + size", ")[:-1].max(axis=0) + size", ["joint_bound"]),
+    "no correction of the rest": ("everyone].T - around.rest", "everyone].T", ["mean_zero"]),
+    "information not centred": ("information = _outer(away)", "information = _outer(away - away[-1:])", ["derivative"]),
+    "bound ignored": ("large / (bound * bound)", "large", BOUNDED),
+    "score not in the weight": ("shrink * shrink * reach + large", "large", BOUNDED),
+    "information not weighted": ("    information *= weight\n", "", BOUNDED),
+    "score not clipped": ("around.cut[position, everyone] * around.away", "around.away", [*BOUNDED, "mean_zero"]),
+    "no weight at all": ("np.minimum(1.0, most / np.sqrt(np.maximum(joint, 1e-300)))", "np.ones_like(joint)", BOUNDED),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_caught(fault: str) -> None:
-    """Each mistake that somebody might make in the code breaks what the proof says, and a check says so."""
-    broken = faulty(*FAULTS[fault])
-    for name in CAUGHT[fault]:
+    """Each plausible mistake in the code breaks something the proof says, and a check fails."""
+    old, new, caught = FAULTS[fault]
+    broken = faulty(old, new)
+    for name in caught:
         with pytest.raises(AssertionError):
             CHECKS[name](broken)
 
@@ -178,8 +167,8 @@ def test_rounding_stays_within_what_the_margin_is_for() -> None:
 
 
 @pytest.mark.parametrize("visitors", [1, 2, 3, 255, 256, 257])
-def test_many_dimensions_are_worked_on_some_at_a_time(visitors: int) -> None:
-    """The number at a time depends on K and d alone, and changes no bit."""
+def test_many_dimensions_are_processed_in_steps(visitors: int) -> None:
+    """The size of a step depends on K and d alone, and changes no bit."""
     rng = np.random.default_rng(10)
     rows, theta = rng.normal(size=(300, 10, 20)), 0.1 * rng.normal(size=20)
     everybody = ObservedChoice(rows, np.ones((300, 10), bool), rng.integers(-1, 10, size=300))
@@ -248,8 +237,8 @@ def test_visitors_who_do_not_count_contribute_zero() -> None:
     assert not pair.information[1].any()
 
 
-def test_whatever_is_no_place_is_no_choice() -> None:
-    """-1 says so; so does any other negative number."""
+def test_any_negative_place_is_no_choice() -> None:
+    """-1 means no choice, and so does any other negative number."""
     rows = np.random.default_rng(13).normal(size=(3, 2))
     none, erased = (contribution(checks.all_shown(rows, place), np.ones(2), np.eye(2), 1.0) for place in (-1, -3))
     np.testing.assert_array_equal(none.score, erased.score)
@@ -273,8 +262,8 @@ def test_rounding_is_towards_zero_and_exact() -> None:
     np.testing.assert_array_equal(total, np.rint(total))
 
 
-def test_a_visitor_contributes_the_same_whoever_is_summed_beside() -> None:
-    """One of 600 visitors, who are worked on in two parts, has to the last bit the pair it has alone."""
+def test_a_visitor_contributes_the_same_in_any_group() -> None:
+    """One of 600 visitors, processed in two parts, has to the last bit the same pair as alone."""
     rng = np.random.default_rng(6)
     rows, offered = rng.normal(size=(600, 9, 3)), rng.random((600, 9)) < 0.8
     crowd = ObservedChoice(np.where(offered[..., None], rows, 0.0), offered, np.full(600, -1))
@@ -296,7 +285,7 @@ def test_a_utility_that_is_not_finite_contributes_exactly_zero() -> None:
 
 
 def test_expected_squares_are_those_of_every_choice_in_turn() -> None:
-    """With empty places, and for a visitor whose features overflow, of whom nothing is expected."""
+    """With empty places, and for a visitor whose features overflow, who is expected to contribute nothing."""
     rng = np.random.default_rng(5)
     rows, offered = rng.normal(size=(3, 7, 4, 2)) * 3.0, rng.random((3, 7, 4)) < 0.7
     rows[2, 6, 0], offered[2, 6, 0] = 1e308, True
@@ -316,7 +305,7 @@ def test_expected_squares_are_those_of_every_choice_in_turn() -> None:
 
 
 def test_an_expected_pair_is_that_of_the_visitors_one_by_one() -> None:
-    """But for rounding, with empty places, and for a visitor whose features overflow, who adds nothing."""
+    """Up to rounding, with empty places, and for a visitor whose features overflow, who adds nothing."""
     rng = np.random.default_rng(6)
     rows, offered = rng.normal(size=(3, 7, 4, 9)) * 2.0, rng.random((3, 7, 4)) < 0.7
     rows[2, 6, 0], offered[2, 6, 0] = 1e308, True

@@ -1,4 +1,4 @@
-"""Planted faults: the shipped code with one mistake each, as somebody might make it."""
+"""Planted faults: the shipped code with one plausible mistake each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.model.types import BoolArray, FloatArray, IntArray, Release, Round
 from quietshelf.privacy.accounting import Assumption
 from quietshelf.privacy.release import batch_pair, tree
@@ -190,7 +190,7 @@ def paper_tree(source: NoiseSource) -> tree.Tree:
 
 
 def unclipped_tree(source: NoiseSource) -> tree.Tree:
-    """The sound noise, for features that nobody clipped."""
+    """The sound noise with unclipped features."""
     return replace(sound_tree(source), bounded=False)
 
 
@@ -233,7 +233,7 @@ def _copied(curator: QuietCurator, source: NoiseSource) -> QuietCurator:
 
 
 SHELF_RHO = 4.0
-"""Where two releases in place of one are told apart with the fewest runs."""
+"""Where it takes the fewest runs to tell two releases from one."""
 
 
 def shelf_resumed(everybody: bool, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
@@ -271,7 +271,7 @@ def _loaded_twice(shelf: Shelf, everybody: bool, source: NoiseSource) -> list[Sh
 
 
 class ExactTrigger(DpmnlCurator):
-    """Fits again when the exact Gram matrix has doubled, which nobody released."""
+    """Refits when the exact Gram matrix, which is not released, has doubled."""
 
     exact = np.eye(DIM)
 
@@ -337,7 +337,7 @@ def subject(name: str, mechanism: Mechanism, pair: str = "") -> Auditable:
 
 
 def bought() -> Neighbours:
-    """Somebody who bought, or did not."""
+    """A visitor who bought, or did not."""
     return Neighbours(*far_scores(DIM)[:2], "bought the dearest item of its arm, or nothing")
 
 

@@ -29,7 +29,7 @@ def newton_half(secret: bool, runs: int, rng: np.random.Generator) -> FloatArray
 
 
 def newton_unbounded(secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
-    """The private fit of a log whose contributions nobody weighted, and a visitor with long features."""
+    """The private fit of a log with unweighted contributions, and a visitor with long features."""
     first, second, words = far_crowds(4, DIM)
     pair = Neighbours(visitor(3 * first.rows), visitor(3 * second.rows), words)
     with FEW(), patch.object(private_newton, "factors", unweighted):

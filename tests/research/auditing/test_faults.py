@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.research.auditing import faults, newton_faults
 
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.privacy.release.dpmnl_curator import DpmnlCurator
 from quietshelf.research.auditing import Auditable, audit
 

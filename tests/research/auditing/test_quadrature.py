@@ -44,10 +44,10 @@ def test_shipped_fit_has_the_density_that_is_integrated() -> None:
     crowd = Crowd(x, np.array([[0, 0]]), np.zeros(1))
     for sigma, fits in ((4.0, True), (4.0 * 2 / 3, False), (6.0, False)):
         grid = crowd.on_grid(ridge, sigma, 1.0, finer=4.0)
-        density = np.exp(grid.densities(sigma).first[0])
+        density = np.exp(grid.first[0])
         reach = (10 * sigma + 4 + 2 * 2) / ridge
         points = np.linspace(-reach, reach, density.size)
-        reached = np.cumsum(density) * float(grid.spacing[0])
+        reached = np.cumsum(density) * float(grid.cell[0])
         p = kstest(theta, partial(np.interp, xp=points, fp=reached)).pvalue
         assert (p > 0.001) == fits
 
@@ -57,7 +57,7 @@ def test_plane_and_line_agree() -> None:
     flat, plane = far_gradients(3, 1), far_gradients(3, 2)
     for order in (1.5, 4.0):
         x = np.stack([flat.first.rows, flat.second.rows])[None, :, :, 0]
-        line = Crowd(x, np.array([[0, 0]]), np.zeros(1)).on_grid(3.0, 4.0, order).divergence(4.0, order)[0]
+        line = Crowd(x, np.array([[0, 0]]), np.zeros(1)).on_grid(3.0, 4.0, order).divergence(order)[0]
         two = np.stack([plane.first.rows, plane.second.rows])
         area = in_plane(two, np.array([0, 0]), ridge=3.0, sigma=4.0, order=order).divergence(order)
         assert float(area) == pytest.approx(float(line), rel=1e-5)

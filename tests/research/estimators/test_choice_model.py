@@ -131,12 +131,12 @@ def test_persons_stay_apart() -> None:
     assert promise_of(model.fit(X, y, groups=found)).unit == "person"
     wrong: list[Any] = [[1.0, 2.0, 3.0], [1, np.nan, 2], np.array([1.0, 1.0, np.nan]), ["1", 1, 2], [None, "a", "b"]]
     for groups in wrong:
-        with pytest.raises(ValueError, match=r"groups must be text or whole numbers, one of them throughout"):
+        with pytest.raises(ValueError, match=r"groups must be all text or all whole numbers"):
             model.fit(X, y, groups=groups)
 
 
 def test_a_private_fit_becomes_a_prior() -> None:
-    """With names, units and cost, also for somebody who alters the estimator later; an exact fit has none."""
+    """With names, units and cost, even if the estimator is changed later; an exact fit has none."""
     X, y = rounds(2000)
     model = ChoiceModel(rho=2.0, **DECLARED).fit(X, y, groups=np.arange(2000))
     prior = model.set_params(scales=None).to_prior()
@@ -270,11 +270,11 @@ def test_long_table_becomes_rounds() -> None:
         ("booked", [0, 2, 0], r"booked must be 0 or 1, got row=\[1\], value=\[2\]"),
         ("user", [1, 2, 3], "user must be the same in all rows of a round, got search='a'"),
         ("price", ["x", 1, 2], "price must be an array of numbers"),
-        ("user", [1.0, 1.0, 2.0], r"user must be text or whole numbers, .* got user=1.0 in row 1"),
-        ("user", np.array([1, 1, np.nan]), r"user must be text or whole numbers, .* got user=.*1.0.* in row 1"),
-        ("user", [1, 1, "1"], r"user must be text or whole numbers, one of them throughout.* got user='1' in row 3"),
-        ("user", ["a", "a", None], r"user must be text or whole numbers.* got user=None in row 3"),
-        ("search", [1.0, 2.0, 3.0], r"search must be text or whole numbers.* got search=1.0 in row 1"),
+        ("user", [1.0, 1.0, 2.0], r"user must be all text or all whole numbers, .* got user=1.0 in row 1"),
+        ("user", np.array([1, 1, np.nan]), r"user must be all text or all whole numbers, .* got user=.*1.0.* in row 1"),
+        ("user", [1, 1, "1"], r"user must be all text or all whole numbers.* got user='1' in row 3"),
+        ("user", ["a", "a", None], r"user must be all text or all whole numbers.* got user=None in row 3"),
+        ("search", [1.0, 2.0, 3.0], r"search must be all text or all whole numbers.* got search=1.0 in row 1"),
     ],
 )
 def test_wrong_long_tables_are_refused(column: str, values: list[Any], message: str) -> None:

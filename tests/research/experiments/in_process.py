@@ -8,7 +8,7 @@ from quietshelf.research.experiments.units import Done, Unit, run_unit
 
 
 class InProcess:
-    """Units one after the other, here; stops after so many."""
+    """Runs units one by one in this process; stops after the given number."""
 
     def __init__(self, most: int | None = None) -> None:
         self.most, self.names = most, list[str]()

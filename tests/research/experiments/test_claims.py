@@ -117,12 +117,12 @@ def test_unknown_kind_is_refused() -> None:
         judge({"says": "", "kind": "magic"}, [])
 
 
-def test_a_goal_is_met_when_two_standard_errors_reach_it() -> None:
-    """Mean 10 with a standard error of 1: goals of 8 and more are met, those below are not."""
+def test_a_goal_within_two_standard_errors_is_undecided() -> None:
+    """Mean 10 with a standard error of 1: goals above 12 are met, goals below 8 are missed."""
     spread = np.random.default_rng(1).normal(size=25)
     lost = 10 + 5 * (spread - spread.mean()) / spread.std(ddof=1)
     claim = {"says": "", "kind": "reaches", "along": "rho", "horizon": 10, "replicates": 20}
-    for goal, verdict in ((11.0, "holds"), (8.01, "holds"), (7.99, "fails")):
+    for goal, verdict in ((12.01, "holds"), (11.99, "undecided"), (8.01, "undecided"), (7.99, "fails")):
         (outcome,) = judge({**claim, "goals": [goal]}, [series(lost, rho=1.0)])
         assert outcome.verdict == verdict
         assert (outcome.comparisons[0].larger, outcome.comparisons[0].smaller) == pytest.approx((goal, 10.0))

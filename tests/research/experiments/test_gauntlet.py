@@ -159,7 +159,7 @@ def test_figures_of_all_worlds_are_put_together(study: Study) -> None:
         assert together[rho].multiple == pytest.approx(multiple)
         assert together[rho].worst_high == pytest.approx(high)
         assert (together[rho].stuck, together[rho].worse) == (runs if rho < 1 else 0, runs if rho < 0.5 else 0)
-    assert in_words(worlds)[2].startswith("ρ = 1: ×5.00 what is lost without privacy")
+    assert in_words(worlds)[2].startswith("ρ = 1: ×5.00 the regret without privacy")
     plain = json.loads(json.dumps(as_data(worlds)))["merits"]
     assert plain["overall"]["1.0"]["multiple"] == pytest.approx(5)
     assert plain["worlds"][0]["merits"]["5.0"]["share"]["mean"] == pytest.approx(0.1)

@@ -50,7 +50,7 @@ def test_grids_are_those_of_the_paper() -> None:
 
 
 def test_units_cover_every_replicate_of_every_contestant_once(study: Study) -> None:
-    """Cells hold at most so many contestants, blocks at most so many replicates."""
+    """Cells and blocks respect the limits on contestants and replicates."""
     seen = [
         (unit.cell.world.dim, entry.label, replicate)
         for unit in study.units

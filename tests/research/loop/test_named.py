@@ -15,7 +15,7 @@ from numpy.random import SeedSequence
 
 from quietshelf import simulate
 from quietshelf.curation.outlook import MadeUp
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.model.types import Environment, FloatArray, Streams
 from quietshelf.policies import POLICIES
 from quietshelf.privacy.release.outlook import FACTORS

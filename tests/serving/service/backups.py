@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +47,6 @@ def released(client: Any, clock: FakeClock, *, name: str = "teas") -> int:
 def copied(folder: Path) -> None:
     """A backup of a database that nobody has open."""
     shutil.copy(folder / "shop.db", folder / "backup.db")
-
-
-def copied_live(folder: Path) -> None:
-    """A backup of a database in use."""
-    with closing(sqlite3.connect(folder / "shop.db")) as live, closing(sqlite3.connect(folder / "backup.db")) as copy:
-        live.backup(copy)
 
 
 def snapshot(store: Store) -> dict[str, list[dict[str, Any]]]:

@@ -14,7 +14,7 @@ from tests.serving.service.machines import machine, shop, with_the_key_of
 
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases.election import LEASE_SECONDS, WITNESS_SECONDS, Announcement
-from quietshelf.serving.service.releases.releaser import Charged, Drawing
+from quietshelf.serving.service.releases.steps import Charged, Drawing
 from quietshelf.serving.service.service import Service
 
 LONG = 2 * (LEASE_SECONDS + WITNESS_SECONDS)

@@ -22,8 +22,8 @@ from quietshelf.serving.service.access import keys
 from quietshelf.serving.service.http.app import make_app
 from quietshelf.serving.service.http.protocol import options
 from quietshelf.serving.service.models import OfferBody
-from quietshelf.serving.service.releases import releaser
-from quietshelf.serving.service.releases.releaser import Charged, Outcome
+from quietshelf.serving.service.releases import steps
+from quietshelf.serving.service.releases.steps import Charged, Outcome
 from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import ServiceSettings
@@ -223,24 +223,24 @@ def released_by(service: Service, upto: float) -> Outcome | None:
     """What one releaser finds to release by then: every transaction of a release, announced to nobody."""
     store = service.store
     with store.read() as connection:
-        due = [place for place, at in releaser.due_batches(connection).items() if at <= upto]
+        due = [place for place, at in steps.due_batches(connection).items() if at <= upto]
     if not due:
         return None
     with store.write() as connection:
-        row = releaser.seal(connection, due[0])
+        row = steps.seal(connection, due[0])
     if row is None:
         return None
     summed = Sum(store, row)
     while summed.step():
         pass
     with store.write() as connection:
-        charged = releaser.charge(connection, service.source, summed)
+        charged = steps.charge(connection, service.source, summed)
     if not isinstance(charged, Charged):
         return charged
-    after = releaser.draw(charged, service.source)
+    after = steps.draw(charged, service.source)
     with store.write() as connection:
-        outcome = releaser.enter(connection, charged, after)
-        releaser.publish(connection, upto)
+        outcome = steps.enter(connection, charged, after)
+        steps.publish(connection, upto)
     return outcome
 
 

@@ -20,10 +20,9 @@ from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release import records
 from quietshelf.serving.service import queries
 from quietshelf.serving.service.database import learning, schema
-from quietshelf.serving.service.releases import verify
+from quietshelf.serving.service.releases import summing, verify
 from quietshelf.serving.service.releases.election import LEASE_SECONDS
 from quietshelf.serving.service.releases.losses import BURNT
-from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
 
 Patch = Callable[[Service, pytest.MonkeyPatch], None]
@@ -31,7 +30,7 @@ Patch = Callable[[Service, pytest.MonkeyPatch], None]
 
 def while_it_is_added_up(_: Service, patch: pytest.MonkeyPatch) -> None:
     """The batch is sealed; its sum is in memory alone."""
-    patch.setattr(Sum, "_added", _cut)
+    patch.setattr(summing, "summed", _cut)
 
 
 def before_the_announcement(service: Service, patch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 from tests.serving.service.backups import put_back_live, snapshot
 from tests.serving.service.conftest import fresh_postgres
 from tests.serving.service.elections import full, ledger, people, two_machines, unit, waiting
 from tests.serving.service.harness import FIRST, WINDOW, FakeClock
 from tests.serving.service.machines import machine, shop, with_the_key_of
 
-from quietshelf.serving.service.releases.election import LEASE_SECONDS, LOST_LEASE, WITNESS_SECONDS
+from quietshelf.serving.service.catalogue import shelves
+from quietshelf.serving.service.releases.election import LEASE_SECONDS, LOST_LEASE, WITNESS_SECONDS, announced
 from quietshelf.serving.service.releases.losses import BURNT, LOST
 from quietshelf.serving.service.service import Service
 
@@ -109,6 +111,58 @@ def test_what_the_lost_releaser_had_announced_is_burnt_and_nothing_else(
     clock.time += WINDOW
     assert second.releasing.release()
     assert ledger(second) == [(0, BURNT), (1, "")]
+
+
+def test_a_process_that_asks_who_leads_takes_nothing_from_the_leader(
+    pair: tuple[Service, Service], clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks at the very moment at which the leader renews its lease: what was announced is released, not burnt."""
+    first, second = pair
+    full(pair, clock)
+    assert not first.releasing.release()
+    now = second.store.now
+    kept: list[bool] = []
+
+    def while_it_asks(connection: Connection, **given: float) -> float:
+        kept.append(first.releasing._leads())
+        return now(connection, **given)
+
+    monkeypatch.setattr(second.store, "now", while_it_asks)
+    assert not second.releasing.release()
+    monkeypatch.undo()
+    assert kept
+    assert all(kept)
+    assert first.releasing.release()
+    assert ledger(first) == [(0, "")]
+
+
+def test_a_leader_at_work_after_its_lease_is_not_waited_for(pair: tuple[Service, Service], clock: FakeClock) -> None:
+    """It is late in a transaction that rests on the lease: the other leaves it alone, and leads once that has ended."""
+    first, second = pair
+    with first.store.write() as connection:
+        first.releasing._fence(connection)
+        clock.time += LEASE_SECONDS + 1.0
+        second.releasing.stay()
+        assert not second.releasing._leads()
+    assert second.releasing._leads()
+    assert not first.releasing._leads()
+
+
+def test_the_cost_of_an_announced_batch_is_entered_though_its_shelf_is_deleted(
+    pair: tuple[Service, Service], clock: FakeClock
+) -> None:
+    """Nothing else is due: the next look enters it, and nothing is drawn."""
+    first, second = pair
+    full(pair, clock)
+    assert not first.releasing.release()
+    with first.store.write() as connection:
+        shelves.delete(connection, "teas", clock.time)
+    for each in (second, first):
+        each.releasing.stay()
+    assert ledger(first) == [(0, BURNT)]
+    assert first.source.draws == 0  # type: ignore[attr-defined]
+    with first.store.read() as connection:
+        assert announced(connection) == []
 
 
 def test_a_releaser_that_lost_its_lease_draws_nothing(pair: tuple[Service, Service], clock: FakeClock) -> None:

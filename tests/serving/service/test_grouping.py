@@ -99,7 +99,7 @@ def test_a_refused_answer_is_refused_in_the_same_words_alone_and_in_a_group(full
         )
     assert isinstance(alone, NotFound)
     assert isinstance(beside, NotFound)
-    assert alone.body() == beside.body()
+    assert alone.response().body == beside.response().body
     assert isinstance(early, OfferExpired)  # its nonce is another's
     assert isinstance(expired, OfferExpired)
 

@@ -64,6 +64,40 @@ def test_bodies_are_limited_by_route(tmp_path: Path) -> None:
         assert offered(client).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/shelves/items", "/v1/shelves/no%20name/items", "/v1/shelves/a/b/items", "/items"]
+)
+def test_only_uploads_of_items_have_the_limit_of_uploads(tmp_path: Path, path: str) -> None:
+    """Any key may ask for a shelf that is called items, or for no shelf at all: the rest of the body is not read."""
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, body_limit=2000, upload_limit=1_000_000) as client:
+        stocked(client)
+        headers = {"Content-Type": "application/x-ndjson"}
+        reply = client.put(path, content=iter([b"x" * 1000] * 500), headers=headers)
+        assert reply.status_code in (404, 413), reply.text
+        if reply.status_code == 413:
+            assert "at most 2000 bytes" in reply.text
+
+
+@pytest.mark.parametrize("path", ["shelves/teas/offers", "shelves/teas/erasures", "offers/any/choice"])
+def test_a_path_that_ends_in_a_line_break_has_no_route(tmp_path: Path, path: str) -> None:
+    """A route would match it; limits, stamps and what is not counted would not."""
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:
+        stocked(client)
+        assert client.post(f"/v1/{path}%0A", json={"person": "x"}).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["choice", "contribution", "erasures", "offers", "items", "releases"])
+def test_a_shelf_may_be_called_like_a_part_of_a_path(tmp_path: Path, name: str) -> None:
+    """Its settings have the limit of settings, and changes of them are counted."""
+    with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path, offer_limit=100) as client:
+        schema = {"items": {f"column {n}": {"kind": "number", "scale": 1.0} for n in range(400)}}
+        reply = client.put(f"/v1/shelves/{name}", json={**SHELF, "schema": schema})
+        assert reply.status_code != 413, reply.text
+        assert client.get(f"/v1/shelves/{name}").status_code in (200, 404)
+        counted = client.get("/metrics").text
+        assert 'quietshelf_requests_total{route="/v1/shelves/{shelf}"' in counted
+
+
 def test_a_body_of_nothing_but_fields_is_refused_at_once(tmp_path: Path) -> None:
     """Thousands of unknown fields are one mistake."""
     with inline(f"sqlite:///{tmp_path}/shop.db", tmp_path) as client:

@@ -43,7 +43,7 @@ def test_a_database_on_sqlite_has_one_epoch_file(tmp_path: Path) -> None:
     shop(first)
     visitors(first, FIRST)
     second = machine(database, with_the_key_of(tmp_path / "a", tmp_path / "b"), clock)
-    with pytest.raises(ValueError, match="epoch file must be the one of this database"):
+    with pytest.raises(ValueError, match="epoch file must belong to this database"):
         second.prepare()
     shutil.copy(tmp_path / "a" / "epoch.json", tmp_path / "b" / "epoch.json")
     second.prepare()

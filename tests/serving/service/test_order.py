@@ -23,8 +23,8 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.lookup import TO_CHANGE, Keyed
 from quietshelf.serving.service.models import ItemBody, OfferBody, ShelfBody
 from quietshelf.serving.service.problems import Frozen, OfferExpired, Unavailable
-from quietshelf.serving.service.releases import releaser
-from quietshelf.serving.service.releases.releaser import Outcome
+from quietshelf.serving.service.releases import steps
+from quietshelf.serving.service.releases.steps import Outcome
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors import answers, slot_rows
@@ -180,11 +180,11 @@ def test_releases_of_one_transaction_lock_shelves_in_the_order_of_their_numbers(
     fill(service, "acid", 1, clock.time)
     fill(service, "zinc", 1, clock.time + 1)
     with monkeypatch.context() as before:
-        before.setattr(releaser, "publish", lambda *_: [])
+        before.setattr(steps, "publish", lambda *_: [])
         clock.time += WINDOW + 1
         assert [_release(service, clock) is not None for _ in range(2)] == [True, True]
     with service.store.write() as connection:
-        assert releaser.publish(connection, math.inf) == ["zinc", "acid"]
+        assert steps.publish(connection, math.inf) == ["zinc", "acid"]
 
 
 def test_a_release_waits_for_no_other_shelf(service: Service, clock: FakeClock) -> None:
@@ -195,7 +195,7 @@ def test_a_release_waits_for_no_other_shelf(service: Service, clock: FakeClock) 
     clock.time += WINDOW
     assert any(releasing.release() for _ in range(5))
     with service.store.read() as connection:
-        published = releaser.next_publication(connection)
+        published = steps.next_publication(connection)
     assert published is not None
     assert published > clock.time  # the release of the first is made, and not published
     clock.time = published + 1

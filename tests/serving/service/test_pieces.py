@@ -25,7 +25,7 @@ from quietshelf.serving.service.database.pieces import Piece
 from quietshelf.serving.service.database.prepared import Prepared
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Vault
-from quietshelf.serving.service.releases import releaser, summing
+from quietshelf.serving.service.releases import steps, summing
 from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.work import Beside
@@ -59,7 +59,7 @@ def due(database: str, tmp_path: Path) -> Iterator[tuple[Service, Any]]:
     people(service, FIRST, "person")
     clock.time += WINDOW
     with service.store.write() as connection:
-        row = releaser.seal(connection, (1, 0))
+        row = steps.seal(connection, (1, 0))
     yield service, row
     service.store.close()
 

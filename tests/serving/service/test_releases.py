@@ -32,7 +32,7 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.store import SteadyClock
 from quietshelf.serving.service.releases import verify
 from quietshelf.serving.service.releases.losses import BURNT
-from quietshelf.serving.service.releases.releaser import CHANGED, Outcome
+from quietshelf.serving.service.releases.steps import CHANGED, Outcome
 
 
 def wait_for(client: httpx.Client, releases: int) -> None:

@@ -21,6 +21,10 @@ from tests.serving.service.machines import with_the_key_of
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.releases.losses import BURNT
 
+WAIT = 180.0
+"""Seconds until something has to have happened: a lost releaser is waited for half a minute, then another batch has to
+fill, on a machine that other tests use as well."""
+
 
 @pytest.fixture
 def replicas(postgres: Any, tmp_path: Path) -> Iterator[tuple[Process, Process]]:
@@ -57,7 +61,7 @@ def test_the_releaser_is_killed_in_a_release_under_load(replicas: tuple[Process,
         _until(lambda: _count(engine, schema.announcements) > 0, pause=0.001)
         first.kill()
         made = _count(engine, schema.releases)
-        _until(lambda: _count(engine, schema.releases) >= made + 2, seconds=60)
+        _until(lambda: _count(engine, schema.releases) >= made + 2)
     finally:
         stop.set()
         engine.dispose()
@@ -126,7 +130,7 @@ def _count(engine: sa.Engine, table: sa.Table) -> int:
         return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
 
 
-def _until(holds: Any, *, seconds: float = 60.0, pause: float = 0.05) -> None:
+def _until(holds: Any, *, seconds: float = WAIT, pause: float = 0.05) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "it did not come to that"

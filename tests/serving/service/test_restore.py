@@ -82,13 +82,13 @@ def test_the_restore_command_and_the_ledger_command(tmp_path: Path) -> None:
     assert report.exit_code == 0
     assert "joint differential privacy is promised with rho = 4" in report.stdout
     assert "batch 0: pair, sensitivity 1.415, noise 0.5, rho 4\n" in report.stdout
-    assert "to somebody on all shelves: rho = 4\n" in report.stdout
+    assert "to a person on all shelves: rho = 4\n" in report.stdout
     assert "to one visit the costliest batch counts: rho" in report.stdout
     assert "\n  verified\n" in report.stdout
     (tmp_path / "secrets" / "epoch.json").unlink()
     unknown = CliRunner().invoke(app, ["ledger", *where(tmp_path)])
     assert unknown.exit_code == 1
-    assert "not verified: the epoch file must be the one of this database" in unknown.stdout
+    assert "not verified: the epoch file must belong to this database" in unknown.stdout
     does_not_start(database, tmp_path, because="if this is a backup, run quietshelf restore")
     dropped = CliRunner().invoke(app, ["restore", *where(tmp_path), "--yes", "--json"])
     found = json.loads(dropped.stdout)

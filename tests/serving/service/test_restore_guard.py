@@ -89,7 +89,7 @@ def test_a_restore_costs_what_it_said_and_says_so_without_a_change(
     disaster(database, tmp_path, *shop(database, tmp_path))
     before = all_of_it(database, secrets)
     shown = asked(database, secrets, "--json")
-    assert "agreed to (at a terminal, or with --yes)" in str(shown.exception)
+    assert "confirmed (at a terminal, or with --yes)" in str(shown.exception)
     planned = json.loads(shown.stdout)
     assert planned["restored"] is False
     assert planned["reason"] == reason
@@ -128,8 +128,8 @@ def test_a_person_loses_a_promise_and_is_told_before(tmp_path: Path) -> None:
         "shelf teas (number 1): 10 visitors of open batches left out, 1 lost release entered at rho 2 each",
         "promised now: rho = 2 to each person; promised afterwards: rho = 2 to each visit, not each person",
         "shelf new (number 2): 0 visitors of open batches left out, 0 lost releases entered",
-        "it is unknown to this database, and comes back as a deleted shelf",
-        "in all: 10 visitors left out, 1 lost release entered; to somebody on all shelves rho = 2 now, 7 afterwards",
+        "this database does not know it; it comes back as a deleted shelf",
+        "in all: 10 visitors left out, 1 lost release entered; to a person on all shelves rho = 2 now, 7 afterwards",
         "nothing was changed",
     ):
         assert line in found.stderr
@@ -153,7 +153,7 @@ def test_at_a_terminal_it_asks_and_takes_no_for_an_answer(answer: str, status: i
         os.close(theirs)
         try:
             seen = ""
-            while "Go on? [y/N]" not in seen:
+            while "Continue? [y/N]" not in seen:
                 seen += os.read(ours, 65536).decode()
             printed = answered(process, ours, answer)
         finally:

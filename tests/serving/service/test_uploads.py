@@ -108,7 +108,7 @@ def test_parquet_is_a_product_table(client: httpx.Client) -> None:
         ('{"id": "x", "features": [1.0]}', "features must have length 2"),
         ('{"id": "x"', "Invalid JSON"),
         ('{"id": "new 3", "features": [1, 2]}', "got 'new 3' in lines 4 and"),
-        ('{"id": "x", "features": [1, 2], "price": 3}', "no such field is known"),
+        ('{"id": "x", "features": [1, 2], "price": 3}', "there is no such field"),
         ("\udcff".encode("utf-8", "surrogateescape").decode("latin-1"), "Invalid JSON"),
     ],
 )

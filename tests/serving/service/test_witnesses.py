@@ -15,8 +15,10 @@ from tests.serving.service.elections import ledger, people, unit, waiting
 from tests.serving.service.harness import FIRST, WINDOW
 from tests.serving.service.machines import machine, shop
 
+from quietshelf.serving.service import logs
+from quietshelf.serving.service.catalogue import shelves
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.releases import election, releaser
+from quietshelf.serving.service.releases import election, steps
 from quietshelf.serving.service.releases.election import LOST_LEASE, WITNESS_SECONDS
 from quietshelf.serving.service.releases.losses import BURNT
 
@@ -163,7 +165,7 @@ def test_a_machine_that_loses_the_lead_while_it_draws_enters_nothing(
     a, b = cluster.alive["a"], cluster.alive["b"]
     assert not a.releasing.release()
     b.releasing.stay()
-    real = releaser.draw
+    real = steps.draw
 
     def slow(*given: Any) -> Any:
         cluster.passes(LONG, without="a")
@@ -171,7 +173,7 @@ def test_a_machine_that_loses_the_lead_while_it_draws_enters_nothing(
         return real(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(releaser, "draw", slow)
+        patch.setattr(steps, "draw", slow)
         with pytest.raises(ValueError, match=LOST_LEASE):
             a.releasing.release()
     assert ledger(b) == [(0, BURNT)]
@@ -192,3 +194,56 @@ def test_a_machine_knows_by_its_own_clock_that_it_was_not_waited_for(
     b.stay()
     assert b._election is not None
     assert not b._election.member
+
+
+@pytest.mark.parametrize("back", [60.0, 600.0])
+def test_a_clock_that_goes_back_keeps_nobody_from_leading(cluster: Cluster, back: float) -> None:
+    """The leader's lease would end far in the future: it is shortened before the leader is gone."""
+    cluster.clock.time -= back
+    cluster.passes(5)
+    cluster.kill("a")
+    cluster.passes(LONG)
+    assert cluster.alive["b"].releasing._leads()
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_the_cost_of_what_a_lost_releaser_drew_is_entered_though_its_shelf_is_deleted(
+    cluster: Cluster, returns: bool
+) -> None:
+    """Nothing else is due: whoever sees an announcement that nobody goes on with takes the lease that is free."""
+    cluster.due()
+    a, b = cluster.alive["a"], cluster.alive["b"]
+    assert not a.releasing.release()
+    b.releasing.stay()
+
+    def killed(name: str, step: str) -> None:
+        if (name, step) == ("a", "after the draw"):
+            raise KeyboardInterrupt
+
+    cluster.point = killed
+    with pytest.raises(KeyboardInterrupt):
+        a.releasing.release()
+    cluster.point = lambda _machine, _step: None
+    cluster.kill("a")
+    assert len(cluster.drawn) == 1
+    with b.store.write() as connection:
+        shelves.delete(connection, "teas", cluster.clock.time)
+    if returns:
+        cluster.start("a")
+    cluster.passes(LONG)
+    assert ledger(b) == [(0, BURNT)]
+
+
+def test_a_process_that_leads_no_longer_says_so_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it looks; and one that leads never does."""
+    said = list[str]()
+    monkeypatch.setattr(logs, "say", lambda _grade, event, **_: said.append(event))
+    cluster.alive["a"].releasing.prepare()
+    assert "releases are made elsewhere" not in said
+    cluster.due(without="a")
+    cluster.passes(LONG, without="a")
+    cluster.releases("b")
+    for _ in range(5):
+        cluster.alive["a"].releasing.check_memory()
+        cluster.alive["a"].releasing.stay()
+    assert said.count("releases are made elsewhere") == 1

@@ -12,7 +12,7 @@ from tests.serving.shelf.shops import CONVERSION, D, K, N, first_batch, open_slo
 
 from quietshelf import Shelf
 from quietshelf.curation.outlook import normal_outlook
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import Context, Round
 from quietshelf.policies import POLICIES

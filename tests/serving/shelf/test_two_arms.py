@@ -59,7 +59,7 @@ def test_the_ranking_keeps_to_rules_and_a_visitor_may_bring_one() -> None:
 @pytest.mark.parametrize(
     ("ranking", "rule"),
     [
-        ([], "ranking must name an item at least"),
+        ([], "ranking must name at least one item"),
         ([4], "ranking must be from 0 to 3, got ranking=4"),
         ([1, 1], "ranking must name each item at most once"),
         ([0.5], "ranking must be from 0 to 3, got ranking=0.5"),

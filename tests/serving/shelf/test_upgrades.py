@@ -143,7 +143,7 @@ def test_a_copy_of_an_earlier_file_owns_up_to_what_it_cannot_know(name: str, ver
 def test_a_file_saved_before_its_first_visitor_is_refused_with_advice(tmp_path: Path) -> None:
     """Nobody has said how long visitor features are; making that shelf again costs nothing, and the line says how."""
     path = copy_of(1, "unused.shelf", tmp_path)
-    with pytest.raises(ShelfError, match=re.escape("make the shelf again, with visitor_dim=...")):
+    with pytest.raises(ShelfError, match=re.escape("create the shelf again, with visitor_dim=...")):
         Shelf.load(path)
 
 

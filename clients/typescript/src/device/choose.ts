@@ -1,31 +1,26 @@
-/** What to show one visitor, computed from what the service published and from the visitor's own features. */
+/** Chooses what to show one visitor, from the service's documents and the visitor's own features. */
 
+import type { OfferOptions } from "../calls.js";
 import { Coins } from "./coins.js";
 import { decide } from "./decide.js";
 import { mapOf, type Catalogue, type Model } from "./envelope.js";
 import type { Rules } from "./rules.js";
 import { utilities } from "./utilities.js";
 
-/** What the service gave with a slot, beside its name. */
+/** What comes with a slot, beside its id. */
 export interface Slot {
   readonly capacity: number;
   readonly fill: boolean;
   /** 16 bytes in hexadecimal: the key of the slot's own generator. */
   readonly coins: string;
-  /** Standard normal numbers (d), where tastes are drawn for each visitor. */
+  /** Standard normal numbers (d), if tastes are drawn for each visitor. */
   readonly normals: readonly number[] | null;
 }
 
-/** What the shop may narrow an offer to. */
-export interface Wishes {
-  readonly candidates?: readonly string[];
-  readonly required?: readonly string[];
-  readonly exclude?: readonly string[];
-  /** At most the shelf's. */
-  readonly capacity?: number;
-}
+/** How a shop may narrow an offer; `capacity` is at most the shelf's. */
+export type Wishes = Pick<OfferOptions, "candidates" | "required" | "exclude" | "capacity">;
 
-/** Places in the catalogue of the items to show, ascending. */
+/** The items to show, as places in the catalogue, ascending. */
 export function choose(
   model: Model,
   catalogue: Catalogue,
@@ -71,7 +66,7 @@ function rulesOf({ ids, offerable }: Catalogue, slot: Slot, wishes: Wishes): Rul
   return { capacity: most, exactly: slot.fill, available, required: ids.map((id) => needed.has(id)) };
 }
 
-/** Items of a wish: each known, and named once. */
+/** Checks that the items are known and named once. */
 function named(wish: string, items: readonly string[], known: ReadonlySet<string>): ReadonlySet<string> {
   const found = new Set<string>();
   for (const id of items) {
@@ -82,7 +77,7 @@ function named(wish: string, items: readonly string[], known: ReadonlySet<string
   return found;
 }
 
-/** Tastes drawn for this visitor where the model asks for that, `theta + draws root normals`; else theta. */
+/** Tastes drawn for this visitor if the model says so, `theta + draws root normals`; else theta. */
 function tastesOf({ theta, draws, root }: Model, normals: readonly number[] | null): readonly number[] {
   if (draws === 0 || root === null || normals === null) return theta;
   return theta.map((taste, a) => {

@@ -1,7 +1,7 @@
 /**
- * The coins of one slot: NumPy's Philox4x64-10, counted from its beginning.
+ * The coins of one slot: NumPy's Philox4x64-10, from its start.
  *
- * Every item has a number of its own, uniform on [0, 1), the same bits as in Python.
+ * Every item gets its own number, uniform on [0, 1), with the same bits as in Python.
  */
 
 import { exp2 } from "./exponential.js";
@@ -12,7 +12,7 @@ const WEYL = [0x9e3779b97f4a7c15n, 0xbb67ae8584caa73bn] as const;
 const ROUNDS = 10;
 const UNIT = exp2(-53);
 
-/** Coins keyed by the 16 bytes, in hexadecimal, that the service gave with the slot. */
+/** Coins keyed by the slot's 16 bytes, in hexadecimal. */
 export class Coins {
   private readonly key: readonly [bigint, bigint];
 

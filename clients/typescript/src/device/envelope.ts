@@ -1,4 +1,4 @@
-/** What the service publishes for devices, each signed: the model, the catalogue, and what a batch froze. */
+/** The service's signed documents for devices: the model, the catalogue, and what a batch froze. */
 
 import { decoded } from "../base64.js";
 import { frexp } from "./exponential.js";
@@ -29,7 +29,7 @@ export interface Catalogue {
   readonly kind: "catalogue";
   readonly shelf: string;
   readonly edition: string;
-  /** A decimal number that may be larger than a double holds. */
+  /** A decimal number that may be too large for a double. */
   readonly version: string;
   readonly ids: readonly string[];
   readonly features: readonly (readonly number[])[];
@@ -46,7 +46,7 @@ export interface Batch extends Frozen {
 
 export type Published = Model | Catalogue | Batch;
 
-/** Something that was published is not what it should be: it may have been swapped on the way. */
+/** A document is not what it should be, and may have been forged. */
 export class Untrusted extends Error {
   constructor(message: string) {
     super(message);
@@ -54,7 +54,7 @@ export class Untrusted extends Error {
   }
 }
 
-/** The constants of the arithmetic: a service that computes otherwise needs another version of this client. */
+/** Constants of the arithmetic. A service with other values needs another version of this client. */
 const ARITHMETIC: Readonly<Record<string, number>> = {
   jitter: 1e-12,
   doubt: 2e-12,
@@ -67,7 +67,7 @@ const ARITHMETIC: Readonly<Record<string, number>> = {
 const BOUNDS = [1e-6, 1e6] as const;
 const CONTEXT = "quietshelf device 1\n";
 
-/** What an envelope holds, if its signature and its contents are right; `key` null checks no signature. */
+/** Opens an envelope after checking its signature and content; a null `key` skips the signature. */
 export async function opened<Kind extends Published["kind"]>(
   envelope: unknown,
   kind: Kind,
@@ -88,7 +88,7 @@ export async function opened<Kind extends Published["kind"]>(
   return found as unknown as Extract<Published, { kind: Kind }>;
 }
 
-/** The map of a model, if what the model holds fits it. */
+/** The feature map of a model, after checking that the model's sizes fit it. */
 export function mapOf(model: Model): FeatureMap {
   const { name, intercept, effects, visitor_dim, item_dim } = model.map;
   const map = new FeatureMap(name, intercept, effects, visitor_dim, item_dim);
@@ -100,7 +100,7 @@ export function mapOf(model: Model): FeatureMap {
   return map;
 }
 
-/** A batch, if what is computed with it fits a model of `dim` coordinates and is bounded and rounded, whoever signed it. */
+/** Checks that a batch fits a model of `dim` coordinates, and that contributions to it will be bounded and rounded. */
 export function checkBatch({ theta, coordinates, bound, score_grid, row_grid }: Batch, dim: number): void {
   if (theta.length !== dim || coordinates.length !== dim || !coordinates.every((line) => line.length === dim)) {
     throw new Untrusted(`a batch must have ${dim} coordinates, got ${theta.length}`);
@@ -120,8 +120,8 @@ async function check(key: string, text: string, signature: string): Promise<void
   try {
     const known = await crypto.subtle.importKey("raw", decoded(key), { name: "Ed25519" }, false, ["verify"]);
     right = await crypto.subtle.verify({ name: "Ed25519" }, known, decoded(signature), data);
-  } catch (error) { // an old browser, or a page without TLS: refuse, never go on unchecked
-    throw new Untrusted(`the signature must be checked, which is not possible here: ${String(error)}`);
+  } catch (error) { // an old browser, or a page without TLS: refuse rather than trust
+    throw new Untrusted(`the signature must be checked, which this browser cannot do: ${String(error)}`);
   }
   if (!right) throw new Untrusted("the signature must be that of the service, got another one");
 }

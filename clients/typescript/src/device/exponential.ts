@@ -40,7 +40,7 @@ export function exp2(power: number): number {
   return BITS.getFloat64(0);
 }
 
-/** Fraction of size 1/2 to 1 and exponent whose product is the number. */
+/** Splits a number into a fraction between 1/2 and 1 in size, and a power of two. */
 export function frexp(value: number): [number, number] {
   if (value === 0 || !Number.isFinite(value)) return [value, 0];
   BITS.setFloat64(0, value);
@@ -53,7 +53,7 @@ export function frexp(value: number): [number, number] {
   return [BITS.getFloat64(0), raw - 1022];
 }
 
-/** The nearest whole number, of two the even one. */
+/** The nearest whole number; the even one of two. */
 export function rint(value: number): number {
   const down = Math.floor(value);
   const rest = value - down;

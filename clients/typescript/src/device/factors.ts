@@ -12,9 +12,9 @@ import { rint } from "./exponential.js";
 
 const STEPS = 3; // fixed-point steps towards the centre m; the bounds hold wherever m ends
 const MARGIN = 1 - 2e-10; // covers all rounding
-const MOST_MOVED = 0.75; // by rounding, in units of the bound: on a coarser grid nobody contributes anything
+const MOST_MOVED = 0.75; // by rounding, in units of the bound; on a coarser grid all contributions are zero
 
-/** What a batch froze when it opened: all of it is public. */
+/** What a batch froze when it opened, all of it public. */
 export interface Frozen {
   /** (d). */
   readonly theta: readonly number[];
@@ -22,7 +22,7 @@ export interface Frozen {
   readonly coordinates: readonly (readonly number[])[];
   /** B. */
   readonly bound: number;
-  /** Powers of two to whose multiples numbers are rounded; 0 for not at all. */
+  /** Powers of two: numbers are rounded to multiples of them; 0 for no rounding. */
   readonly score_grid: number;
   readonly row_grid: number;
 }
@@ -35,7 +35,7 @@ export interface Contribution {
 
 type Row = Float64Array;
 
-/** Of a visitor who was shown items with features `rows`, and chose the one at `chosen`, -1 for none. */
+/** The contribution of a visitor who saw items with features `rows` and chose the one at `chosen`, -1 for none. */
 export function contribution(rows: readonly Row[], chosen: number, frozen: Frozen): Contribution {
   const dim = frozen.theta.length;
   const nothing = { score: Array<number>(dim).fill(0), rows: [...rows, 0].map(() => Array<number>(dim).fill(0)) };

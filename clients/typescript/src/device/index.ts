@@ -1,4 +1,4 @@
-/** Offers decided on the visitor's device: features and choices are not sent; a bounded contribution made of them is. */
+/** Offers decided on the visitor's device, which sends a bounded contribution instead of features and choices. */
 
 export { choose, rowsOf, type Slot, type Wishes } from "./choose.js";
 export { Coins } from "./coins.js";

@@ -1,4 +1,4 @@
-/** Offers on the visitor's device: features and choices stay here, the service gets a bounded contribution. */
+/** Offers on the visitor's device: features and choices stay here; the service gets a bounded contribution. */
 
 import { segment, shelfCall, type Call } from "../calls.js";
 import { Connection, read } from "../http.js";
@@ -8,19 +8,19 @@ import { choose, rowsOf, type Slot, type Wishes } from "./choose.js";
 import { checkBatch, opened, Untrusted, type Batch, type Catalogue, type Model, type Published } from "./envelope.js";
 import { contribution } from "./factors.js";
 
-const MOST_KEPT_ALIVE = 60_000; // bytes that browsers send while a page goes
+const MOST_KEPT_ALIVE = 60_000; // bytes that browsers still send while a page unloads
 
 export interface DeviceOptions {
-  /** A ticket for one visit, which the shop's back end signs (`signTicket`). */
+  /** Gets a ticket for one visit, signed by the shop's back end (`signTicket`). */
   readonly ticket: () => Promise<string> | string;
-  /** The service's public key, as `quietshelf keys signing` prints it; null trusts whoever the address leads to. */
+  /** The service's public key, as `quietshelf keys signing` prints it; null trusts whatever the address leads to. */
   readonly signingKey: string | null;
   /** Seconds for one attempt; 5 by default. */
   readonly timeout?: number;
   readonly retry?: RetryOptions;
 }
 
-/** A ticket, and the place it took. */
+/** A ticket, and the slot it took. */
 interface Visit {
   readonly ticket: Promise<string>;
   readonly http: Connection;
@@ -32,7 +32,7 @@ interface TakenSlot extends Slot {
   readonly release: number;
   readonly batch: number;
   readonly catalogue: string;
-  /** Numbers come again where a shelf was made anew, or restored; this does not. */
+  /** Never repeats, unlike the numbers of a shelf that was recreated or restored. */
   readonly edition: string;
   readonly expires: string;
 }
@@ -53,8 +53,8 @@ export class DeviceShelf {
   }
 
   /**
-   * What to show to this visitor. Until it is answered another offer is the same visit, and takes its place. Leaving the
-   * page without a choice is sent as such.
+   * Chooses what to show this visitor. Until it is answered, another offer is the same visit and replaces it. Leaving
+   * the page without a choice is sent as no choice.
    */
   async offer(features: readonly number[] = [], wishes: Wishes = {}): Promise<DeviceOffer> {
     if (!features.every(Number.isFinite)) throw new RangeError(`features must be finite, got features=[${features}]`);
@@ -83,7 +83,7 @@ export class DeviceShelf {
     }
   }
 
-  /** This visit: the one that is not answered yet, or a new one where there is none, or its ticket or offer expired. */
+  /** The visit that is not answered yet; a new one if there is none, or if its ticket or offer has expired. */
   private async visiting(): Promise<Visit> {
     const held = this.ticket;
     const ticket = (this.ticket ??= (async () => this.options.ticket())());
@@ -91,7 +91,7 @@ export class DeviceShelf {
       const http = new Connection(this.url, `Ticket ${await ticket}`, this.options.timeout ?? 5, this.retry);
       return { ticket, http, slot: (await http.call(shelfCall("POST", this.shelf, "/slots", {}))) as TakenSlot };
     } catch (error) {
-      if (error instanceof ServiceDown) throw error; // it may have taken its place: it is kept
+      if (error instanceof ServiceDown) throw error; // the ticket may have taken a slot, so keep it
       this.over(ticket);
       const late = error instanceof Refused && (error.status === 401 || error.kind === "offer-expired");
       if (held === undefined || !late) throw error;
@@ -99,12 +99,12 @@ export class DeviceShelf {
     }
   }
 
-  /** Whoever asks from now on has another ticket. */
+  /** Drops a ticket, so that the next visit gets another. */
   private over(ticket: Promise<string>): void {
     if (this.ticket === ticket) this.ticket = undefined;
   }
 
-  /** The model, the catalogue and the batch that a slot speaks of: fetched once, then kept. */
+  /** The model, catalogue and batch that a slot names, fetched once and then kept. */
   private async published(http: Connection, slot: TakenSlot): Promise<[Model, Catalogue, Batch]> {
     const edition = `?edition=${encodeURIComponent(slot.edition)}`;
     const [model, catalogue, batch] = await Promise.all([
@@ -115,7 +115,7 @@ export class DeviceShelf {
     const alike = [model, catalogue, batch].every((each) => each.edition === slot.edition);
     const newer = BigInt(catalogue.version) >= BigInt(slot.catalogue);
     if (!alike || model.release !== slot.release || batch.batch !== slot.batch || !newer) {
-      throw new Untrusted("the service must send what the slot speaks of, got another version");
+      throw new Untrusted("the service must send the documents that the slot names, got another version");
     }
     checkBatch(batch, model.theta.length);
     return [model, catalogue, batch];
@@ -134,7 +134,7 @@ export class DeviceShelf {
     const found = kept.get(part) ?? fetched();
     for (const other of kept.keys()) if (other.split("/")[1] === part.split("/")[1]) kept.delete(other);
     kept.set(part, found);
-    found.catch(() => kept.delete(part)); // what failed is asked for again
+    found.catch(() => kept.delete(part)); // a failed request is made again
     return (await found) as Extract<Published, { kind: Kind }>;
   }
 }
@@ -149,7 +149,7 @@ export class DeviceOffer implements Offer {
   private given: number | undefined; // the first answer
   private sent: Promise<void> | undefined;
   private withdrawn = false;
-  private readonly leave = (): void => void this.answer(-1).catch(() => undefined); // nobody is there to be told
+  private readonly leave = (): void => void this.answer(-1).catch(() => undefined); // nobody is left to tell
 
   constructor(
     made: Offer,
@@ -159,15 +159,15 @@ export class DeviceOffer implements Offer {
     if (this.id !== null) globalThis.addEventListener?.("pagehide", this.leave);
   }
 
-  /** Answers: the item chosen, or null. The first answer stands, leaving the page is one; what got lost is sent again. */
+  /** Answers: the item chosen, or null. The first answer stands, even if it was leaving the page. */
   async choose(item: string | null): Promise<void> {
     const place = item === null ? -1 : this.items.indexOf(item);
     if (item !== null && place < 0) throw new RangeError(`item must be one of those shown, got ${JSON.stringify(item)}`);
-    if (this.withdrawn) throw new Error("another offer of this visit has taken the place of this one");
+    if (this.withdrawn) throw new Error("another offer of this visit has replaced this one");
     await this.answer(place);
   }
 
-  /** Another offer of the same visit was made: this one is not answered any more, unless it has been. */
+  /** Withdraws this offer, unless it was answered, because another offer of the same visit replaces it. */
   withdraw(): void {
     if (this.given !== undefined) return;
     this.withdrawn = true;
@@ -182,7 +182,7 @@ export class DeviceOffer implements Offer {
       await this.sent;
       globalThis.removeEventListener?.("pagehide", this.leave);
     } catch (error) {
-      if (error instanceof ServiceDown) this.sent = undefined; // nobody refused it: the same answer may go once more
+      if (error instanceof ServiceDown) this.sent = undefined; // it was not refused, so the same answer may be sent again
       throw error;
     }
   }
@@ -190,6 +190,6 @@ export class DeviceOffer implements Offer {
 
 async function sent(http: Connection, offer: string, body: unknown): Promise<void> {
   const call: Call = { method: "POST", path: `/v1/offers/${segment(offer)}/contribution`, body };
-  const keepalive = JSON.stringify(body).length < MOST_KEPT_ALIVE; // a choice, too, often leads to another page
+  const keepalive = JSON.stringify(body).length < MOST_KEPT_ALIVE; // choices, too, often lead to another page
   read(await http.send(call, { keepalive }));
 }

@@ -1,1 +1,1 @@
-"""Files -> rounds: read, validate, encode; the hotel searches of the paper's section 5.2."""
+"""Log files -> rounds: read, validate, encode; also the hotel searches of the paper's section 5.2."""

@@ -1,4 +1,4 @@
-"""A log whose columns are declared: text, categories, flags and gaps become numbers, each cell by itself."""
+"""Encode a log by a schema: text, categories, flags and gaps become numbers, each cell by itself."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from quietshelf.data.tables import Column, Schema
 from quietshelf.model.types import FloatArray, require
 
 ITEM = "item:"
-"""Before the name of an item's feature, so that one called ``revenue`` is not taken for what the item earns."""
+"""Prefix of item features, so that a feature called ``revenue`` is not mistaken for the item's revenue."""
 SAME = {"item": "id", "revenue": "revenue", "available": "available"}
-"""Columns of a log that may go by the name that the schema gives them."""
+"""Columns of a log that may have the name the schema gives them."""
 
 
 def by_schema(table: Any, schema: Schema, *, visitors: bool = True, before: int = 0) -> Any:
-    """The log with every declared column as its features; the first cell that breaks a rule is named, with its row.
+    """Encode every declared column as features; an error names the first bad cell and its row.
 
-    Item columns are called as in the product table, those of a visitor's attributes ``visitor_NAME``. Scales must be
-    declared: they are not measured on a log. Rows are counted from 1, after the ``before`` rows that came earlier.
+    Item columns have the names of the product table, visitor attributes are called ``visitor_NAME``. Scales must be
+    declared: they are never measured on a log. Rows are counted from 1, plus the ``before`` rows read earlier.
     """
     unscaled = [name for name, column in schema.items.items() if not column.measured]
     rule = "every number of the schema must have a scale: measure it on the product table, or declare it"
@@ -44,7 +44,7 @@ def by_schema(table: Any, schema: Schema, *, visitors: bool = True, before: int 
 
 
 def _check_columns(table: Any, schema: Schema, sides: Mapping[str, Column], *, visitors: bool) -> None:
-    """Refuse columns that are not declared, and declared ones that are not there; of visitors if they are wanted."""
+    """Refuse undeclared columns and missing ones; visitor columns only if ``visitors``."""
     free = {*KNOWN, *sides, schema.id, schema.revenue, schema.available, schema.group}
     for name in map(str, table.columns):
         if name not in free and (visitors or not name.startswith(VISITOR)):
@@ -53,13 +53,13 @@ def _check_columns(table: Any, schema: Schema, sides: Mapping[str, Column], *, v
             raise ValueError(f"every column must be declared: {advice}, got {name}={table[name].iloc[0]!s} in row 1")
     absent = [name for name, column in sides.items() if column.names(name) and name not in table.columns]
     columns = [str(name) for name in table.columns]
-    require(not absent, "the log must have every column that is declared", missing=absent, columns=columns)
+    require(not absent, "the log must have every declared column", missing=absent, columns=columns)
 
 
 def _encoded(table: Any, name: str, column: Column, before: int) -> FloatArray:
-    """The features of a column, (rows, k), each cell by itself; equal texts are worked out once.
+    """The features of a column, (rows, k), each cell by itself.
 
-    Only texts: other cells may be equal and yet mean different things, as True and 1 do.
+    Equal texts are encoded once; only texts, because other equal cells may mean different things, as True and 1 do.
     """
     known: dict[str, list[float]] = {}
     found = []

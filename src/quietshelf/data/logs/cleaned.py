@@ -1,4 +1,4 @@
-"""The Expedia files that others have cleaned: one destination, hotel features averaged, all features standardised."""
+"""Expedia files cleaned by others: one destination, hotel features averaged, all features standardised."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ARRAYS = (
 
 
 def read_searches(path: str | Path) -> Searches:
-    """Searches from any file that holds them: our own ``.npz``, the arrays of others, or a cleaned table."""
+    """Read searches from our own ``.npz``, from others' arrays, or from a cleaned table."""
     where = Path(path)
     require(where.is_file(), "the file must exist", path=str(path))
     if where.suffix != ".npz":
@@ -48,7 +48,7 @@ def read_searches(path: str | Path) -> Searches:
 
 
 def read_arrays(path: str | Path) -> Searches:
-    """The arrays of one destination: features of hotels and users, hotels offered, hotel chosen or -1."""
+    """Read the arrays of one destination: features of hotels and users, hotels offered, hotel chosen or -1."""
     with np.load(Path(path), allow_pickle=False) as stored:
         missing = [name for name in ARRAYS if name not in stored]
         require(not missing, f"{path} must hold the arrays {', '.join(ARRAYS)}", missing=missing)
@@ -65,7 +65,7 @@ def read_arrays(path: str | Path) -> Searches:
 
 
 def read_transactions(path: str | Path) -> Searches:
-    """A cleaned table, one row a search and hotel, as CSV or as the only CSV of a zip."""
+    """Read a cleaned table, one row per search and hotel, as CSV or as the only CSV of a zip."""
     columns = ["srch_id", "prop_id", "booking_bool", *HOTEL, *VISITOR]
     with reading(path) as source:
         header = source.handle.readline().decode("utf-8", errors="replace").strip().split(",")

@@ -1,4 +1,4 @@
-"""Any log as one table of features: declared centres and scales first, then the feature map."""
+"""Encode any log as features: declared centres and scales first, then the feature map."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from quietshelf.model.types import FloatArray, IntArray, positive, require
 
 
 class Named(Protocol):
-    """Any log: its features have names."""
+    """Any log with named features."""
 
     @property
     def visitor_names(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class Named(Protocol):
 
 
 class Scale(NamedTuple):
-    """A declared centre and standard deviation of a feature."""
+    """The declared centre and standard deviation of a feature."""
 
     centre: float
     spread: float
@@ -43,12 +43,12 @@ class Scale(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What a fit needs of a log.
+    """What a fit needs from a log.
 
     Attributes:
-        rounds: Features (n, J, d), place chosen (n,), places that hold an item (n, J).
-        names: Of the d features.
-        person: Who came, (n,), or None.
+        rounds: Features (n, J, d), place chosen (n,), which places hold an item (n, J).
+        names: Names of the d features.
+        person: Person of each round, (n,), or None.
     """
 
     rounds: EncodedRounds
@@ -59,9 +59,9 @@ class Encoded:
 def read_any(
     path: str | Path, feature_map: FeatureMap, *, layout: Layout | None = None, schema: Schema | None = None
 ) -> Log | Searches:
-    """Searches from ``.npz``, or from a ``.zip`` that holds them; otherwise a log in long or wide format.
+    """Read searches from ``.npz`` or a ``.zip`` that holds them, or else a log in long or wide format.
 
-    Of visitors nothing is asked if the map does not use them.
+    Visitor columns are ignored if the map does not use them.
     """
     where = Path(path)
     if where.suffix == ".npz" or (where.suffix == ".zip" and _holds_searches(where)):
@@ -73,12 +73,12 @@ def read_any(
 
 
 def uses_visitor(feature_map: FeatureMap) -> bool:
-    """Whether visitors' features are in x."""
+    """Whether x contains visitor features."""
     return any(block.visitor for block in feature_map.blocks)
 
 
 def used_names(log: Named, feature_map: FeatureMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the visitor and of the item features that x is made of."""
+    """Names of the visitor and item features that x is made of."""
     return (log.visitor_names if uses_visitor(feature_map) else ()), log.item_names
 
 
@@ -88,7 +88,7 @@ def _holds_searches(path: Path) -> bool:
 
 
 def encoded(log: Log | Searches, feature_map: FeatureMap) -> Encoded:
-    """The features of what was shown."""
+    """Encode the items shown."""
     names = feature_names(feature_map, log.visitor_names, log.item_names)
     if isinstance(log, Searches):
         return Encoded(log.rounds(feature_map), names, None)
@@ -96,29 +96,29 @@ def encoded(log: Log | Searches, feature_map: FeatureMap) -> Encoded:
 
 
 def feature_names(feature_map: FeatureMap, visitor_names: Sequence[str], item_names: Sequence[str]) -> list[str]:
-    """A name for each place of x; a log without any feature is refused."""
+    """A name for each coordinate of x; refuses a log without features."""
     names = feature_map.names(visitor_names, item_names)
     require(len(names) > 0, "the log must have features for this map", feature_map=feature_map.name)
     return names
 
 
 def data_dependent(log: object) -> tuple[str, ...]:
-    """The steps of its preparation in which one visitor can have changed others' features; unknown counts as one.
+    """The preparation steps in which one visitor may have changed others' features; an unknown preparation is one.
 
-    A shop's own log comes without a record: that its features are each round's own is for the shop to see to.
+    A shop's own log has no such record: the shop must make sure that each round's features are its own.
     """
     return log.preparation.data_dependent if isinstance(log, Searches) else ()
 
 
 def in_public_units(log: object) -> bool:
-    """Whether the features were scaled by public constants before they came here."""
+    """Whether the features are already scaled by public constants."""
     return isinstance(log, Searches) and log.preparation.scaling == PUBLIC
 
 
 def scaled(log: Log | Searches, scales: Mapping[str, Scale], feature_map: FeatureMap) -> Log | Searches:
-    """The log with features centred and divided as declared; each feature that the map uses must be declared.
+    """Centre and scale features as declared; every feature that the map uses needs a scale.
 
-    Those of visitors may be declared where the map uses none; anything else that is not in the log is refused.
+    Visitor features may be declared even if the map uses none; other names that the log lacks are refused.
     """
     visitor_names, item_names = used_names(log, feature_map)
     missing = sorted({*visitor_names, *item_names} - set(scales))
@@ -136,7 +136,7 @@ def scaled(log: Log | Searches, scales: Mapping[str, Scale], feature_map: Featur
 
 
 def parse_scales(text: str) -> dict[str, Scale]:
-    """``NAME=SPREAD`` or ``NAME=CENTRE:SPREAD``, separated by commas.
+    """Parse ``NAME=SPREAD`` or ``NAME=CENTRE:SPREAD``, separated by commas.
 
     >>> parse_scales("price=120:40, stars=1")
     {'price': Scale(centre=120.0, spread=40.0), 'stars': Scale(centre=0.0, spread=1.0)}

@@ -1,4 +1,4 @@
-"""Files in and out: tables by name or inside a zip, and results written completely or not at all."""
+"""Read files, compressed or not, and write them atomically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXTRA = "pip install '.[data]' in a checkout"
 
 
 def pandas() -> Any:
-    """The pandas module, or a message that says how to get it."""
+    """The pandas module, or an error that says how to install it."""
     try:
         import pandas as pd
     except ModuleNotFoundError:
@@ -29,7 +29,7 @@ def pandas() -> Any:
 
 
 class Source(NamedTuple):
-    """An open file and how many bytes it holds, for progress."""
+    """An open file and its size in bytes, for progress."""
 
     handle: IO[bytes]
     size: int
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
 @contextmanager
 def reading(path: str | Path) -> Iterator[Source]:
-    """The bytes of a file, unpacked where it is compressed, or of the one table inside a zip."""
+    """Open a file, decompressed if need be, or the only table inside a zip."""
     where = Path(path)
     require(where.is_file(), "the file must exist", path=str(path))
     require(where.stat().st_size > 0, "the file must not be empty", path=str(path))
@@ -55,7 +55,7 @@ def reading(path: str | Path) -> Iterator[Source]:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """The bytes of a file, those of a compressed one unpacked."""
+    """Open a file, decompressed by its suffix."""
     kind = path.suffix.lower()
     if kind == ".zst":
         try:
@@ -69,7 +69,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A temporary file beside ``path`` that takes its place when all is written, and vanishes if anything fails."""
+    """Write ``path`` atomically: through a temporary file that replaces it at the end, and is deleted on failure."""
     target = Path(path)
     require(target.parent.is_dir(), "the folder must exist", folder=str(target.parent))
     number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

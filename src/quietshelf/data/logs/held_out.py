@@ -1,4 +1,4 @@
-"""How strongly to pull theta to zero, judged on searches that the fit has not seen. Data-driven: not private."""
+"""Choose the ridge by cross-validation. Looks at the data: not private."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ RIDGES = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0)
 
 
 def best_ridge(rounds: EncodedRounds, *, ridges: Sequence[float] = RIDGES, folds: int = 5) -> float:
-    """The ridge under which held-out rounds are most likely; fold k holds every ``folds``-th round from the k-th on."""
+    """The ridge with the largest held-out likelihood; fold k holds every ``folds``-th round from the k-th on."""
     return float(ridges[int(np.argmax(held_out(rounds, ridges=ridges, folds=folds)))])
 
 
 def held_out(rounds: EncodedRounds, *, ridges: Sequence[float] = RIDGES, folds: int = 5) -> FloatArray:
-    """Held-out log-likelihood of every ridge, (len(ridges),); each fit starts from that of the ridge before."""
+    """Held-out log-likelihood of every ridge, (len(ridges),); each fit starts from the previous ridge's."""
     count = len(rounds.choice)
-    require(len(ridges) > 0, "one ridge at least is needed")
+    require(len(ridges) > 0, "ridges must not be empty")
     integer("folds", folds, low=2, high=max(count, 2), high_name="rounds")
     fold = np.arange(count) % folds
     total = np.zeros(len(ridges))

@@ -1,4 +1,4 @@
-"""What tells rounds, items and persons apart: text or whole numbers, never figures that rounding makes equal."""
+"""Ids of rounds, items and persons: text or whole numbers, never floats, which rounding can make equal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from quietshelf.model.types import BoolArray
 
 IDS = ("round", "item", "person")
-APART = "must be text or whole numbers, one of them throughout, so that ids stay apart"
+APART = "must be all text or all whole numbers, so that ids stay distinct"
 
 
 def not_ids(values: Any) -> BoolArray:
-    """Which are neither text nor a whole number, or not what the first one is.
+    """Which values are neither text nor a whole number, or of another kind than the first.
 
     >>> not_ids(["a", "b"]).any(), not_ids([7, 7.0, "7", True, None]).tolist()
     (np.False_, [False, True, True, True, True])
@@ -26,20 +26,20 @@ def not_ids(values: Any) -> BoolArray:
 
 
 def as_ids(name: str, values: Any) -> NDArray[Any]:
-    """An array of ids, in which each is still itself; the first that is none is refused with its row.
+    """Ids as an array, without conversion; an error names the first bad one and its row.
 
     >>> as_ids("person", [3.0])
     Traceback (most recent call last):
     ...
-    ValueError: person must be text or whole numbers, one of them throughout, ... got person=3.0 in row 1
+    ValueError: person must be all text or all whole numbers, ... got person=3.0 in row 1
     """
     values = values if hasattr(values, "dtype") else list(values)
     wrong = np.flatnonzero(not_ids(values))
     if wrong.size:
         place = int(wrong[0])
         raise ValueError(f"{name} {APART}, got {name}={list(values)[place]!r} in row {place + 1}")
-    found = np.asarray(values)
-    return found if found.dtype.kind in "iu" else np.asarray(values, dtype=object)  # fixed-width text drops a last NUL
+    found = np.asarray(values)  # of fixed-width text, NumPy drops trailing NULs
+    return found if found.dtype.kind in "iu" else np.asarray(values, dtype=object)
 
 
 def _kind(value: Any) -> str:

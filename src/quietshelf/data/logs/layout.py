@@ -1,4 +1,4 @@
-"""Files -> tables under our own column names: CSV (compressed too) or Parquet, whatever the shop calls its columns."""
+"""Read a log file, CSV (also compressed) or Parquet, as a table with our own column names."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quietshelf.data.logs.files import EXTRA, pandas, reading
+from quietshelf.data.logs.files import pandas, reading
 from quietshelf.data.logs.ids import APART, IDS
 from quietshelf.data.logs.lines import BadLine, count_rows
-from quietshelf.data.tables.reading import PARQUET, separator_of
+from quietshelf.data.tables.reading import PARQUET, parquet, separator_of
 from quietshelf.model.types import require
 
 SEPARATOR = ":"
 """Between feature and item in the column names of wide format, as in ``price:tea``."""
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
-"""What a damaged file raises; pandas' own errors are ValueErrors."""
+"""Errors of a damaged file; those of pandas are ValueErrors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a shop writes its logs.
+    """The layout of a shop's logs.
 
     Attributes:
-        wide: Whether a row is a round, not a round and item.
-        columns: What the file calls a column, by our name for it.
-        separator: Between the cells of a CSV; None to take it from the header.
+        wide: Whether a row is a round, rather than one item of a round.
+        columns: The file's column names by ours.
+        separator: Separator of a CSV; None to detect it in the header.
     """
 
     wide: bool = False
@@ -42,7 +42,7 @@ class Layout:
 
 
 def parse_columns(given: Iterable[str]) -> dict[str, str]:
-    """``OURS=THEIRS``, one each.
+    """Parse column names given as ``OURS=THEIRS``.
 
     >>> parse_columns(["item=sku", "round=visit id"])
     {'item': 'sku', 'round': 'visit id'}
@@ -57,22 +57,25 @@ def parse_columns(given: Iterable[str]) -> dict[str, str]:
 
 
 def read_table(path: str | Path, layout: Layout, *, text: tuple[str, ...] = (), exact: bool = False) -> Any:
-    """The table as it stands in the file, under our names.
+    """Read a table from a file, under our column names.
 
-    Ids are read as text, each by itself: a type guessed from a whole column would let one person's id decide whether
-    "01" and "1" are one person or two, and so change what others contribute. So are the columns in ``text``. Every line
-    of a CSV is a row by itself too: what one row says cannot swallow or shift another.
+    Ids are read as text, one by one: a type guessed from a whole column would let one person's id decide whether "01"
+    and "1" are the same person, and so change what others contribute. The columns in ``text`` are read the same way.
+    Every line of a CSV is one row, so that no row can swallow or shift another.
 
     Args:
         path: The file.
-        layout: How it is laid out.
-        text: Our names of further columns that are text; in wide format, of features.
-        exact: Whether only an empty cell is a missing one, not "NA" or "null".
+        layout: Its layout.
+        text: Our names of further text columns; in wide format, of text features.
+        exact: Whether only empty cells are missing, not "NA" or "null".
     """
     ids = (*IDS, "chosen") if layout.wide else IDS
     if Path(path).suffix.lower() in PARQUET:
         require(layout.separator is None, "separator is for CSV files", separator=layout.separator)
-        return _check_ids(renamed(_parquet(path), layout), ids)
+        require(Path(path).is_file(), "the file must exist", path=str(path))
+        with parquet(path):
+            stored = pandas().read_parquet(path, engine="pyarrow")
+        return _check_ids(renamed(stored, layout), ids)
     require(Path(path).is_file(), "the file must exist", path=str(path))
     require(Path(path).stat().st_size > 0, "the file must not be empty", path=str(path))
     try:
@@ -94,31 +97,21 @@ def read_table(path: str | Path, layout: Layout, *, text: tuple[str, ...] = (), 
 
 
 def renamed(table: Any, layout: Layout) -> Any:
-    """The table under our names."""
+    """Rename the columns to ours."""
     there = [str(name) for name in table.columns]
     for ours, theirs in layout.columns.items():
         rule = f"--column {ours}={theirs} must name a column of the file"
         require(theirs in there, rule, columns=there)
-        rule = f"--column {ours}={theirs}: the file has a column {ours} as well, so rename one of them"
+        rule = f"--column {ours}={theirs}: the file also has a column {ours}, so rename one of them"
         require(ours == theirs or ours not in there, rule)
     return table.rename(columns={theirs: ours for ours, theirs in layout.columns.items()})
 
 
 def _kinds(header: str, separator: str, layout: Layout, text: set[str]) -> dict[str, type[str]]:
-    """Which columns of the file are text, by their names in it."""
+    """The text columns, by their names in the file."""
     ours = {theirs: name for name, theirs in layout.columns.items()}
     names = [name.strip("\r\n") for name in next(csv.reader([header], delimiter=separator))]
     return {name: str for name in names if ours.get(name, name).split(SEPARATOR)[0] in text}
-
-
-def _parquet(path: str | Path) -> Any:
-    require(Path(path).is_file(), "the file must exist", path=str(path))
-    try:
-        return pandas().read_parquet(path, engine="pyarrow")
-    except ImportError:
-        raise ModuleNotFoundError(f"Parquet files are read with pyarrow: {EXTRA}") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} must be a Parquet file: {error}") from None
 
 
 def _check_ids(table: Any, ids: tuple[str, ...]) -> Any:

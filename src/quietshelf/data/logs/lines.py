@@ -1,4 +1,4 @@
-"""The lines of a CSV, each looked at by itself: in a private fit no row's text may change another's."""
+"""Check each line of a CSV by itself: in a private fit, no row's text may change another row."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import csv
 from collections.abc import Iterable
 
 SHOWN = 60
-"""Letters of a bad line that a message repeats."""
+"""Letters of a bad line that an error quotes."""
 
 
 class BadLine(ValueError):  # noqa: N818 - says what it is
-    """A line of a CSV is no row by itself; the message names the rule, what it says, and its number."""
+    """A line of a CSV is not a row; the message names the rule, the line and its number."""
 
 
 def count_rows(lines: Iterable[bytes], separator: str) -> int:
-    r"""How many rows there are below the header, each in a line of its own with one cell per column.
+    r"""Count the rows below the header; each must be a single line with one cell per column.
 
     >>> count_rows([b"round,item\n", b'1,"tea, black"\n', b"\n", b"2,jam"], ",")
     2
@@ -31,7 +31,7 @@ def count_rows(lines: Iterable[bytes], separator: str) -> int:
         cells = _cells(text, separator, number)
         if not width and len(set(cells)) < len(cells):
             again = next(name for name in cells if cells.count(name) > 1)
-            raise _bad(f"columns must have different names; {again!r} comes twice", text, number)
+            raise _bad(f"columns must have different names; {again!r} appears twice", text, number)
         width = width or len(cells)
         if len(cells) != width:
             raise _bad(f"a line must have {width} cells, as the first has; it has {len(cells)}", text, number)
@@ -47,7 +47,7 @@ def _text(line: bytes, number: int) -> str:
 
 
 def _cells(text: str, separator: str, number: int) -> list[str]:
-    """The cells; a quote that does not close, or a cell that another reader may break, is refused."""
+    """Split a line into cells; refuses an unclosed quote, or characters at which another parser may break the line."""
     rule = "a line must be a row: quotes must close and cells hold no line break"
     if "\r" in text or "\0" in text:
         raise _bad(rule, text, number)

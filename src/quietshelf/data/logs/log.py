@@ -1,6 +1,6 @@
-"""A shop's own log: rounds of items, what was shown, what was taken.
+"""A shop's own log: rounds of items, what was shown and what was chosen.
 
-Rows are kept together by round, rounds in the order in which they first appear in the file.
+Rows are grouped by round, and rounds keep their order of first appearance in the file.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """A validated log of n rounds; made by `quietshelf.data.logs.reading.read_log`.
+    """A validated log of n rounds, made by `quietshelf.data.logs.reading.read_log`.
 
     Attributes:
         start: The rows of round t are ``start[t]`` to ``start[t + 1] - 1``, (n + 1,).
-        item: Item of each row, a place in ``item_ids``, (rows,).
+        item: Item of each row, an index into ``item_ids``, (rows,).
         shown: Whether the row's item was shown, (rows,).
-        chosen: Whether it was taken, (rows,).
+        chosen: Whether it was chosen, (rows,).
         available: Whether it could have been shown, (rows,).
-        revenue: What it earns if taken, (rows,).
+        revenue: Its revenue if chosen, (rows,).
         features: Item features of each row, (rows, d2).
         visitor: Visitor features of each round, (n, d1).
-        item_ids: The names of the items in the file.
-        item_names: The names of the item features.
-        visitor_names: The names of the visitor features.
-        person: Who came, a number a person in the order of their ids, (n,); None if the log does not say.
-        time: The rank of each round in time, (n,); None if the log does not say.
-        propensity: How likely the assortment shown was, when it was drawn, (n,); None if the log does not say.
+        item_ids: Ids of the items in the file.
+        item_names: Names of the item features.
+        visitor_names: Names of the visitor features.
+        person: Person of each round, numbered in the order of their ids, (n,); None if the log does not say.
+        time: Rank of each round in time, (n,); None if the log does not say.
+        propensity: Probability with which the assortment was drawn, (n,); None if the log does not say.
         random: Whether it was drawn uniformly from the available items, (n,); None if the log does not say.
     """
 
@@ -62,7 +62,7 @@ class Log:
 
     @property
     def candidates(self) -> bool:
-        """Whether the log says what could have been shown and was not."""
+        """Whether the log lists items that were available but not shown."""
         return bool((self.available & ~self.shown).any())
 
     @property
@@ -71,18 +71,18 @@ class Log:
         return int(np.bincount(self.round[self.shown], minlength=1).max())
 
     def offered(self, feature_map: FeatureMap) -> EncodedRounds:
-        """The items shown in each round, as `fit` takes them."""
+        """The items shown in each round, in the form that `fit` takes."""
         return self._padded(feature_map, self.shown).rounds
 
     def offerable(self, feature_map: FeatureMap, *, width: int = 1) -> Candidates:
-        """All items that could have been shown in each round, with what was shown and taken of them.
+        """All items available in each round, with which of them were shown and chosen.
 
-        In as many places as the longest round needs, or in ``width`` if that is more.
+        Padded to the longest round, or to ``width`` if that is longer.
         """
         return self._padded(feature_map, self.available, width)
 
     def catalogue(self) -> tuple[FloatArray, FloatArray]:
-        """Features and revenue of every item, (N, d2) and (N,): averages over the rows that have it."""
+        """Features and revenue of every item, (N, d2) and (N,): averages over its rows."""
         count = np.maximum(np.bincount(self.item, minlength=len(self.item_ids)), 1)
         columns = np.column_stack([self.features, self.revenue])
         sums = np.zeros((len(self.item_ids), columns.shape[1]))
@@ -111,12 +111,12 @@ class Log:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What could have been shown, place by place.
+    """The available items of each round.
 
     Attributes:
         rounds: Features (n, J, d), place chosen (n,), which places hold an item (n, J).
         shown: Which places were shown, (n, J).
-        revenue: What each would earn, (n, J).
+        revenue: Revenue of each, (n, J).
     """
 
     rounds: EncodedRounds

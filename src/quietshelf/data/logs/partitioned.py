@@ -1,6 +1,6 @@
-"""A log in partitions that has been surveyed: sums over all of it, each partition by itself, added in their order.
+"""A surveyed log in partitions: sums over all of it, computed partition by partition and added in their order.
 
-Who works on which partition, how many do, and who dies over it changes nothing: not the last bit.
+The result is the same to the last bit however many workers there are, and even if some of them die.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from quietshelf.model.types import FloatArray
 Part = TypeVar("Part")
 T = TypeVar("T")
 Report = Callable[[int, int], None]
-"""Called with the rows that have been read in this pass, and how many there are."""
+"""Called with the rows read in this pass, and their total."""
 
 
 class Executor(Protocol):
-    """Does a job for every part of a list; the answers come in the order of the parts, one for each."""
+    """Runs a job on every part of a list; answers come in the order of the parts."""
 
     def __call__(self, job: Callable[[Part], T], parts: Sequence[Part], /) -> Iterator[T]:
         """The answers."""
@@ -39,30 +39,30 @@ def serial(job: Callable[[Part], T], parts: Sequence[Part], /) -> Iterator[T]:
 def watched(
     executor: Executor, job: Callable[[Partition], T], parts: Sequence[Partition], report: Report | None
 ) -> Iterator[T]:
-    """What the executor answers, reporting the rows that are done."""
+    """The executor's answers, reporting the rows done."""
     done, total = 0, sum(part.rows for part in parts)
     for part, found in zip(parts, executor(job, parts), strict=True):
         done += part.rows
-        if report is not None:
+        if report is not None and part.rows:  # a part without rows would look like the next pass
             report(done, total)
         yield found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartitionedLog:
-    """What `choice.fitting.fit_sums` and a private fit ask of a log; made by `logs.survey`.
+    """A log as `choice.fitting.fit_sums` and a private fit need it; made by `logs.survey`.
 
     Attributes:
         partitions: Its files, with the rounds that count.
-        form: How they become rounds.
-        visitor_names: The names of the visitor features.
-        item_names: The names of the item features.
-        rounds: How many rounds count, n.
-        persons: Whether the log says who came.
-        largest: The largest entry of x in size; 0 unless the fit is exact.
+        form: How files become rounds.
+        visitor_names: Names of the visitor features.
+        item_names: Names of the item features.
+        rounds: Number of rounds that count, n.
+        persons: Whether the log has person ids.
+        largest: The largest absolute entry of x; 0 unless the fit is exact.
         root: R of the QR decomposition of all rows shown; None unless the fit is exact.
-        executor: Who does the work.
-        report: Who wants to know how far it is.
+        executor: Runs the work.
+        report: Receives progress.
     """
 
     partitions: tuple[Partition, ...]
@@ -78,16 +78,11 @@ class PartitionedLog:
 
     @property
     def names(self) -> list[str]:
-        """Of the d features."""
+        """Names of the d features."""
         return feature_names(self.form.feature_map, self.visitor_names, self.item_names)
 
-    @property
-    def rows(self) -> int:
-        """How many rows there are, those that do not count too."""
-        return sum(part.rows for part in self.partitions)
-
     def map(self, job: Callable[[Partition], T]) -> Iterator[T]:
-        """The answers of all partitions, in their order: one pass over the files."""
+        """Run a job on all partitions, in their order: one pass over the files."""
         return watched(self.executor, job, self.partitions, self.report)
 
     def sums(self, theta: FloatArray) -> Sums:

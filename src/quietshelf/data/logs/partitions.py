@@ -1,6 +1,6 @@
-"""A log in Parquet files, larger than memory: read some whole rounds at a time, each file by itself.
+"""A log in Parquet files, larger than memory: read file by file, some whole rounds at a time.
 
-The rows of a round stand together in one file. Files count in the order of their names, rounds in the order of rows.
+The rows of a round must be together in one file. Files are ordered by name, rounds by row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietshelf.data.logs.encoded import Scale, encoded, scaled, uses_visitor
-from quietshelf.data.logs.files import EXTRA
 from quietshelf.data.logs.ids import APART, IDS
 from quietshelf.data.logs.layout import Layout
 from quietshelf.data.logs.log import Log
@@ -22,22 +21,22 @@ from quietshelf.data.logs.reading import as_numbers, built, named
 from quietshelf.data.logs.rules import KNOWN, VISITOR
 from quietshelf.data.logs.searches import EncodedRounds
 from quietshelf.data.tables import Schema
-from quietshelf.data.tables.reading import PARQUET
+from quietshelf.data.tables.reading import PARQUET, parquet
 from quietshelf.model.choice.maps import FeatureMap
 from quietshelf.model.types import BoolArray, IntArray, require
 
 BATCH = 1 << 17
-"""Rows that are read at once: what they become fits into some tens of megabytes."""
+"""Rows read at once; encoded they take some tens of megabytes."""
 
 
 class Partition(NamedTuple):
     """A file of a log, as it was when the log was opened.
 
     Attributes:
-        path: Where it is.
-        rows: How many it holds.
-        size: Its bytes.
-        changed: When it was last written, in nanoseconds.
+        path: Its path.
+        rows: Number of rows.
+        size: Size in bytes.
+        changed: Modification time in nanoseconds.
         counted: Which of its rounds count, as packed bits; None for all of them.
     """
 
@@ -49,7 +48,7 @@ class Partition(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some whole rounds of a file: a table of pyarrow, where each round begins in it, and the rows before it."""
+    """Some whole rounds of a file: a pyarrow table, the start of each round in it, and the number of rows before it."""
 
     table: Any
     starts: IntArray
@@ -58,12 +57,12 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """How every file of a log becomes rounds.
+    """How the files of a log become rounds.
 
     Attributes:
         feature_map: How x is made.
-        layout: What the files call their columns.
-        schema: What the columns mean; without one every further column is a number.
+        layout: The files' column names.
+        schema: What the columns mean; without one, every further column is a number.
         scales: Declared centre and spread of each feature; empty if none are declared.
     """
 
@@ -74,11 +73,11 @@ class Form:
 
     @property
     def visitors(self) -> bool:
-        """Whether visitors' features are in x."""
+        """Whether x contains visitor features."""
         return uses_visitor(self.feature_map)
 
     def fitted(self, columns: list[str]) -> list[str]:
-        """Of the columns of a file, under its own names, those that a fit reads."""
+        """The columns of a file that a fit reads, under the file's own names."""
         ours = {theirs: name for name, theirs in self.layout.columns.items()}
         return [name for name in columns if self._reads(ours.get(name, name))]
 
@@ -88,7 +87,7 @@ class Form:
         return self.visitors or not name.startswith(VISITOR)
 
     def numbers(self, batch: Batch) -> Any:
-        """The batch as a data frame of numbers under our names; rounds are numbered, for their ids may be texts."""
+        """The batch as a data frame of numbers under our names; rounds are numbered, since their ids may be text."""
         lengths = np.diff(batch.starts, append=batch.table.num_rows)
         frame = batch.table.drop_columns([self.layout.columns.get("round", "round")]).to_pandas(use_threads=False)
         frame = frame.rename(columns={theirs: ours for ours, theirs in self.layout.columns.items()})
@@ -96,7 +95,7 @@ class Form:
         return as_numbers(frame, self.schema, visitors=self.visitors)
 
     def log(self, table: Any, *, items: bool = False) -> Log:
-        """The log of a table of numbers that keeps to the rules, in declared units."""
+        """The log of a valid table of numbers, in declared units."""
         log = built(table, items=items)
         log = log if self.schema is None else named(log, self.schema, visitors=self.visitors)
         made = scaled(log, self.scales, self.feature_map) if self.scales else log
@@ -110,9 +109,9 @@ def is_partitioned(path: str | Path) -> bool:
 
 
 def partitions(path: str | Path, layout: Layout) -> tuple[Partition, ...]:
-    """The Parquet files of a folder (those in folders inside it too) or of a pattern, in the order of their names.
+    """The Parquet files of a folder, searched recursively, or of a pattern, ordered by name.
 
-    All must have the same columns, and ids of one kind.
+    All must have the same columns and the same kinds of ids.
     """
     where = Path(path)
     if where.is_dir():
@@ -131,14 +130,8 @@ def partitions(path: str | Path, layout: Layout) -> tuple[Partition, ...]:
     return tuple(parts)
 
 
-def columns_of(partition: Partition) -> list[str]:
-    """What the file calls its columns."""
-    with _opened(Path(partition.path)) as source:
-        return list(source.schema_arrow.names)
-
-
 def batches(partition: Partition, layout: Layout, columns: list[str] | None = None) -> Iterator[Batch]:
-    """The rows of a file, some whole rounds at a time, all columns or some; a file that has changed is refused."""
+    """The rows of a file, some whole rounds at a time, with all columns or some; refuses a file that has changed."""
     import pyarrow as pa
 
     path = Path(partition.path)
@@ -161,8 +154,10 @@ def batches(partition: Partition, layout: Layout, columns: list[str] | None = No
 
 
 def rounds(partition: Partition, form: Form) -> Iterator[EncodedRounds]:
-    """The rounds of a file that has been surveyed, some at a time; without those that do not count."""
-    columns, done, counted = form.fitted(columns_of(partition)), 0, counted_rounds(partition)
+    """The rounds of a surveyed file that count, some at a time."""
+    with _opened(Path(partition.path)) as source:
+        columns = form.fitted(source.schema_arrow.names)
+    done, counted = 0, counted_rounds(partition)
     for batch in batches(partition, form.layout, columns):
         count = batch.starts.size
         mine = None if counted is None else counted[done : done + count]
@@ -173,21 +168,15 @@ def rounds(partition: Partition, form: Form) -> Iterator[EncodedRounds]:
 
 
 def counted_rounds(partition: Partition) -> BoolArray | None:
-    """Which rounds of a file count; None for all. Longer than the file by up to seven places."""
+    """Which rounds of a file count; None for all. May be up to seven entries too long."""
     if partition.counted is None:
         return None
     return np.unpackbits(np.frombuffer(partition.counted, dtype=np.uint8)).astype(bool)
 
 
 def _opened(path: Path) -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"Parquet files are read with pyarrow: {EXTRA}") from None
-    try:
+    with parquet(path) as pq:
         return pq.ParquetFile(path)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} must be a Parquet file: {error}") from None
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -196,7 +185,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _starts(ids: Any) -> IntArray:
-    """Where an id differs from the one before it; an empty one differs from all."""
+    """Where an id differs from the one before it; a missing id differs from all."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -209,7 +198,7 @@ def _starts(ids: Any) -> IntArray:
 
 
 def _check_alike(file: Path, schema: Any, first: Path, known: Any, layout: Layout) -> None:
-    """Refuse a file whose columns are not those of the first one, or whose ids are of another kind."""
+    """Refuse a file whose columns or kinds of ids differ from the first file's."""
     rule = f"all files of a log must have the same columns in the same order, those of {first}"
     require(schema.names == known.names, rule, columns=schema.names, file=str(file))
     theirs = layout.columns.get("round", "round")
@@ -224,7 +213,7 @@ def _check_alike(file: Path, schema: Any, first: Path, known: Any, layout: Layou
 
 
 def _kind(given: Any) -> str | None:
-    """Text, or the type of whole numbers; None for what cannot be an id."""
+    """The kind of an id column: "text", or its integer type; None if it cannot hold ids."""
     import pyarrow as pa
 
     given = given.value_type if pa.types.is_dictionary(given) else given

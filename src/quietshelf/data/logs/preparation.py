@@ -1,8 +1,8 @@
-"""How a file of searches was prepared, on record: a private fit may rest on it only if no step looked at others' data.
+"""A record of how a file of searches was prepared: a private fit may use it only if no step looked at others' data.
 
-A fit's promise holds if the features of each search are computed from that search and public constants alone. One step
-that looks further (a mean, a tree, a column dropped for not varying) lets one search move everybody's features, by an
-amount that nothing bounds.
+A fit's promise holds if the features of each search are computed from that search and public constants alone. A single
+step that looks further (a mean, a tree, dropping a constant column) lets one search change everybody's features by an
+unbounded amount.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Preparation:
     """The record.
 
     Attributes:
-        scaling: Where the centre and the spread of each feature come from.
-        imputation: Where the values that stand in for missing ones come from.
-        data_dependent: Every step in which one search can change what becomes of another, in words.
+        scaling: Where the centre and spread of each feature come from.
+        imputation: Where the replacements for missing values come from.
+        data_dependent: Every step in which one search can change another's features, in words.
     """
 
     scaling: str
@@ -35,7 +35,7 @@ class Preparation:
         require(public or len(self.data_dependent) > 0, "what is not public must be listed as data-dependent")
 
     def after(self, step: str) -> Preparation:
-        """The record once a further data-dependent step was taken."""
+        """The record with one more data-dependent step."""
         return replace(self, data_dependent=(*self.data_dependent, step))
 
     def to_json(self) -> str:
@@ -44,7 +44,7 @@ class Preparation:
 
     @classmethod
     def from_json(cls, text: str) -> Preparation:
-        """The inverse of ``to_json``; a record that cannot be read is as good as none.
+        """The inverse of ``to_json``; an unreadable record counts as none.
 
         >>> Preparation.from_json("{}") is UNKNOWN
         True
@@ -63,4 +63,4 @@ UNKNOWN: Final = Preparation(
     imputation="unknown",
     data_dependent=("nothing is recorded of how the features were scaled and imputed",),
 )
-"""Of files by others, and of older ones of ours."""
+"""The preparation of files by others, and of our own older files."""

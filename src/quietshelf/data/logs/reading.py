@@ -1,4 +1,4 @@
-"""Tables -> a validated log: long format, or wide format made long."""
+"""Tables -> a validated log, from long format or from wide format made long."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ ABSENT = "chosen must name an item that has a value in its row, or be empty"
 
 
 class BadLog(ValueError):  # noqa: N818 - says what it is
-    """A log breaks rules; the message names the first row that breaks each."""
+    """A log breaks rules; the message names the first bad row for each rule."""
 
 
 def read_log(
     path: str | Path, *, layout: Layout | None = None, schema: Schema | None = None, visitors: bool = True
 ) -> Log:
-    """A log in long format (docs/logs.md), or in wide format, from CSV or Parquet.
+    """Read a log in long format (docs/logs.md) or in wide format, from CSV or Parquet.
 
     Args:
         path: The file.
-        layout: How it is laid out; long format and our own names if not given.
-        schema: What its columns mean; without one every further column is a number.
-        visitors: Whether visitor features are wanted; if not, theirs are not looked at.
+        layout: Its layout; long format with our own column names by default.
+        schema: What its columns mean; without one, every further column is a number.
+        visitors: Whether to read visitor features; if not, their columns are ignored.
     """
     layout = layout or Layout()
     text = () if schema is None else (schema.id, *schema.items, *(VISITOR + name for name in schema.visitors))
@@ -41,15 +41,15 @@ def read_log(
 
 
 def as_log(table: Any, *, schema: Schema | None = None, visitors: bool = True) -> Log:
-    """A long table as a log; a `BadLog` names the first bad row of each kind."""
+    """Make a log from a long table; a `BadLog` names the first bad row for each rule."""
     log = built(checked(as_numbers(table, schema, visitors=visitors)))
     return log if schema is None else named(log, schema, visitors=visitors)
 
 
 def as_numbers(table: Any, schema: Schema | None, *, visitors: bool, before: int = 0) -> Any:
-    """A long table with features that should be numbers: as the schema makes them, or as they are.
+    """A long table with numeric features: encoded by the schema, or as they are.
 
-    In messages rows are counted from ``before`` on, of which so many came before this table.
+    Errors count rows from ``before`` on, the number of rows before this table.
     """
     if schema is not None:
         return by_schema(table, schema, visitors=visitors, before=before)
@@ -57,7 +57,7 @@ def as_numbers(table: Any, schema: Schema | None, *, visitors: bool, before: int
 
 
 def checked(table: Any, *, before: int = 0) -> Any:
-    """The table itself if it keeps to the rules; a `BadLog` names the first bad row of each kind."""
+    """Return the table if it is valid; a `BadLog` names the first bad row for each rule."""
     missing = [name for name in NEEDED if name not in table.columns]
     require(
         not missing, f"a log must have the columns {', '.join(NEEDED)}", missing=missing, columns=list(table.columns)
@@ -67,23 +67,23 @@ def checked(table: Any, *, before: int = 0) -> Any:
     if found:
         lines = [f"  - {problem._replace(row=before + problem.row)}" for problem in found]
         if any(problem.rule.startswith("the feature") for problem in found):
-            lines.append("  (what text, categories and gaps mean is said in a schema: --schema)")
+            lines.append("  (a schema says what text, categories and gaps mean: --schema)")
         raise BadLog("\n".join(["the log breaks these rules:", *lines]))
     return table
 
 
 def named(log: Log, schema: Schema, *, visitors: bool) -> Log:
-    """The log with its features called as the schema calls them."""
+    """The log with the schema's feature names."""
     return replace(log, item_names=schema.item_names, visitor_names=schema.visitor_names if visitors else ())
 
 
 def from_wide(table: Any) -> Any:
-    """One row a round to one row a round and item.
+    """Turn one row per round into one row per round and item.
 
-    Columns ``FEATURE:ITEM`` (also ``position:ITEM``, ``revenue:ITEM``, ``available:ITEM``) hold what belongs to an
-    item, which was in the round where any of them has a value; ``chosen`` holds the name of the item taken, or nothing.
-    A row in which no item has a value is refused, for its visitor would vanish. Other columns belong to the round;
-    without a column ``round`` the rows are numbered.
+    Columns ``FEATURE:ITEM`` (also ``position:ITEM``, ``revenue:ITEM``, ``available:ITEM``) describe an item, which is
+    part of a round if any of them has a value there; ``chosen`` holds the id of the chosen item, or is empty. A row
+    without any item is refused, since its visitor would vanish. Other columns belong to the round; without a column
+    ``round``, rows are numbered.
     """
     of_items = [str(name) for name in table.columns if SEPARATOR in str(name)]
     require(len(of_items) > 0, f"a wide log must have columns FEATURE{SEPARATOR}ITEM", columns=list(table.columns))
@@ -103,7 +103,7 @@ def from_wide(table: Any) -> Any:
 
 
 def _check_wide(of_rounds: Any, long: Any) -> None:
-    """Refuse a row that would vanish, or whose choice would: each is somebody's round."""
+    """Refuse a row that would vanish or lose its choice: each is a visitor's round."""
     rows = np.arange(len(of_rounds))
     empty = ~np.isin(rows, long["row"])
     lost = of_rounds["chosen"].notna().to_numpy() & ~np.isin(rows, long["row"][long["chosen"] == 1])
@@ -114,7 +114,7 @@ def _check_wide(of_rounds: Any, long: Any) -> None:
 
 
 def built(table: Any, *, items: bool = True) -> Log:
-    """The log of a table that keeps to the rules; without ``items`` they are not told apart, which takes longest."""
+    """The log of a valid table; without ``items``, skip telling items apart, the slowest step."""
     codes, _ = pandas().factorize(table["round"])
     if (np.diff(codes) < 0).any():
         order = np.argsort(codes, kind="stable")
@@ -166,7 +166,7 @@ def _ranks(first: Any) -> IntArray | None:
 
 
 def _check_times(times: Any) -> None:
-    """Refuse times of which one is a word among numbers: all would be ordered as words."""
+    """Refuse text among numeric times: all would be sorted as text."""
     told = pandas().to_numeric(times, errors="coerce").notna()
     if told.any() and not told.all() and not times[~told].isna().all():
         value = times[~told & times.notna()].iloc[0]
@@ -174,7 +174,7 @@ def _check_times(times: Any) -> None:
 
 
 def _persons(first: Any) -> IntArray | None:
-    """Numbers in the order of the ids themselves: an order that does not depend on anybody's rows."""
+    """Number persons in the order of their ids, which does not depend on anybody's rows."""
     if "person" not in first.columns:
         return None
     ids = (

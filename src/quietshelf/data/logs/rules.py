@@ -1,4 +1,4 @@
-"""What a log must keep to: one function a rule, each answering with the rows that break it."""
+"""The rules for a log: one function per rule, which returns the rows that break it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from quietshelf.model.types import BoolArray
 NEEDED = ("round", "item", "chosen")
 KNOWN = (*NEEDED, "position", "revenue", "available", "person", "time", "propensity", "random")
 VISITOR = "visitor_"
-"""Features whose column begins so belong to the visitor: they are the same in all rows of a round."""
+"""Prefix of visitor features, which are the same in all rows of a round."""
 
 
 class Problem(NamedTuple):
-    """The first row that breaks a rule, counted from 1 after the header, and how many do."""
+    """The first row that breaks a rule, counted from 1 after the header, and the number of such rows."""
 
     rule: str
     row: int
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What must hold, the column to show when it does not, and which rows break it."""
+    """The rule in words, the column to quote, and which rows break it."""
 
     text: str
     column: str
@@ -39,7 +39,7 @@ class Rule(NamedTuple):
 
 
 def problems(table: Any) -> list[Problem]:
-    """The first bad row of each kind; none for a good log. Later rules are asked only of columns that passed."""
+    """The first bad row for each broken rule. Later rules check only columns that passed the earlier ones."""
     found: list[Problem] = []
     failed: set[str] = set()
     for rule in (*_shape_rules(table), *_sense_rules(table)):
@@ -54,14 +54,14 @@ def problems(table: Any) -> list[Problem]:
 
 
 def feature_columns(table: Any) -> tuple[list[str], list[str]]:
-    """The columns that are features: of the visitor, of the item."""
+    """The feature columns: of the visitor, of the item."""
     found = [str(name) for name in table.columns if name not in KNOWN]
     visitor = [name for name in found if name.startswith(VISITOR)]
     return visitor, [name for name in found if name not in visitor]
 
 
 def numbers(table: Any, column: str) -> Any:
-    """The column as numbers, NaN where it holds none; a number that no float can hold is none."""
+    """The column as numbers, NaN for anything else, including numbers too large for a float."""
     try:
         return pandas().to_numeric(table[column], errors="coerce").astype(np.float64)
     except OverflowError:
@@ -69,14 +69,14 @@ def numbers(table: Any, column: str) -> Any:
 
 
 def is_shown(table: Any) -> BoolArray:
-    """Rows whose item was shown: those with a position, or all where the log has no positions."""
+    """Rows whose item was shown: those with a position, or all if the log has no positions."""
     if "position" not in table.columns:
         return np.ones(len(table), dtype=bool)
     return np.asarray(table["position"].notna())
 
 
 def _shape_rules(table: Any) -> Iterator[Rule]:
-    """Each cell by itself."""
+    """Rules for single cells."""
     for column in (name for name in IDS if name in table.columns):
         yield Rule(f"{column} must not be empty", column, lambda t, c: np.asarray(t[c].isna()))
         yield Rule(f"{column} {APART}", column, lambda t, c: not_ids(t[c]))
@@ -102,8 +102,8 @@ def _shape_rules(table: Any) -> Iterator[Rule]:
 
 
 def _sense_rules(table: Any) -> Iterator[Rule]:
-    """Cells beside each other."""
-    yield Rule("an item must stand only once in a round", "item", lambda t, _: _again(t, ["round", "item"]))
+    """Rules that compare cells."""
+    yield Rule("an item must appear only once in a round", "item", lambda t, _: _again(t, ["round", "item"]))
     yield Rule("at most one item may be chosen in a round", "chosen", lambda t, _: _second_choice(t))
     yield Rule("a chosen item must have been shown", "chosen", lambda t, _: _chosen(t) & ~is_shown(t))
     if "position" in table.columns:

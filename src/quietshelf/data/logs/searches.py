@@ -1,4 +1,4 @@
-"""Searches with a catalogue: what visitors looked like, what each was shown, what each took."""
+"""Searches with a catalogue: visitor features, items shown, item chosen."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, che
 
 FORMAT = "quietshelf searches 2"
 READ = ("quietshelf searches 1", FORMAT)
-"""The first format had no record of the preparation."""
+"""Format 1 had no record of the preparation."""
 NUMBERS = ("visitor", "catalogue", "shown_features", "shown", "choice", "ids", "item_ids")
 TEXTS = ("visitor_names", "item_names", "notes")
 
 
 class EncodedRounds(NamedTuple):
-    """Rounds as `fit` takes them: features (n, J, d), the place chosen (n,), which places hold an item (n, J)."""
+    """Rounds in the form that `fit` takes: features (n, J, d), place chosen (n,), which places hold an item (n, J)."""
 
     features: FloatArray
     choice: IntArray
@@ -35,19 +35,19 @@ class EncodedRounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Searches:
-    """Searches, and the items they showed: described once for all searches, or by each search for itself.
+    """Searches and the items they showed, with item features common to all searches or of each search.
 
     Attributes:
         visitor: u of each search, (n, d1).
         catalogue: v of each item, (N, d2); None if ``shown_features`` is given.
         shown: Which items each search showed, (n, N).
-        choice: The item taken, (n,), or -1.
+        choice: The item chosen, (n,), or -1.
         visitor_names: Names of the d1 visitor features.
         item_names: Names of the d2 item features.
-        ids: The number of each search in its source, (n,).
-        item_ids: The number of each item in its source, (N,).
-        notes: How the data were made, choice by choice.
-        shown_features: v of each item shown, search by search in the order of items, (sum of ``shown``, d2), or None.
+        ids: Id of each search in its source, (n,).
+        item_ids: Id of each item in its source, (N,).
+        notes: How the data were prepared, choice by choice.
+        shown_features: v of each item shown, by search and then item, (sum of ``shown``, d2), or None.
         preparation: Which steps looked at more than one search.
     """
 
@@ -82,7 +82,7 @@ class Searches:
         taken = np.flatnonzero(self.choice != NOTHING)
         known = (self.choice[taken] >= 0) & (self.choice[taken] < items)
         _refuse_first(taken[~known], "choice must be an item or -1", self)
-        _refuse_first(taken[~self.shown[taken, self.choice[taken]]], "the item taken must have been shown", self)
+        _refuse_first(taken[~self.shown[taken, self.choice[taken]]], "the chosen item must have been shown", self)
 
     def __len__(self) -> int:
         return len(self.choice)
@@ -93,7 +93,7 @@ class Searches:
         return len(self.item_ids)
 
     def item_features(self) -> FloatArray:
-        """One v per item, (N, d2): the catalogue, or else averages over the searches that showed it."""
+        """One v per item, (N, d2): the catalogue, or averages over the searches that showed it."""
         if self.shown_features is None:
             return np.asarray(self.catalogue)
         sums = np.zeros((self.items, len(self.item_names)))
@@ -101,10 +101,10 @@ class Searches:
         return np.asarray(sums / np.maximum(self.shown.sum(axis=0), 1)[:, None])
 
     def frequent(self, impressions: int) -> Searches:
-        """Only the items shown so often at least; who took another one counts as having taken none."""
+        """Keep only items shown at least this often; choices of other items become none."""
         integer("impressions", impressions, low=0)
         kept = np.flatnonzero(self.shown.sum(axis=0) >= impressions)
-        require(kept.size > 0, "some item must have been shown so often", impressions=impressions)
+        require(kept.size > 0, "some item must have been shown that often", impressions=impressions)
         stays = np.isin(np.nonzero(self.shown)[1], kept)
         renamed = np.full(self.items + 1, NOTHING)
         renamed[kept] = np.arange(kept.size)
@@ -113,13 +113,13 @@ class Searches:
             catalogue=None if self.catalogue is None else self.catalogue[kept],
             shown_features=None if self.shown_features is None else self.shown_features[stays],
             shown=self.shown[:, kept],
-            choice=renamed[self.choice],  # -1 reads the last place, which stays -1
+            choice=renamed[self.choice],  # -1 indexes the last entry, which is -1
             item_ids=self.item_ids[kept],
             preparation=self.preparation.after(f"items shown fewer than {impressions} times dropped"),
         )
 
     def rounds(self, feature_map: FeatureMap) -> EncodedRounds:
-        """The items shown, in the order of the catalogue, padded to the longest search."""
+        """The items shown, in catalogue order, padded to the longest search."""
         width = int(self.shown.sum(axis=1).max(initial=1))
         items = np.argsort(~self.shown, axis=1, kind="stable")[:, :width]
         available = np.take_along_axis(self.shown, items, axis=1)
@@ -129,14 +129,14 @@ class Searches:
         return EncodedRounds(features, np.where(taken.any(axis=1), taken.argmax(axis=1), NOTHING), available)
 
     def _described(self, items: IntArray) -> FloatArray:
-        """Features of the items in these places, (n, J) -> (n, J, d2); anything in places that were not shown."""
+        """Features of these items, (n, J) -> (n, J, d2); arbitrary for items that were not shown."""
         if self.shown_features is None:
             return np.asarray(np.asarray(self.catalogue)[items])
         row = np.cumsum(self.shown).reshape(self.shown.shape) - 1
         return np.asarray(self.shown_features[np.take_along_axis(row, items, axis=1)])
 
     def save(self, path: str | Path) -> Path:
-        """Write one ``.npz`` file, complete or not at all."""
+        """Write an ``.npz`` file atomically."""
         target = Path(path)
         require(target.suffix == ".npz", "a file of searches must end in .npz", path=str(path))
         texts: dict[str, Any] = {name: np.array(getattr(self, name), dtype=str) for name in TEXTS}
@@ -148,7 +148,7 @@ class Searches:
 
 
 def load(path: str | Path) -> Searches:
-    """What `Searches.save` wrote."""
+    """Read what `Searches.save` wrote."""
     require(is_saved(path), f"a file of searches must be of the format {FORMAT!r}", path=str(path))
     with np.load(Path(path), allow_pickle=False) as stored:
         numbers: dict[str, Any] = {name: stored.get(name) for name in NUMBERS}
@@ -158,7 +158,7 @@ def load(path: str | Path) -> Searches:
 
 
 def is_saved(path: str | Path) -> bool:
-    """Whether a file was written by `Searches.save`; a file that is no ``.npz`` at all is refused."""
+    """Whether a file was written by `Searches.save`; refuses a file that is not ``.npz``."""
     try:
         with np.load(Path(path), allow_pickle=False) as stored:
             return "format" in stored and str(stored["format"]) in READ

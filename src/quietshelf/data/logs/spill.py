@@ -1,8 +1,7 @@
-"""Ids of a log larger than memory, told apart exactly: put by on disk in buckets, each of which fits into memory.
+"""Compare the ids of a log larger than memory exactly, through buckets on disk that each fit into memory.
 
-A bucket is chosen by a hash of the id, so that equal ids meet in one; within it the ids themselves are compared. One
-bucket is in memory at a time; on disk, an id and twelve bytes per round, in a folder that only its owner can read and
-that is gone afterwards.
+The bucket is a hash of the id, so equal ids share one; within it the ids themselves are compared. Only one bucket is in
+memory at a time. On disk a round takes its id and twelve bytes, in a temporary folder that only its owner can read.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from quietshelf.data.logs.files import pandas
 from quietshelf.model.types import IntArray
 
 BUCKET = 1 << 20
-"""Ids of one bucket, about: some hundred megabytes at most."""
+"""Approximate ids per bucket: a few hundred megabytes at most."""
 
 
 class Spill:
-    """Where each id stands, in the order in which it was added.
+    """Collects ids with their places, in the order they are added.
 
     >>> import pyarrow as pa
     >>> with Spill(3) as spill:
@@ -34,7 +33,7 @@ class Spill:
     [{'id': ['ann', 'bob', 'ann'], 'partition': [0, 0, 1], 'place': [0, 1, 5]}]
 
     Args:
-        most: How many ids there may be.
+        most: The largest possible number of ids.
     """
 
     def __init__(self, most: int) -> None:
@@ -51,7 +50,7 @@ class Spill:
         self._kept.close()
 
     def add(self, ids: Any, *, partition: int, place: IntArray) -> None:
-        """Put by the ids of a partition, an array of pyarrow, with the place of each in it."""
+        """Add ids of a partition, a pyarrow array, with the place of each in it."""
         import pyarrow as pa
 
         which = np.full(len(ids), partition, dtype=np.int32)
@@ -68,7 +67,7 @@ class Spill:
             self._writer(number, batch.schema).write_batch(part)
 
     def __iter__(self) -> Iterator[Any]:
-        """Each bucket as a data frame: all places of the ids in it."""
+        """Each bucket as a data frame: all places of its ids."""
         import pyarrow as pa
 
         for number, writer in sorted(self._writers.items()):

@@ -1,4 +1,4 @@
-"""The first pass over a log in partitions: every rule of a log, rounds told apart, the first round of each person."""
+"""The first pass over a log in partitions: check every rule, that rounds are distinct, and find first rounds."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from quietshelf.data.logs.searches import EncodedRounds
 from quietshelf.data.logs.spill import Spill
 from quietshelf.model.types import FloatArray, IntArray, require
 
-TOGETHER = "the rows of a round must stand together in one file, or a worker would miss some: sort the log by round"
+TOGETHER = "the rows of a round must be together in one file, or a worker would miss some: sort the log by round"
 
 
 class Found(NamedTuple):
-    """What one partition says of itself.
+    """The survey of one partition.
 
     Attributes:
-        rounds: How many.
-        ids: Their ids, an array of pyarrow; None if there are none.
-        persons: The ids of those who came, each once; None if the log does not say.
-        places: The first round of each of them here.
-        names: Of visitor and of item features.
-        largest: The largest entry of x in size.
-        root: R of all rows shown; None if it was not asked for.
+        rounds: Number of rounds.
+        ids: Their ids, a pyarrow array; None if there are none.
+        persons: Distinct person ids; None if the log has none.
+        places: The first round of each person here.
+        names: Names of visitor and item features.
+        largest: The largest absolute entry of x.
+        root: R of all rows shown; None if not needed.
     """
 
     rounds: int = 0
@@ -46,10 +46,10 @@ class Found(NamedTuple):
 def survey(
     parts: Sequence[Partition], form: Form, *, exact: bool, executor: Executor = serial, report: Report | None = None
 ) -> PartitionedLog:
-    """Check a log, and make it ready for an exact or for a private fit.
+    """Check a log and prepare it for an exact or a private fit.
 
-    An exact fit counts every round; a private one the first of each person, where the log says who came: the first in
-    the order of files and rows, which only that person's own rounds decide.
+    An exact fit counts every round. A private one counts the first round of each person if the log has person ids:
+    first in the order of files and rows, which depends on that person's own rounds only.
     """
     parts = [part._replace(counted=None) for part in parts]
     most, counts, some, root, largest = sum(part.rows for part in parts), list[int](), Found(), None, 0.0
@@ -84,7 +84,7 @@ def survey(
 
 
 def survey_of(partition: Partition, *, form: Form, exact: bool) -> Found:
-    """Check one partition, and say what is in it; of the values in it, only for an exact fit."""
+    """Check one partition and summarise it; values are summarised for an exact fit only."""
     import pyarrow as pa
 
     ids, persons, found = list[Any](), list[Any](), Found()
@@ -107,7 +107,7 @@ def survey_of(partition: Partition, *, form: Form, exact: bool) -> Found:
 
 
 def _numbers(batch: Batch, partition: Partition, form: Form) -> Any:
-    """The table of a batch as numbers, if it keeps to every rule; otherwise the file is named beside the row."""
+    """A batch as a valid table of numbers; an error names the file and the row."""
     frame = renamed(batch.table.to_pandas(use_threads=False), form.layout)
     try:
         table = as_numbers(frame, form.schema, visitors=form.visitors, before=batch.before)
@@ -117,7 +117,7 @@ def _numbers(batch: Batch, partition: Partition, form: Form) -> Any:
 
 
 def _ids(batch: Batch, name: str, form: Form) -> Any:
-    """The ids of the rounds of a batch, or of who came; None if there is no such column."""
+    """The round or person id of each round in a batch; None if there is no such column."""
     import pyarrow as pa
 
     theirs = form.layout.columns.get(name, name)
@@ -136,7 +136,7 @@ def _each_once(persons: Any) -> tuple[Any, IntArray]:
 
 
 def _with_values(found: Found, rounds: EncodedRounds) -> Found:
-    """What an exact fit needs to know of x; a private one would be looking at the log."""
+    """Add what an exact fit needs to know about x; a private fit must not look."""
     largest = max(found.largest, float(np.abs(rounds.features).max(initial=0.0)))
     return found._replace(largest=largest, root=root_of(rounds, after=found.root))
 
@@ -155,10 +155,10 @@ def _refuse_split_rounds(ids: Spill, parts: Sequence[Partition]) -> None:
 
 
 def _first_of_each(persons: Spill, parts: Sequence[Partition], counts: list[int]) -> tuple[list[Partition], list[int]]:
-    """The partitions with the first round of every person marked, and how many of them each has."""
+    """Mark the first round of every person in the partitions; also return how many each has."""
     marks = [np.zeros((count + 7) // 8, dtype=np.uint8) for count in counts]
     for bucket in persons:
-        first = bucket[~bucket["id"].duplicated()]  # equal ids stand in the order of their partitions
+        first = bucket[~bucket["id"].duplicated()]  # equal ids are in partition order
         for number, places in first.groupby("partition")["place"]:
             place = places.to_numpy()
             np.bitwise_or.at(marks[number], place >> 3, (128 >> (place & 7)).astype(np.uint8))

@@ -1,4 +1,4 @@
-"""Product tables and visitors' attributes -> features, by a declaration that a person can read."""
+"""Product tables and visitor attributes -> features, by a declaration that people can read."""
 
 from quietshelf.data.tables.columns import Column, category, embedding, flag, ignore, log_number, number
 from quietshelf.data.tables.inference import infer

@@ -1,4 +1,4 @@
-"""One cell of a table as a number, a flag, a level, a vector or an id; or the rule that it breaks."""
+"""Parse one cell of a table as a number, flag, level, vector or id, or say which rule it breaks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS = (int, float, Decimal, np.integer, np.floating)
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell is empty: None, NaN, NA, or text without a letter.
+    """Whether a cell is missing: None, NaN, NA, or blank text.
 
     >>> [is_missing(value) for value in (None, float("nan"), " ", 0, "0", False)]
     [True, True, True, False, False, False]
@@ -35,7 +35,7 @@ def is_missing(value: Any) -> bool:
 
 
 def as_number(name: str, value: Any) -> float | None:
-    """A finite number, or None where it is missing.
+    """A finite number, or None if missing.
 
     >>> as_number("price", "2.5"), as_number("price", "")
     (2.5, None)
@@ -57,7 +57,7 @@ def as_number(name: str, value: Any) -> float | None:
 
 
 def as_flag(name: str, value: Any) -> bool | None:
-    """True or false, or None where it is missing.
+    """True or false, or None if missing.
 
     >>> as_flag("vegan", "Yes"), as_flag("vegan", 0), as_flag("vegan", None)
     (True, False, None)
@@ -75,7 +75,7 @@ def as_flag(name: str, value: Any) -> bool | None:
 
 
 def as_level(name: str, value: Any) -> str | None:
-    """A level of a category in text, the same from every source; None where it is missing.
+    """A category level as text, the same from every source; None if missing.
 
     >>> as_level("stars", 3), as_level("stars", 3.0), as_level("stars", " 3"), as_level("stars", None)
     ('3', '3', '3', None)
@@ -94,7 +94,7 @@ def as_level(name: str, value: Any) -> str | None:
 
 
 def as_vector(name: str, value: Any, dim: int) -> list[float] | None:
-    """A list of ``dim`` finite numbers, which a CSV holds as ``[0.1, 0.2]``; None where it is missing.
+    """A list of ``dim`` finite numbers, written ``[0.1, 0.2]`` in a CSV; None if missing.
 
     >>> as_vector("style", "[0.5, 1]", 2)
     [0.5, 1.0]
@@ -119,7 +119,7 @@ def as_vector(name: str, value: Any, dim: int) -> list[float] | None:
 
 
 def listed(value: Any) -> list[Any] | None:
-    """A list in whatever form it comes; None for what is none."""
+    """A list from a list, tuple, array or JSON text; None for anything else."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -131,7 +131,7 @@ def listed(value: Any) -> list[Any] | None:
 
 
 def as_id(name: str, value: Any) -> Id:
-    """What a shop calls a product: text or a whole number, kept as it is.
+    """A product id: text or a whole number, unchanged.
 
     >>> as_id("sku", "0012"), as_id("sku", 12)
     ('0012', 12)
@@ -149,7 +149,7 @@ def as_id(name: str, value: Any) -> Id:
 
 
 def three_digits(x: float) -> float:
-    """To three significant digits, so that a person can read and sign it.
+    """Round to three significant digits, for people to read.
 
     >>> three_digits(12.3456)
     12.3

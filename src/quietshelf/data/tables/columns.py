@@ -1,4 +1,4 @@
-"""What a column of a table means: the declarations that a shop writes, and what each makes of a cell."""
+"""Declarations of what a table's columns mean, and how each encodes a cell."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from quietshelf.data.tables.cells import as_flag, as_level, as_number, as_vector
 from quietshelf.model.types import finite, integer, positive, require
 
 HALF = 0.5
-"""Standard deviation of a flag that is as often true as not, the largest it can have."""
+"""Standard deviation of a flag that is true half the time, the largest possible."""
 MOST_NUMBERS = 10_000
-"""The most numbers of an embedding."""
+"""The longest embedding."""
 
 
 @dataclass(frozen=True, repr=False)
 class Column(ABC):
-    """A declared column. Text and numbers go in; ``names`` features come out."""
+    """A declared column: turns each cell into the features called ``names``."""
 
     kind: ClassVar[str]
 
     @abstractmethod
     def names(self, column: str) -> list[str]:
-        """What each feature is called."""
+        """Names of the features."""
 
     @abstractmethod
     def encode(self, column: str, value: Any) -> list[float]:
-        """The features of one cell, or a `ValueError` with the rule and the value."""
+        """The features of one cell; raises a `ValueError` with the rule and the value."""
 
     @property
     @abstractmethod
@@ -40,11 +40,11 @@ class Column(ABC):
 
     @property
     def measured(self) -> bool:
-        """Whether nothing is left to measure."""
+        """Whether all scales are known."""
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: the kind, and what differs from the default."""
+        """The kind and all non-default options, as plain data."""
         return {"kind": self.kind} | {
             name: list(value) if isinstance(value, tuple) else value for name, value in self._told()
         }
@@ -61,12 +61,12 @@ class Column(ABC):
 
 
 class _MayBeMissing(Column):
-    """A column of one feature, and of one more for a missing cell where that was asked."""
+    """A column with one feature, and optionally a second one for missing cells."""
 
     missing: bool
 
     def names(self, column: str) -> list[str]:
-        """One, and one for a missing cell where that was asked."""
+        """The feature, and the one for missing cells if there is one."""
         return [column, f"{column} missing"] if self.missing else [column]
 
     def _with_missing(self, found: float, *, missing: bool) -> list[float]:
@@ -83,9 +83,9 @@ class number(_MayBeMissing):  # noqa: N801 - reads as a declaration
     ['price', 'price missing']
 
     Args:
-        scale: Its standard deviation; None to have it measured, on item columns only.
-        centre: Where zero lies; None for 0, or measured together with the scale.
-        missing: Whether a missing number has a feature of its own; without one it counts as the centre.
+        scale: Its standard deviation; None to measure it, on item columns only.
+        centre: The value that becomes zero; None for 0, or measured along with the scale.
+        missing: Whether a missing number has a feature of its own; otherwise it counts as the centre.
     """
 
     kind = "number"
@@ -102,7 +102,7 @@ class number(_MayBeMissing):  # noqa: N801 - reads as a declaration
         _boolean("missing", self.missing)
 
     def encode(self, column: str, value: Any) -> list[float]:
-        """The number in units of its scale."""
+        """The centred number in units of its scale."""
         if self.scale is None or self.centre is None:
             raise ValueError(f"{column} must have a scale, declared or measured, got {column}: {self!r}")
         x = self.value(column, value)
@@ -110,7 +110,7 @@ class number(_MayBeMissing):  # noqa: N801 - reads as a declaration
 
     @property
     def scales(self) -> list[float]:
-        """1, for it is divided by its standard deviation."""
+        """1, since it is divided by its standard deviation."""
         return [1.0, HALF] if self.missing else [1.0]
 
     @property
@@ -119,7 +119,7 @@ class number(_MayBeMissing):  # noqa: N801 - reads as a declaration
         return self.scale is not None
 
     def measure(self, values: Iterable[float | None]) -> Self:
-        """The same with mean and standard deviation of a public catalogue's ``value``s, to three digits."""
+        """The same column with the mean and standard deviation of a public catalogue's ``value``s, to three digits."""
         found = [x for x in values if x is not None]
         mean = math.fsum(found) / max(len(found), 1)
         spread = math.sqrt(math.fsum((x - mean) ** 2 for x in found) / max(len(found), 1))
@@ -127,13 +127,13 @@ class number(_MayBeMissing):  # noqa: N801 - reads as a declaration
         return replace(self, scale=three_digits(spread) or 1.0, centre=centre)
 
     def value(self, column: str, value: Any) -> float | None:
-        """What a cell holds, before it is centred and scaled."""
+        """The number in a cell, before centring and scaling."""
         return as_number(column, value)
 
 
 @dataclass(frozen=True, repr=False)
 class log_number(number):  # noqa: N801 - reads as a declaration
-    """The logarithm of a positive number, then as a `number`: centre and scale are those of the logarithm.
+    """The logarithm of a positive number, as a `number`: centre and scale are those of the logarithm.
 
     >>> log_number(scale=2.0).encode("price", math.e)
     [0.5]
@@ -142,7 +142,7 @@ class log_number(number):  # noqa: N801 - reads as a declaration
     kind = "log_number"
 
     def value(self, column: str, value: Any) -> float | None:
-        """The logarithm of what a cell holds."""
+        """The logarithm of the number in a cell."""
         x = as_number(column, value)
         if x is None:
             return None
@@ -152,16 +152,16 @@ class log_number(number):  # noqa: N801 - reads as a declaration
 
 @dataclass(frozen=True, repr=False)
 class category(Column):  # noqa: N801 - reads as a declaration
-    """One of some levels, one-hot against the first.
+    """One of several levels, one-hot with the first as reference.
 
     >>> kind = category(["tea", "coffee", "cocoa"])
     >>> kind.names("kind"), kind.encode("kind", "cocoa"), kind.encode("kind", "tea")
     (['kind=coffee', 'kind=cocoa'], [0.0, 1.0], [0.0, 0.0])
 
     Args:
-        levels: In text; whole numbers count as their digits. The first is the reference, which has no feature.
-        other: Whether a level that is unknown or missing has a feature of its own, "kind=other"; without one it counts
-            as the reference.
+        levels: The levels as text; whole numbers count as their digits. The first is the reference, without a feature.
+        other: Whether unknown and missing levels have a feature of their own, "kind=other"; otherwise they count as the
+            reference.
     """
 
     kind = "category"
@@ -185,11 +185,11 @@ class category(Column):  # noqa: N801 - reads as a declaration
         return {level: place - 1 for place, level in enumerate(self.levels) if isinstance(level, str)}
 
     def names(self, column: str) -> list[str]:
-        """One for each level but the first."""
+        """One per level but the first."""
         return [f"{column}={level}" for level in [*self.levels, *(["other"] if self.other else [])][1:]]
 
     def encode(self, column: str, value: Any) -> list[float]:
-        """A 1 at the level, nothing at the first."""
+        """A 1 at the level; all zeros for the first."""
         level = as_level(column, value)
         unknown = len(self._places) - 1 if self.other else -1
         place = unknown if level is None else self._places.get(level, unknown)
@@ -213,7 +213,7 @@ class flag(_MayBeMissing):  # noqa: N801 - reads as a declaration
     ([1.0], [0.0, 1.0])
 
     Args:
-        missing: Whether a missing flag has a feature of its own; without one it counts as false.
+        missing: Whether a missing flag has a feature of its own; otherwise it counts as false.
     """
 
     kind = "flag"
@@ -229,20 +229,20 @@ class flag(_MayBeMissing):  # noqa: N801 - reads as a declaration
 
     @property
     def scales(self) -> list[float]:
-        """As if it were as often true as not."""
+        """As if it were true half the time."""
         return [HALF, HALF] if self.missing else [HALF]
 
 
 @dataclass(frozen=True, repr=False)
 class embedding(Column):  # noqa: N801 - reads as a declaration
-    """A list of numbers, as a model gives it; a missing one counts as zeros.
+    """A list of numbers, such as a model's embedding; a missing one counts as zeros.
 
     >>> embedding(2, scale=0.5).encode("style", [1, -1]), embedding(2).names("style")
     ([2.0, -2.0], ['style[0]', 'style[1]'])
 
     Args:
-        dim: How many numbers.
-        scale: Their standard deviation, by which they are divided.
+        dim: Number of entries.
+        scale: Their standard deviation, which they are divided by.
     """
 
     kind = "embedding"
@@ -254,17 +254,17 @@ class embedding(Column):  # noqa: N801 - reads as a declaration
         object.__setattr__(self, "scale", positive("scale", self.scale))
 
     def names(self, column: str) -> list[str]:
-        """One for each number, counted from 0."""
+        """One per entry, counted from 0."""
         return [f"{column}[{place}]" for place in range(self.dim)]
 
     def encode(self, column: str, value: Any) -> list[float]:
-        """The numbers in units of their scale."""
+        """The entries in units of their scale."""
         found = as_vector(column, value, self.dim)
         return [0.0] * self.dim if found is None else [x / self.scale for x in found]
 
     @property
     def scales(self) -> list[float]:
-        """1, for they are divided by their standard deviation."""
+        """1, since they are divided by their standard deviation."""
         return [1.0] * self.dim
 
 
@@ -273,7 +273,7 @@ class ignore(Column):  # noqa: N801 - reads as a declaration
     """A column that is left out.
 
     Args:
-        why: Printed beside it.
+        why: The reason, printed beside it.
     """
 
     kind = "ignore"

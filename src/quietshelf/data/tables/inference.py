@@ -1,4 +1,4 @@
-"""From a public product table to a declaration of its columns, written out for a person to read and sign."""
+"""Infer a declaration of a public product table's columns, for a person to read and approve."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ ID_NAMES = (
     *("id", "sku", "item", "item_id", "itemid", "product_id", "productid", "product", "article", "article_id", "asin"),
     *("ean", "gtin", "code", "isbn"),
 )
-"""Names that columns of ids have, the likeliest first."""
+"""Likely names of the id column, the likeliest first."""
 LEVELS = 20
 """The most levels of a category; the rest are "other"."""
 RARE = 0.01
-"""Levels of a smaller share of products are "other"; missing cells of a larger share have a feature of their own."""
+"""Levels in a smaller share of products are "other"; a larger share of missing cells gets a feature of its own."""
 DISTINCT = 0.9
-"""Text of which a larger share of values is different describes products one by one."""
+"""Text with a larger share of distinct values describes single products."""
 FEW, EACH = 10, 5
-"""Whole numbers of at most so many values, on average in so many products or more each, are categories."""
+"""Whole numbers with at most FEW values, each in EACH products or more on average, are categories."""
 MOSTLY = 0.5
-"""Share of numbers above which text among them is a mistake."""
+"""If a larger share of cells is numbers, text among them is a mistake."""
 HEAVY = 1.0
-"""Skewness from which a positive number is looked at in logarithms."""
+"""Skewness above which the logarithm of a positive number is tried."""
 
 
 def infer(
@@ -44,7 +44,7 @@ def infer(
     visitors: Mapping[str, Column] | None = None,
     separator: str | None = None,
 ) -> Schema:
-    """What the columns of a public product table seem to mean, everything measured. Read it, change it, keep it.
+    """Infer what the columns of a public product table mean, with measured scales. Read it, change it, keep it.
 
     >>> infer([{"sku": "a", "price": 2.0, "kind": "tea"}, {"sku": "b", "price": 4.0, "kind": "coffee"},
     ...        {"sku": "c", "price": 3.0, "kind": "tea"}])
@@ -58,12 +58,12 @@ def infer(
 
     Args:
         products: A data frame, an Arrow table, a path to CSV or Parquet, or a list of dicts.
-        id: The column that names products; found by its name if left out.
-        revenue: The column that says what a product earns. It becomes a feature too: visitors look at prices.
+        id: The id column; found by its name if left out.
+        revenue: The column of revenues. It becomes a feature too, since visitors look at prices.
         available: The column that says whether a product may be shown.
-        group: The column whose groups have limits.
-        visitors: Declared attributes of visitors; nothing can be inferred of them.
-        separator: Of a CSV file; found in its first line if left out.
+        group: The column of groups, for limits.
+        visitors: Declared attributes of visitors, which cannot be inferred.
+        separator: Separator of a CSV file; detected in its first line if left out.
     """
     table = read_table(products, separator=separator)
     for name in (id, revenue, available, group):
@@ -72,17 +72,17 @@ def infer(
     named = _id_column(table) if id is None else id
     items = {name: _inferred(name, table) for name in table.columns if name not in (named, available)}
     found = Schema(items, visitors or {}, id=named, revenue=revenue, available=available, group=group)
-    found.products(table)  # refuses ids that come twice, and revenues that are no numbers, with their rows
+    found.products(table)  # refuses repeated ids and bad revenues, with their rows
     return found
 
 
 def _id_column(table: Table) -> str:
-    """The likeliest column whose values are ids, each once."""
+    """The likeliest column of unique ids."""
     ranked = [name for wanted in ID_NAMES for name in table.columns if name.strip().lower() == wanted]
     for name in ranked:
         if _ids(name, table.column(name)):
             return name
-    if ranked:  # the schema says which id comes twice, or is none
+    if ranked:  # the schema will name the repeated or bad id
         return ranked[0]
     rule = f"the ids of products must be in a column named like {', '.join(ID_NAMES[:6])}, each value once"
     raise ValueError(f"{rule}: write id='...' with one of the columns {list(table.columns)}")
@@ -93,7 +93,7 @@ def _ids(name: str, cells: Sequence[Any]) -> bool:
 
 
 def _inferred(name: str, table: Table) -> Column:
-    """What one column seems to mean."""
+    """The likely declaration of one column."""
     cells = table.column(name)
     there = [cell for cell in cells if not is_missing(cell)]
     gaps = len(there) <= (1 - RARE) * len(cells)
@@ -118,7 +118,7 @@ def _inferred(name: str, table: Table) -> Column:
 
 
 def _check_numbers(name: str, table: Table) -> None:
-    """Refuse a column of numbers with a little text in it: as a category, or left out, it would say nothing."""
+    """Refuse a column of numbers with a little text in it, which would be useless as a category."""
     strange = [place for place, cell in enumerate(table.column(name)) if not is_missing(cell) and not _is_number(cell)]
     numbers = sum(not is_missing(cell) for cell in table.column(name)) - len(strange)
     if strange and numbers > MOSTLY * (numbers + len(strange)):
@@ -133,7 +133,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def _all(cells: Sequence[Any], read: Callable[[Any], Any]) -> bool:
-    """Whether every cell can be read so."""
+    """Whether ``read`` accepts every cell."""
     try:
         return all(read(cell) is not None for cell in cells)
     except ValueError:
@@ -141,7 +141,7 @@ def _all(cells: Sequence[Any], read: Callable[[Any], Any]) -> bool:
 
 
 def _common_length(cells: Sequence[Any]) -> int | None:
-    """The length of lists of numbers that are all equally long."""
+    """The common length of lists of numbers; None if there is none."""
     parts = [listed(cell) for cell in cells]
     lengths = {None if part is None else len(part) for part in parts}
     if len(lengths) != 1 or not parts[0]:
@@ -166,7 +166,7 @@ def _few_integers(cells: Sequence[Any]) -> bool:
 
 
 def _number(name: str, cells: Sequence[Any], gaps: bool) -> number:
-    """In logarithms if that makes a positive, heavy-tailed number even."""
+    """A number, or its logarithm if that is less skewed."""
     values = np.array([as_number(name, cell) for cell in cells], dtype=np.float64)
     heavy = bool((values > 0).all()) and _skewness(values) > max(HEAVY, abs(_skewness(np.log(values))))
     kind = log_number if heavy else number

@@ -1,4 +1,4 @@
-"""The kinds of columns by name, and a column from plain data."""
+"""Column declarations by kind, and from plain data."""
 
 from __future__ import annotations
 

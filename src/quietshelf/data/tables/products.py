@@ -1,4 +1,4 @@
-"""A product table as a shelf needs it: ids, features, what each product earns, and which may be shown."""
+"""A product table as a shelf needs it: ids, features, revenues, and which products may be shown."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Products:
     """A product table as a shelf needs it.
 
     Attributes:
-        ids: What the shop calls each product, (n,).
-        features: What they are, (n, d2).
-        revenue: What each earns, (n,); 1 where the table does not say.
-        available: Which may be shown, (n,).
-        group: The group of each, None where it has none; None without groups.
+        ids: Product ids, (n,).
+        features: Features, (n, d2).
+        revenue: Revenues, (n,); 1 if the table does not say.
+        available: Which products may be shown, (n,).
+        group: The group of each product, or None; None if there are no groups at all.
     """
 
     ids: tuple[Id, ...]
@@ -31,7 +31,7 @@ class Products:
 
 
 def revenue_of(name: str, value: Any) -> float:
-    """What a product earns: a number from 0 on."""
+    """A product's revenue: a number from 0 on."""
     found = as_number(name, value)
     if found is None or found < 0:
         raise ValueError(f"{name} must be a finite number from 0 on, got {name}={value!r}")
@@ -39,12 +39,12 @@ def revenue_of(name: str, value: Any) -> float:
 
 
 def available_of(name: str, value: Any) -> bool:
-    """Whether a product may be shown; not where the cell is empty."""
+    """Whether a product may be shown; an empty cell means no."""
     return as_flag(name, value) or False
 
 
 def ids_of(table: Table, column: str) -> tuple[Id, ...]:
-    """What the shop calls each product, each name once."""
+    """The product ids; refuses repeated ones."""
     found: Sequence[Id] = table.each(column, as_id)
     first: dict[Id, int] = {}
     for index, name in enumerate(found):

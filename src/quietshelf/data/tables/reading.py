@@ -1,4 +1,4 @@
-"""Tables from wherever they come: data frames, Arrow, CSV, Parquet, lists of dicts -> named cells, row by row."""
+"""Read tables from data frames, Arrow, CSV, Parquet or lists of dicts, as rows of named cells."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,9 +23,9 @@ class Table:
     """Rows of named cells.
 
     Attributes:
-        columns: Their names.
-        rows: A mapping each; what it does not hold is missing.
-        place: What a user calls the row of that index: a line of a file, or an index from 0.
+        columns: Names of the columns.
+        rows: One mapping per row; absent keys are missing cells.
+        place: How to name the row at an index in errors: a line of a file, or an index from 0.
     """
 
     columns: tuple[str, ...]
@@ -36,7 +37,7 @@ class Table:
         return [row.get(name) for row in self.rows]
 
     def each(self, name: str, read: Callable[[str, Any], Any]) -> list[Any]:
-        """Every cell of one column as ``read`` makes it; what it refuses is refused with its row."""
+        """Apply ``read`` to every cell of a column; errors name the row."""
         found = []
         for index, row in enumerate(self.rows):
             try:
@@ -47,7 +48,7 @@ class Table:
 
 
 def read_table(given: Any, *, separator: str | None = None) -> Table:
-    """A table from a data frame (pandas, polars), an Arrow table, a path to CSV or Parquet, or a list of dicts.
+    """Read a table from a data frame (pandas, polars), an Arrow table, a path to CSV or Parquet, or a list of dicts.
 
     >>> read_table([{"id": "a", "price": 3}]).columns
     ('id', 'price')
@@ -65,7 +66,7 @@ def read_table(given: Any, *, separator: str | None = None) -> Table:
 
 
 def _records(given: Any) -> Sequence[Any] | None:
-    """Rows as dicts, by whichever method the table has; None for what is no table."""
+    """Rows as dicts, by whichever method the table has; None for anything else."""
     if isinstance(given, (list, tuple)):
         for index, row in enumerate(rows := given):
             rule = f"a row must be a dict, got an object of type {type(row).__name__} in row {index} (counted from 0)"
@@ -83,7 +84,7 @@ def _records(given: Any) -> Sequence[Any] | None:
 
 
 def _names(given: Any, rows: Sequence[Row]) -> tuple[Any, ...]:
-    """In the order of the table; in a list of dicts, in the order in which they first come."""
+    """Column names in the order of the table; in a list of dicts, in order of first appearance."""
     if isinstance(given, (list, tuple)):
         return tuple(dict.fromkeys(name for row in rows for name in row))
     return tuple(given.column_names if hasattr(given, "column_names") else given.columns)
@@ -91,7 +92,7 @@ def _names(given: Any, rows: Sequence[Row]) -> tuple[Any, ...]:
 
 def _table(rows: Sequence[Row], names: tuple[Any, ...], place: Callable[[int], str]) -> Table:
     for name in names:
-        require(isinstance(name, str) and name.strip() != "", "the name of a column must be text", column=name)
+        require(isinstance(name, str) and name.strip() != "", "a column name must be text", column=name)
     require(len(rows) > 0, "a table must have rows", rows=0)
     return Table(names, rows, place)
 
@@ -105,7 +106,9 @@ def _file(path: Path, separator: str | None) -> Table:
     require(path.is_file(), "the file must exist", path=str(path))
     if path.suffix.lower() in PARQUET:
         require(separator is None, "separator is for CSV files", separator=separator)
-        return _parquet(path)
+        with parquet(path) as pq:
+            stored = pq.read_table(path)
+        return read_table(stored)
     with _text(path) as file:
         try:
             return _csv(file, path, separator)
@@ -113,15 +116,17 @@ def _file(path: Path, separator: str | None) -> Table:
             raise ValueError(f"{path} must be a CSV table in UTF-8: {error}") from None
 
 
-def _parquet(path: Path) -> Table:
+@contextmanager
+def parquet(path: str | Path) -> Iterator[Any]:
+    """The module ``pyarrow.parquet``, whose errors become one that names the file."""
     try:
+        import pyarrow.parquet as pq
         from pyarrow import ArrowException
-        from pyarrow.parquet import read_table as read
     except ModuleNotFoundError:
         raise ModuleNotFoundError("Parquet files are read with pyarrow: pip install '.[data]' in a checkout") from None
     try:
-        return read_table(read(path))
-    except (OSError, ArrowException) as error:
+        yield pq
+    except (OSError, ValueError, ArrowException) as error:
         raise ValueError(f"{path} must be a Parquet file: {error}") from None
 
 
@@ -151,7 +156,7 @@ def _csv(file: TextIO, path: Path, separator: str | None) -> Table:
 
 
 def separator_of(header: str) -> str:
-    """The separator that makes the most columns of a header.
+    """The separator that splits a header into the most columns.
 
     >>> separator_of('sku;"price, net";colour')
     ';'

@@ -1,4 +1,4 @@
-"""A product table as the service takes its items: ids in text, attributes that JSON can hold."""
+"""A product table as items for the service: text ids and JSON attributes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ: dict[str, Callable[[str, Any], Any]] = {
 def service_items(products: Any, schema: Schema, *, separator: str | None = None) -> list[dict[str, Any]]:
     """The items of a product table for ``PUT /v1/shelves/{shelf}/items``, on a shelf with this schema.
 
-    Every cell is checked here, where its row is known. Columns that are left out of the schema are not sent.
+    Every cell is checked here, where errors can name its row. Ignored columns are not sent.
 
     >>> from quietshelf.data.tables import number
     >>> schema = Schema({"price": number(scale=2)}, id="sku", revenue="margin")
@@ -28,7 +28,7 @@ def service_items(products: Any, schema: Schema, *, separator: str | None = None
     Args:
         products: A data frame, an Arrow table, a path to CSV or Parquet, or a list of dicts.
         schema: What its columns mean.
-        separator: Of a CSV file; found in its first line if left out.
+        separator: Separator of a CSV file; detected in its first line if left out.
     """
     table = read_table(products, separator=separator)
     ids = [str(name) for name in schema.products(table).ids]
@@ -47,7 +47,7 @@ def service_items(products: Any, schema: Schema, *, separator: str | None = None
 
 
 def _reader(column: Column) -> Callable[[str, Any], Any] | None:
-    """What makes plain data of a cell; None for a column that is left out."""
+    """The function that turns a cell into plain data; None for an ignored column."""
     if isinstance(column, embedding):
         return lambda name, value: as_vector(name, value, column.dim)
     return READ.get(column.kind)

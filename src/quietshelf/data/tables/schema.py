@@ -1,4 +1,4 @@
-"""`Schema`: what the columns of a product table and the attributes of visitors mean, declared once and signed."""
+"""`Schema`: a declaration of what product columns and visitor attributes mean."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SIDES = ("items", "visitors")
 
 
 class UnknownLevel(UserWarning):
-    """A product has a level that its category does not declare."""
+    """A product has a level that its category does not list."""
 
 
 @dataclass(frozen=True, repr=False)
 class Schema:
-    """What columns mean. Those of visitors are declared, never measured.
+    """What columns mean. Scales of visitor attributes are declared, never measured.
 
     >>> from quietshelf.data.tables import category, number
     >>> schema = Schema(
@@ -46,12 +46,12 @@ class Schema:
     array([[1., 1.]])
 
     Args:
-        items: Each column of the product table by its name.
-        visitors: Each attribute of a visitor by its name.
-        id: The column that names products.
-        revenue: The column that says what a product earns; without one all earn 1.
-        available: The column that says whether a product may be shown; without one all may.
-        group: The column whose groups have limits. It, and the revenue, may be among ``items`` too.
+        items: The columns of the product table, by name.
+        visitors: The attributes of a visitor, by name.
+        id: The column of product ids.
+        revenue: The column of revenues; without one, every product earns 1.
+        available: The column that says whether a product may be shown; without one, all may.
+        group: The column of groups, for limits. Like the revenue, it may also be among ``items``.
     """
 
     items: Mapping[str, Column]
@@ -83,12 +83,12 @@ class Schema:
 
     @cached_property
     def item_names(self) -> tuple[str, ...]:
-        """What each item feature is called, (d2,)."""
+        """Names of the item features, (d2,)."""
         return _names(self.items)
 
     @cached_property
     def visitor_names(self) -> tuple[str, ...]:
-        """What each visitor feature is called, (d1,)."""
+        """Names of the visitor features, (d1,)."""
         return _names(self.visitors)
 
     @cached_property
@@ -103,25 +103,25 @@ class Schema:
 
     @cached_property
     def places(self) -> dict[str, slice]:
-        """Where the features of each item column are."""
+        """The slice of features of each item column."""
         ends = np.cumsum([0, *(len(column.names(name)) for name, column in self.items.items())]).tolist()
         return {name: slice(*ends[place : place + 2]) for place, name in enumerate(self.items)}
 
     @property
     def _special(self) -> list[str]:
-        """The columns with a meaning of their own."""
+        """The columns with a special meaning."""
         return [name for name in (getattr(self, each) for each in SPECIAL) if name is not None]
 
     def earned(self, row: Mapping[str, Any]) -> float:
-        """What the product of one row earns; 1 where no column says so."""
+        """The revenue of the product in one row; 1 without a revenue column."""
         return 1.0 if self.revenue is None else revenue_of(self.revenue, row.get(self.revenue))
 
     def may_be_shown(self, row: Mapping[str, Any]) -> bool:
-        """Whether the product of one row may be shown; yes where no column says so."""
+        """Whether the product in one row may be shown; yes without such a column."""
         return self.available is None or available_of(self.available, row.get(self.available))
 
     def visitor(self, attributes: Mapping[str, Any]) -> FloatArray:
-        """The features of one visitor, (d1,). What is not given is missing; what is not declared is refused."""
+        """The features of one visitor, (d1,). Absent attributes are missing; undeclared ones are refused."""
         require(isinstance(attributes, Mapping), "a visitor must be a mapping of attributes", visitor=attributes)
         strange = [name for name in attributes if name not in self.visitors]
         if strange:
@@ -131,7 +131,7 @@ class Schema:
         return np.array([x for name, column in self.visitors.items() for x in column.encode(name, get(name))])
 
     def products(self, table: Any, *, separator: str | None = None) -> Products:
-        """A product table as a shelf needs it; the first cell that breaks a rule is named, with its row."""
+        """A product table as a shelf needs it; an error names the first bad cell and its row."""
         read = self._checked(read_table(table, separator=separator))
         for name, column in self.items.items():
             rule = f"{name} must have a scale: declare it, or use schema.measured(products)"
@@ -149,7 +149,7 @@ class Schema:
         )
 
     def measured(self, table: Any, *, separator: str | None = None) -> Schema:
-        """The schema with the scales of items that were left out measured on a public product table."""
+        """The schema with missing item scales measured on a public product table."""
         read = self._checked(read_table(table, separator=separator))
         items = {
             name: column.measure(read.each(name, column.value))
@@ -184,12 +184,12 @@ class Schema:
         return cls(items, visitors, **{name: given[name] for name in SPECIAL if name in given})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON that a person can read and change."""
+        """Write the schema as readable JSON."""
         Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:
-        """A schema from a file of ``save``."""
+        """Read a file written by ``save``."""
         require(Path(path).is_file(), "the file of a schema must exist", path=str(path))
         try:
             given = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -198,13 +198,13 @@ class Schema:
         return cls.from_dict(given)
 
     def __repr__(self) -> str:
-        """The declaration, to paste into a program."""
+        """The declaration as Python code."""
         special = [f"    {name}={value!r}," for name in SPECIAL if (value := getattr(self, name)) is not None]
         sides = [line for side in SIDES if (line := _declared(side, getattr(self, side)))]
         return "\n".join(["Schema(", *special, *sides, ")"])
 
     def _warn(self, table: Table) -> None:
-        """Say which levels of products have no place of their own: a new category, or a slip of the pen."""
+        """Warn about product levels that a category does not list: new ones, or typos."""
         for name, column in self.items.items():
             if isinstance(column, category) and not column.other:
                 known = {*column.levels, None}
@@ -214,11 +214,11 @@ class Schema:
                     where = f"{name}={levels[strange[0]]!r} in {table.place(strange[0])}"
                     more = f" and {len(strange) - 1:,} more" if len(strange) > 1 else ""
                     first = next(iter(column.levels))
-                    told = f"counted as {first!r}, the first level, for other=True is not declared"
+                    told = f"counted as {first!r}, the first level, because other=True is not declared"
                     warnings.warn(f"{where}{more}: {told}", UnknownLevel, stacklevel=4)
 
     def _checked(self, table: Table) -> Table:
-        """Refuse columns that are not declared, and declared ones that are not there."""
+        """Refuse undeclared columns and missing ones."""
         known = {*self.items, *self._special}
         for name in table.columns:
             if name not in known:
@@ -227,12 +227,12 @@ class Schema:
                 raise ValueError(f"{rule}, got {name}={table.rows[index][name]!r} in {table.place(index)}")
         needed = [*self._special, *(name for name, column in self.items.items() if column.kind != ignore.kind)]
         absent = [name for name in dict.fromkeys(needed) if name not in table.columns]
-        require(not absent, "the table must have every column declared", missing=absent, columns=list(table.columns))
+        require(not absent, "the table must have every declared column", missing=absent, columns=list(table.columns))
         return table
 
 
 def as_schema(given: Schema | Mapping[str, Any] | str | os.PathLike[str]) -> Schema:
-    """A schema, whatever form it is in: itself, its plain data, or the path of its file."""
+    """A schema from itself, its plain data, or the path of its file."""
     if isinstance(given, Schema):
         return given
     if isinstance(given, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""What `best` refuses: the rule, then the value, and in a batch the first problem that breaks it."""
+"""Argument checks of `best`: errors give the rule, the value, and in a batch the first problem that breaks it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from quietshelf.model.types import (
     as_float,
     check_shape,
     finite,
-    integer,
     require,
 )
 
@@ -26,8 +25,8 @@ LARGEST_UTILITY = 1e300  # differences of utilities must not overflow
 
 
 def weight(value: ArrayLike | None) -> FloatArray:
-    """Weights (..., N): at least zero, possibly infinite."""
-    array = as_float("weight", value)  # type: ignore[arg-type]  # one of the two is given
+    """Check weights (..., N): at least zero, possibly infinite."""
+    array = as_float("weight", value)  # type: ignore[arg-type]  # `best` checks that one is given
     check_shape("weight", array, (None,))
     if not array.min(initial=0.0) >= 0:
         raise ValueError(f"weight must be at least zero, got weight{_first(~(array >= 0), array)}")
@@ -35,15 +34,15 @@ def weight(value: ArrayLike | None) -> FloatArray:
 
 
 def utility(value: ArrayLike) -> FloatArray:
-    """Finite utilities (..., N)."""
+    """Check utilities (..., N): finite."""
     array = finite("utility", value, shape=(None,))
     _bounded("utility", array, LARGEST_UTILITY)
     return array
 
 
 def revenue(value: ArrayLike | None, items: int) -> FloatArray:
-    """Finite revenues, one number or (..., N)."""
-    array = as_float("revenue", value)  # type: ignore[arg-type]  # None is refused before
+    """Check revenues: finite, one number or (..., N)."""
+    array = as_float("revenue", value)  # type: ignore[arg-type]  # `best` refuses None
     if array.ndim:
         check_shape("revenue", array, (items,))
     array = finite("revenue", array)
@@ -51,13 +50,8 @@ def revenue(value: ArrayLike | None, items: int) -> FloatArray:
     return array
 
 
-def capacity(value: int, items: int) -> None:
-    """K from 1 to N."""
-    integer("capacity", value, high=items, high_name="items")
-
-
 def mask(name: str, value: Any, items: int) -> BoolArray | None:
-    """A boolean mask (..., N), from such a mask or from a list of distinct item indices."""
+    """Make a boolean mask (..., N) from a mask or from a list of distinct item indices."""
     if value is None:
         return None
     array = as_array(name, value)
@@ -75,7 +69,7 @@ def mask(name: str, value: Any, items: int) -> BoolArray | None:
 
 
 def groups(group: ArrayLike | None, limit: ArrayLike | None, items: int) -> tuple[IntArray | None, IntArray | None]:
-    """Group numbers (N,) with the limits (G,) they speak of."""
+    """Check group numbers (N,) and the limits (G,) they refer to."""
     if group is None and limit is None:
         return None, None
     if group is None or limit is None:
@@ -89,7 +83,7 @@ def groups(group: ArrayLike | None, limit: ArrayLike | None, items: int) -> tupl
 
 
 def integers(name: str, value: Any) -> IntArray:
-    """A one-dimensional array of whole numbers; an empty list is one, whatever its type."""
+    """Make a one-dimensional array of whole numbers; an empty list of any type will do."""
     array = as_array(name, value)
     fits = array.ndim == 1 and (array.dtype.kind in "iu" or array.size == 0)
     require(fits, f"{name} must be a list of whole numbers", **{name: value})
@@ -97,7 +91,7 @@ def integers(name: str, value: Any) -> IntArray:
 
 
 def common_shape(**arrays: NDArray[Any] | None) -> tuple[int, ...]:
-    """The shape all given arrays broadcast to."""
+    """The shape to which all given arrays broadcast."""
     shapes = {name: array.shape for name, array in arrays.items() if array is not None}
     try:
         return np.broadcast_shapes(*shapes.values())
@@ -107,7 +101,7 @@ def common_shape(**arrays: NDArray[Any] | None) -> tuple[int, ...]:
 
 
 def feasible(rules: Rules, limits: IntArray | None, shape: tuple[int, ...]) -> None:
-    """Refuse constraints that no assortment meets."""
+    """Refuse constraints that no assortment can meet."""
     batch, room = shape[:-1], rules.capacity
     if rules.required is not None:
         count = np.count_nonzero(rules.required, axis=-1)
@@ -133,7 +127,7 @@ def _groups_hold(members: IntArray, limits: IntArray, batch: tuple[int, ...]) ->
 
 
 def _most(rules: Rules, limits: IntArray | None, shape: tuple[int, ...]) -> IntArray:
-    """How many items can be shown at once in each problem, capacity aside."""
+    """How many items can be shown at once in each problem, regardless of capacity."""
     free = np.ones((1, shape[-1]), dtype=np.bool_) if rules.barred is None else ~rules.barred
     if rules.groups is None or limits is None:
         return np.asarray(np.count_nonzero(free, axis=-1))

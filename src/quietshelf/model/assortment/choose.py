@@ -1,4 +1,4 @@
-"""`best`: the checked front of the solver."""
+"""`best`: the solver with its arguments checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from quietshelf.model.assortment import checks
 from quietshelf.model.assortment.solver import Assortment, answer, make_rules
-from quietshelf.model.types import BoolArray, IntArray, require
+from quietshelf.model.types import BoolArray, IntArray, integer, require
 
 
 def best(
@@ -23,25 +23,25 @@ def best(
     groups: ArrayLike | None = None,
     limits: ArrayLike | None = None,
 ) -> Assortment:
-    """The assortment S that maximises ``sum_S r w / (1 + sum_S w)``, exactly, in every problem of the batch.
+    """Find the assortment S that maximises ``sum_S r w / (1 + sum_S w)``, exactly, for every problem of the batch.
 
-    Ties: an item whose score ``w (r - z)`` at the best expected revenue z is not above zero is left out, unless it
-    must be shown; of equal scores the lower index wins. Items of zero weight, or that earn nothing or less, are thus
-    never shown unless required or needed by ``exactly``. Equality is that of double precision.
+    Ties: unless it must be shown, an item is left out if its score ``w (r - z)`` at the best expected revenue z is not
+    above zero; of equal scores the lower index wins. Items of zero weight, or with revenue zero or less, are thus never
+    shown unless required or needed by ``exactly``. Scores are equal if they are equal in double precision.
 
-    Infinite weights are the limit of equal, ever larger ones: as soon as one is shown, the visitor chooses among the
-    shown items of infinite weight, each equally likely, and never anything else.
+    Infinite weights are the limit of equal weights that grow without bound: if one is shown, the visitor chooses among
+    the shown items of infinite weight, each equally likely, and nothing else.
 
     Args:
-        weight: ``exp(utility)``, (..., N), at least zero; infinity allowed.
-        revenue: Earned when an item is chosen: a number, (N,) or (..., N), within ±1e150.
+        weight: ``exp(utility)``, (..., N), at least zero, possibly infinite.
+        revenue: Revenue of each item if chosen: a number, (N,) or (..., N), within ±1e150.
         capacity: K, the most items shown, from 1 to N.
-        utility: Given instead of ``weight``, (..., N), within ±1e300; ±1e4 neither overflows nor vanishes.
+        utility: An alternative to ``weight``, (..., N), within ±1e300; nothing overflows or underflows.
         available: Items that may be shown: a boolean mask (..., N) or a list of item indices. None means all.
         required: Items that must be shown, in the same form. None means none.
         exactly: Show exactly K items.
         groups: Group number of each item, (N,), -1 for items in no group.
-        limits: The most items shown of each group, (G,).
+        limits: The most items shown per group, (G,).
 
     Returns:
         Items (..., K), ascending, -1 for empty places at the end, and their expected revenue (...).
@@ -60,7 +60,7 @@ def best(
     attraction = checks.weight(weight) if utility is None else checks.utility(utility)
     items = attraction.shape[-1]
     earned = checks.revenue(revenue, items)
-    checks.capacity(capacity, items)
+    integer("capacity", capacity, high=items, high_name="items")
     require(isinstance(exactly, checks.BOOLEAN), "exactly must be True or False", exactly=exactly)
     allowed, needed = checks.mask("available", available, items), checks.mask("required", required, items)
     group, limit = checks.groups(groups, limits, items)

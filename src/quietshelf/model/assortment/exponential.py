@@ -1,8 +1,8 @@
 """exp, with the same bits on every machine and in every language.
 
-Made of +, -, * and / alone, each rounded as IEEE 754 says, in the order written here; no sum and product are fused. The
+Uses only +, -, * and /, each rounded as IEEE 754 prescribes, in the order written here, without fused operations. The
 method is that of fdlibm: ``x = k ln 2 + r`` with k whole and ``|r| <= ln 2 / 2``, then a rational function of r.
-``clients/typescript/src/device/exponential.ts`` is the same, operation by operation.
+``clients/typescript/src/device/exponential.ts`` does the same, operation by operation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from quietshelf.model.types import FloatArray
 
 LN2 = 0.6931471805599453
 INVERSE_LN2 = 1.4426950408889634
-LN2_HIGH = 6.93147180369123816490e-01  # its last 21 bits are zero: k times it is exact
+LN2_HIGH = 6.93147180369123816490e-01  # its last 21 bits are zero, so that k times it is exact
 LN2_LOW = 1.90821492927058770002e-10
 P1 = 1.66666666666666019037e-01
 P2 = -2.77777777770155933842e-03
@@ -46,12 +46,12 @@ def exp(x: FloatArray) -> FloatArray:
 
 
 def power_of_two(power: FloatArray) -> FloatArray:
-    """``2^power`` of whole numbers up to 1023, exactly; 0 below what doubles hold."""
+    """``2^power`` for whole numbers up to 1023, exactly; 0 below the range of doubles."""
     bounded = np.maximum(power, -1100.0)
     half = np.rint(0.5 * bounded)
     return _normal(half) * _normal(bounded - half)
 
 
 def _normal(power: FloatArray) -> FloatArray:
-    """The same of powers from -1022 to 1023: they are the exponents of doubles."""
+    """``2^power`` for powers from -1022 to 1023, the exponents of normal doubles."""
     return ((power.astype(np.int64) + 1023) << 52).view(np.float64)

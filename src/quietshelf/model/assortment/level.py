@@ -1,12 +1,12 @@
-"""The expected revenue z of a set to more digits than a double has, and the scores ``w (r - z)`` it gives.
+"""The expected revenue z of a set to more digits than a double holds, and the scores ``w (r - z)`` at it.
 
 ``z = high + low x 2^shift``. The digits matter: the revenue of a shown item of weight w agrees with z to about 1 part
-in w, so its score hangs on the digits of r - z from there on. Without them the method can stop short: between an item
-of weight 5e15 that earns 1 + 2^-52 and one of weight 1 that earns 2.1, one double would never let go of the first,
+in w, so its score depends on the digits of r - z beyond that. Without them the method can stop too early: given an item
+of weight 5e15 that earns 1 + 2^-52 and one of weight 1 that earns 2.1, a single double would never drop the first,
 worth 1, for the second, worth 1.05.
 
-Sums are taken in the order of the places, one rounding after the other: the same bits on every machine, and in the
-TypeScript of ``clients/typescript/src/device/level.ts``.
+Sums run in the order of the places, rounding after each term: the same bits on every machine, and in TypeScript
+(``clients/typescript/src/device/level.ts``).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from quietshelf.model.assortment.exponential import power_of_two
 from quietshelf.model.assortment.weights import ORDINARY_EXPONENT, Weights
 from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
-WIDEST = 1800.0  # powers of two between the largest and the smallest score that doubles can hold side by side
-FAINTEST = -900.0  # rises below 2^-900 count as that: their sign is what matters
+WIDEST = 1800.0  # powers of two that doubles can hold between the largest and the smallest score
+FAINTEST = -900.0  # smaller rises are raised to 2^-900: only their sign matters
 
 
 class Level(NamedTuple):
-    """A revenue in each problem, three arrays (B,)."""
+    """One revenue per problem, as three arrays (B,)."""
 
     high: FloatArray
     low: FloatArray
@@ -32,7 +32,7 @@ class Level(NamedTuple):
 
 
 def scores(weights: Weights, revenue: FloatArray, level: Level) -> FloatArray:
-    """``w (r - z)`` of every item, (B, N), or, where that could overflow, numbers of like sign and like order."""
+    """``w (r - z)`` of every item, (B, N), or, where that could overflow, numbers of the same sign and order."""
     gap = revenue - level.high[:, None]
     if weights.exponent is None:
         gap -= level.low[:, None]
@@ -57,7 +57,7 @@ def expected(weights: Weights, revenue: FloatArray, flat: IntArray, kept: BoolAr
 
 
 def rise(new: Level, old: Level, weights: Weights) -> FloatArray:
-    """How far ``new`` lies above ``old``; of the right sign even where the difference is too small for a double."""
+    """How far ``new`` lies above ``old``; the sign is right even if the difference underflows a double."""
     if weights.exponent is None:
         return (new.high - old.high) + (new.low - old.low)
     top = np.maximum(new.shift, old.shift)
@@ -72,7 +72,7 @@ def _expected_far(part: FloatArray, power: FloatArray, earned: FloatArray) -> Le
     total = power_of_two(-largest) + _sum(mass)
     high = _sum(mass * earned) / total
     low, near = _residual(part, power, earned, high)
-    # beside a large weight z must be rounded correctly first, or its error would swamp what is left
+    # with a large weight, round z correctly first, or its error would swamp the rest
     high += np.where(largest > ORDINARY_EXPONENT + 1, low / total * power_of_two(near - largest), 0.0)
     low, near = _residual(part, power, earned, high)
     return Level(high, low / total, near - largest)
@@ -92,7 +92,7 @@ def _residual(
 
 
 def _ordered(product: FloatArray, exponent: FloatArray) -> FloatArray:
-    """``product x 2^exponent``, each row divided by a power of two, or its signed ranks if no such power will do."""
+    """``product x 2^exponent``, each row scaled by a power of two, or its signed ranks if no power suffices."""
     size, own = np.frexp(product)
     live = product != 0
     power = np.where(live, own + exponent, 0.0)
@@ -115,5 +115,5 @@ def _signed_rank(size: FloatArray, power: FloatArray) -> FloatArray:
 
 
 def _sum(values: FloatArray) -> FloatArray:
-    """From the first to the last, (B, K) -> (B,)."""
+    """Sum from the first to the last, (B, K) -> (B,)."""
     return np.asarray(np.add.accumulate(values, axis=-1)[:, -1])

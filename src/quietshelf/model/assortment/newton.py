@@ -1,8 +1,8 @@
-"""Newton's method on the value of the game: exact in a handful of sweeps.
+"""Newton's method on the expected revenue: exact in a handful of sweeps.
 
 The best expected revenue z* is the root of ``max over sets of sum w (r - z) - z``, convex and falling in z. Each sweep
-takes the best set at the present z (`Rules.pick`) and moves z to that set's own expected revenue, which can only grow;
-when it no longer grows, it is z*.
+takes the best set at the current z (`Rules.pick`) and moves z to the expected revenue of that set. z can only grow;
+when it stops growing, it is z*.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from quietshelf.model.assortment.rules import Rules
 from quietshelf.model.assortment.weights import Weights
 from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
-WORTH_SHRINKING = 8192  # numbers; below, the bookkeeping costs more than it saves
+WORTH_SHRINKING = 8192  # numbers; below this the bookkeeping costs more than it saves
 
 
 class Choice(NamedTuple):
-    """A set in each problem, (B, K): flat places, which of them are shown; and what it is expected to earn."""
+    """One set per problem: flat places and which of them are shown, (B, K), and its expected revenue."""
 
     flat: IntArray
     kept: BoolArray
@@ -29,8 +29,8 @@ class Choice(NamedTuple):
 
 
 def maximise(weights: Weights, revenue: FloatArray, rules: Rules) -> Choice:
-    """The best set of each problem, for weights and revenues (B, N)."""
-    start = weights.guess(revenue, math.sqrt(rules.capacity), rules.barred)  # any start will do; this one saves sweeps
+    """Find the best set of each problem, for weights and revenues (B, N)."""
+    start = weights.guess(revenue, math.sqrt(rules.capacity), rules.barred)  # any start is valid; this one saves sweeps
     nothing = np.zeros_like(start)
     score = rules.restrict(scores(weights, revenue, Level(start, nothing, nothing)))
     return _climb(weights, revenue, rules, _take(weights, revenue, rules, score))
@@ -42,7 +42,7 @@ def _take(weights: Weights, revenue: FloatArray, rules: Rules, score: FloatArray
 
 
 def _climb(weights: Weights, revenue: FloatArray, rules: Rules, now: Choice) -> Choice:
-    """Sweep until z grows in no problem, leaving the settled ones aside once they are the majority."""
+    """Sweep until z grows in no problem; once most have settled, continue with the others only."""
     growing = np.ones(len(revenue), dtype=np.bool_)
     while left := np.count_nonzero(growing):
         if 2 * left <= len(growing) and revenue.size >= WORTH_SHRINKING:
@@ -52,14 +52,14 @@ def _climb(weights: Weights, revenue: FloatArray, rules: Rules, now: Choice) -> 
             break
         new = _take(weights, revenue, rules, score)
         up = rise(new.level, now.level, weights)
-        adopt = growing & (up >= 0)  # an equal set replaces the last one: ties prefer it; what has settled stays
+        adopt = growing & (up >= 0)  # at equal z the new set wins, because ties prefer it; settled problems stay
         now = new if adopt.all() else _merge(adopt, new, now)
         growing = adopt & (up > 0)
     return now
 
 
 def _climb_some(weights: Weights, revenue: FloatArray, rules: Rules, now: Choice, some: IntArray) -> Choice:
-    """Go on with some of the problems and put their answers beside those of the others."""
+    """Continue with some of the problems and write their answers back among the others."""
     moved = (some - np.arange(some.size))[:, None] * revenue.shape[-1]  # flat places count from the first row present
     part = Choice(now.flat[some] - moved, now.kept[some], Level(*(values[some] for values in now.level)))
     part = _climb(weights.rows(some), revenue[some], rules.rows(some), part)

@@ -1,7 +1,7 @@
-"""The constraints of a problem, and the set they allow that has the largest sum of scores.
+"""The constraints of a problem, and the allowed set with the largest sum of scores.
 
-Sets of at most K items with at most so many of each group are the independent sets of a laminar matroid, so the greedy
-choice is exact: required items first, then the best of each group up to its limit, then the best K of those.
+Sets of at most K items with limits per group are the independent sets of a laminar matroid, so the greedy choice is
+exact: required items first, then the best of each group up to its limit, then the best K of those.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
 CHUNKS_A_PLACE = 32
-WORTH_NARROWING = 8  # items a chunk
+WORTH_NARROWING = 8  # items per chunk
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Rules:
 
     Attributes:
         capacity: K, the most items shown.
-        exactly: Whether exactly K are shown, at whatever score.
+        exactly: Whether exactly K are shown, whatever their scores.
         barred: Items that must not be shown, (B, N).
         required: Items that must be shown, (B, N).
-        groups: Group of each item, (N,), where some limit can bind.
-        surplus: Positions beyond their group's limit when items are sorted by group and falling score.
+        groups: Group of each item, (N,); None if no limit can bind.
+        surplus: Positions beyond the limit of their group once items are sorted by group and falling score.
     """
 
     capacity: int
@@ -50,7 +50,7 @@ class Rules:
         return replace(self, barred=barred, required=required)
 
     def restrict(self, score: FloatArray) -> FloatArray:
-        """Overwrite scores (B, N): infinity where an item must be shown, minus infinity where it cannot be."""
+        """Overwrite scores (B, N): infinity for required items, minus infinity for those that cannot be shown."""
         if self.barred is not None:
             np.putmask(score, self.barred, -np.inf)
         if self.required is not None:
@@ -63,13 +63,13 @@ class Rules:
     def pick(self, score: FloatArray, floor: float = 0.0) -> tuple[IntArray, BoolArray]:
         """The K largest restricted scores of each row: their flat places, ascending, and which are shown, (B, K).
 
-        Shown are those above ``floor``, or all that are allowed where exactly K are asked for.
+        Items above ``floor`` are shown, or all that are allowed if exactly K are asked for.
         """
         flat = _largest(score, self.capacity)
         return flat, score.take(flat) > (-np.inf if self.exactly else floor)
 
     def confirm(self, score: FloatArray, flat: IntArray, kept: BoolArray) -> bool:
-        """Whether `pick` would choose the same, no tie left to break; much faster than to pick."""
+        """Whether `pick` would choose the same set without a tie; much faster than picking."""
         own = score.take(flat)
         if np.count_nonzero(score >= own.min(axis=-1, keepdims=True)) != flat.size:
             return False
@@ -77,7 +77,7 @@ class Rules:
 
 
 def surplus_positions(groups: IntArray, limits: IntArray) -> IntArray:
-    """Positions beyond their group's limit once items are sorted by group: the same whatever the scores are."""
+    """Positions beyond the limit of their group once items are sorted by group; they do not depend on the scores."""
     ordered = np.sort(groups)
     place = np.arange(groups.size) - np.searchsorted(ordered, ordered)
     limit = np.append(limits, groups.size)[ordered]  # -1, no group, reads the appended one
@@ -85,7 +85,7 @@ def surplus_positions(groups: IntArray, limits: IntArray) -> IntArray:
 
 
 def _largest(score: FloatArray, count: int) -> IntArray:
-    """Flat places of the ``count`` largest of each row, ascending; of equal ones those with the lower index."""
+    """Flat places of the ``count`` largest entries per row, ascending; ties go to the lower index."""
     rows, items = score.shape
     if items < CHUNKS_A_PLACE * WORTH_NARROWING * count:
         places: IntArray = _mask(score, count).ravel().nonzero()[0]
@@ -97,7 +97,7 @@ def _largest(score: FloatArray, count: int) -> IntArray:
 
 
 def _candidates(score: FloatArray, count: int) -> IntArray:
-    """Columns holding the ``count`` largest of every row: those no smaller than the count-th best of chunk maxima."""
+    """Columns that hold the ``count`` largest of every row: entries no smaller than the count-th best chunk maximum."""
     rows, items = score.shape
     chunks = CHUNKS_A_PLACE * count
     whole = score[:, : items - items % chunks].reshape(rows, -1, chunks)
@@ -106,7 +106,7 @@ def _candidates(score: FloatArray, count: int) -> IntArray:
 
 
 def _mask(score: FloatArray, count: int) -> BoolArray:
-    """Where the ``count`` largest of each row are; of equal ones the first."""
+    """Mark the ``count`` largest entries per row; ties go to the lower index."""
     rows, items = score.shape
     split = score.copy()
     split.partition(items - count, axis=-1)

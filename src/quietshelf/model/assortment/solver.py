@@ -1,4 +1,4 @@
-"""The unchecked front of the method: batch axes in, `Assortment` out."""
+"""The solver without argument checks: batch axes in, `Assortment` out."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class Assortment:
-    """What to show.
+    """The best assortment.
 
     Attributes:
-        items: Item indices, (..., K), ascending, -1 for empty places at the end.
-        expected_revenue: What a visitor is expected to spend, (...).
+        items: Item indices, (..., K), ascending, with -1 in empty places at the end.
+        expected_revenue: Expected revenue from one visitor, (...).
     """
 
     items: IntArray
@@ -39,68 +39,29 @@ class Assortment:
 
     @property
     def chosen(self) -> tuple[int, ...]:
-        """The items of a single problem, without empty places."""
+        """The items as a tuple without empty places, for a single problem."""
         require(self.items.ndim == 1, "chosen needs a single problem", shape=self.items.shape)
         return tuple(self.items[self.items != NOTHING].tolist())
 
 
-def solve(
-    utility: FloatArray,
-    revenue: FloatArray | float,
-    *,
-    capacity: int,
-    available: BoolArray | None = None,
-    required: BoolArray | None = None,
-    groups: IntArray | None = None,
-    limits: IntArray | None = None,
-) -> Assortment:
-    """`best` without its checks, for hot loops: arrays must be valid, or the answer means nothing.
-
-    Args:
-        utility: Within ±1e300, (..., N).
-        revenue: Within ±1e150, broadcast against ``utility``.
-        capacity: K, from 1 to N.
-        available: Mask, broadcast against ``utility``.
-        required: Mask, broadcast against ``utility``; feasible.
-        groups: Group of each item, (N,), -1 for none.
-        limits: The most items shown of each group, (G,).
-    """
-    shape, rules = _prepared(utility, revenue, capacity, available, required, groups, limits)
-    return answer(utility, np.asarray(revenue, dtype=np.float64), rules, shape, logarithmic=True)
-
-
 def items_for(context: Context, utility: FloatArray, revenue: FloatArray, exp: Exponential = np.exp) -> IntArray:
-    """The items of `solve` under the constraints of a context, for those who do not ask what they are worth.
+    """The items of `best` under the constraints of a context, without its checks: for hot loops, on valid arrays.
 
-    With `exponential.exp` they are the same on every machine; the default is faster.
+    The result is meaningless unless utilities lie within ±1e300, revenues within ±1e150, and some assortment meets the
+    constraints. With `exponential.exp` the items are the same on every machine; the default is faster.
     """
-    constraints = (context.available, context.required, context.groups, context.limits)
-    shape, rules = _prepared(utility, revenue, context.capacity, *constraints, exactly=context.fill)
+    parts = [np.asarray(part) for part in (utility, revenue, context.available, context.required) if part is not None]
+    shape = parts[0].shape
+    if any(part.shape != shape for part in parts):
+        shape = np.broadcast_shapes(*(part.shape for part in parts))
+    constraints = (context.available, context.required, context.fill, context.groups, context.limits)
+    rules = make_rules(shape, context.capacity, *constraints)
     columns, kept, _ = _chosen(utility, revenue, rules, shape, logarithmic=True, valued=False, exp=exp)
     return _items(columns, kept, shape)
 
 
-def _prepared(
-    utility: FloatArray,
-    revenue: FloatArray | float,
-    capacity: int,
-    available: BoolArray | None,
-    required: BoolArray | None,
-    groups: IntArray | None,
-    limits: IntArray | None,
-    *,
-    exactly: bool = False,
-) -> tuple[tuple[int, ...], Rules]:
-    """The shape that everything broadcasts to, and the constraints."""
-    parts = [np.asarray(part) for part in (utility, revenue, available, required) if part is not None]
-    shape = parts[0].shape
-    if any(part.shape != shape for part in parts):
-        shape = np.broadcast_shapes(*(part.shape for part in parts))
-    return shape, make_rules(shape, capacity, available, required, exactly, groups, limits)
-
-
 def rows(array: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:
-    """Broadcast to ``shape``, batch axes flattened into one."""
+    """Broadcast to ``shape`` and flatten the batch axes into one."""
     full = np.asarray(array, dtype=np.float64)
     return (full if full.shape == shape else np.broadcast_to(full, shape)).reshape(-1, shape[-1])
 
@@ -114,7 +75,7 @@ def make_rules(
     groups: IntArray | None,
     limits: IntArray | None,
 ) -> Rules:
-    """The constraints with batch axes flattened; groups whose limits cannot bind are forgotten."""
+    """Flatten the batch axes of the constraints; drop groups if no limit can bind."""
     flat = (-1, shape[-1])
     barred = None if available is None else np.broadcast_to(~available, shape).reshape(flat)
     needed = None if required is None else np.broadcast_to(required, shape).reshape(flat)
@@ -133,7 +94,7 @@ def answer(
 
 
 class _Chosen(NamedTuple):
-    """A set in each problem: item indices (B, K), which of them are shown, and what it earns, (B,)."""
+    """One set per problem: item indices (B, K), which of them are shown, and its expected revenue, (B,)."""
 
     columns: IntArray
     kept: BoolArray
@@ -150,7 +111,7 @@ def _chosen(
     valued: bool = True,
     exp: Exponential = np.exp,
 ) -> _Chosen:
-    """Each problem by the method that suits it, whatever stands beside it: those of one kind are solved together."""
+    """Solve each problem by the method that suits it, regardless of the others; those of one kind go together."""
     given, earned = rows(attraction, shape), revenue if revenue.ndim else revenue[None]
     equal = _flat(equal_revenue(earned), shape[:-1])
     if equal.all():
@@ -178,12 +139,12 @@ def _chosen(
 
 
 def _flat(values: NDArray[T], batch: tuple[int, ...]) -> NDArray[T]:
-    """Broadcast over the batch axes, flattened into one."""
+    """Broadcast over the batch axes and flatten them into one."""
     return (values if values.shape == batch else np.broadcast_to(values, batch)).reshape(-1)
 
 
 def _equal(given: FloatArray, common: FloatArray, rules: Rules, *, logarithmic: bool, valued: bool) -> _Chosen:
-    """Problems whose items all earn the same, ``common`` (B,)."""
+    """Solve problems whose items all earn the same, ``common`` (B,)."""
     if not logarithmic:
         flat, kept, share = by_weight(given, rules)
     else:
@@ -193,18 +154,18 @@ def _equal(given: FloatArray, common: FloatArray, rules: Rules, *, logarithmic: 
 
 
 def _unequal(weights: Weights, revenue: FloatArray, rules: Rules) -> _Chosen:
-    """Problems whose weights are all ordinary or all not."""
+    """Solve problems whose weights are all ordinary, or all not."""
     flat, kept, (value, _, _) = maximise(weights, revenue, rules)
     return _Chosen(_columns(flat, revenue.shape[-1]), kept, value)
 
 
 def _columns(flat: IntArray, items: int) -> IntArray:
-    """Item indices from flat places."""
+    """Convert flat places to item indices."""
     return np.asarray(flat - np.arange(0, len(flat) * items, items)[:, None])
 
 
 def _items(columns: IntArray, kept: BoolArray, shape: tuple[int, ...]) -> IntArray:
-    """Item indices, ascending, -1 for empty places at the end."""
+    """Sort the item indices, with -1 in empty places at the end."""
     if not kept.all():
         columns = np.sort(np.where(kept, columns, shape[-1]), axis=-1)
         columns[columns == shape[-1]] = NOTHING

@@ -1,4 +1,4 @@
-"""The best sellers where nothing else decides: one revenue, no constraint but capacity and availability, no tie."""
+"""The K largest utilities: the best assortment if revenues are equal, nothing else constrains, and no item ties."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
 SORTED = 256
-"""Items that are sorted in less time than their best are set apart."""
+"""Up to this many items, sorting is faster than partitioning."""
 
 
 def top_k(
     utility: FloatArray, capacity: int, *, available: BoolArray | None = None, largest: float, doubt: float
 ) -> tuple[IntArray, BoolArray]:
-    """The K available items of largest utility, (..., K) ascending, and where they are beyond doubt, (...).
+    """Find the K available items of largest utility, (..., K) ascending, and whether they are beyond doubt, (...).
 
-    In doubt are ties for the last place, to within ``doubt`` times the largest size of a utility (1 at least), fewer
-    than K available items, and utilities that are not within ±``largest``; the items then mean nothing.
+    A problem is in doubt if items tie for the last place to within ``doubt`` times the largest absolute utility (at
+    least 1), if fewer than K items are available, or if utilities exceed ±``largest``; its items are then meaningless.
 
     >>> top_k(np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 0.0]]), 1, largest=1e9, doubt=1e-12)
     (array([[0], [0]]), array([ True, False]))
@@ -34,9 +34,9 @@ def top_k(
     if available is not None:
         score = np.where(np.broadcast_to(available, utility.shape).reshape(-1, count), score, -np.inf)
     first = count - capacity
-    split = np.partition(score, first - 1, axis=-1) if first else score  # at one place: for two NumPy is 5 times slower
+    split = np.partition(score, first - 1, axis=-1) if first else score  # at one place: NumPy is 5 times slower for two
     last, next_best = split[:, first:].min(axis=-1), split[:, first - 1] if first else -np.inf
-    with np.errstate(invalid="ignore", over="ignore"):  # numbers out of range are in doubt anyway
+    with np.errstate(invalid="ignore", over="ignore"):  # out-of-range numbers are in doubt anyway
         apart = last - next_best > doubt * size
     clear: BoolArray = apart & (last > -np.inf) & (size <= largest)
     mask = score >= last[:, None]
@@ -51,7 +51,7 @@ def top_k(
 def _of_one(
     score: FloatArray, capacity: int, available: BoolArray | None, largest: float, doubt: float
 ) -> tuple[IntArray, bool]:
-    """The same of one problem, (N,), with as few calls of NumPy as there can be: most offers are to one visitor."""
+    """`top_k` for one problem, (N,), with as few NumPy calls as possible: most offers are to one visitor."""
     first = score.size - capacity
     if score.size <= SORTED and available is None:
         order = score.argsort()

@@ -1,7 +1,7 @@
-"""Attraction weights that neither overflow nor vanish: fraction x 2^exponent.
+"""Attraction weights that neither overflow nor underflow: fraction x 2^exponent.
 
-Ordinary weights are kept as they are (``exponent`` None). As soon as one number of a call leaves the ordinary
-range, all of them are split: problems that are ordinary should not be put beside others.
+Ordinary weights stay plain numbers (``exponent`` None). If one number of a call leaves the ordinary range, all of them
+are split, so ordinary problems should not share a call with others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
 Exponential = Callable[[FloatArray], FloatArray]
 ORDINARY_EXPONENT = 33
-ORDINARY_WEIGHT = 2.0**ORDINARY_EXPONENT  # up to here one correction of z is enough, see level.py
+ORDINARY_WEIGHT = 2.0**ORDINARY_EXPONENT  # up to here one correction of z is enough; see level.py
 ORDINARY_UTILITY = (-300.0, ORDINARY_EXPONENT * LN2)
 INFINITE = 8192.0  # 2^8192 times the smallest revenue gap dwarfs the largest finite score, 2^1025 x 2^500
 
@@ -33,7 +33,7 @@ class Weights:
         return Weights(self.fraction[index], None if self.exponent is None else self.exponent[index])
 
     def guess(self, revenue: FloatArray, copies: float, barred: BoolArray | None) -> FloatArray:
-        """The largest expected revenue of one item, not barred, shown ``copies`` times over, (B,)."""
+        """The largest expected revenue of ``copies`` copies of one item that is not barred, (B,)."""
         weight = self.fraction
         if self.exponent is not None:
             weight = weight * power_of_two(np.minimum(self.exponent, 600.0))
@@ -46,18 +46,18 @@ class Weights:
 
 
 def ordinary_weight(weight: FloatArray) -> BoolArray:
-    """Problems whose weights may be kept as they are: (B, N) -> (B,)."""
+    """Whether the weights of a problem may stay plain numbers: (B, N) -> (B,)."""
     return np.asarray(weight.max(axis=-1, initial=0.0) <= ORDINARY_WEIGHT)
 
 
 def ordinary_utility(utility: FloatArray) -> BoolArray:
-    """Problems whose weights may be kept as they are, given as utilities: (B, N) -> (B,)."""
+    """The same, given utilities: (B, N) -> (B,)."""
     low, high = ORDINARY_UTILITY
     return np.asarray((utility.max(axis=-1) <= high) & (utility.min(axis=-1) >= low))
 
 
 def from_weight(weight: FloatArray) -> Weights:
-    """Weights given as such, infinity included."""
+    """Make weights from weights, infinity included."""
     if weight.max(initial=0.0) <= ORDINARY_WEIGHT:
         return Weights(weight, None)
     infinite = np.isinf(weight)
@@ -66,7 +66,7 @@ def from_weight(weight: FloatArray) -> Weights:
 
 
 def from_utility(utility: FloatArray, exp: Exponential = np.exp) -> Weights:
-    """``exp(utility)`` for utilities within ±1e300."""
+    """Make the weights ``exp(utility)`` for utilities within ±1e300."""
     low, high = ORDINARY_UTILITY
     if utility.max(initial=low) <= high and utility.min(initial=high) >= low:
         return Weights(exp(utility), None)

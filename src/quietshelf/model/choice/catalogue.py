@@ -1,7 +1,7 @@
-"""Item features in blocks: a change copies the block it touches and shares the others with the catalogue before.
+"""Item features in blocks: a change copies the block it touches and shares all others with the old catalogue.
 
 A block holds the features of up to `BLOCK` items in double precision, column by column, and on demand a copy in single
-precision for screening (`choice.screening`). Both belong to the block: a change elsewhere leaves them as they are.
+precision for screening (`choice.screening`). A change in another block leaves both untouched.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from quietshelf.model.types import FloatArray, IntArray, as_float, require
 T = TypeVar("T")
 Single = NDArray[np.float32]
 BLOCK = 16384
-"""Items per block: enough that a product over them hides the cost of a call, few enough to copy for a change."""
+"""Items per block: enough to hide the overhead of a call, few enough to copy at every change."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Features of some items, not to be changed.
+    """Features of some items, immutable.
 
     Attributes:
         columns: (d2, n), n up to `BLOCK`.
@@ -36,8 +36,8 @@ class Block:
 
     @cached_property
     def single(self) -> Single:
-        """The same in single precision, contiguous along the items."""
-        with np.errstate(over="ignore"):  # a catalogue with such numbers is not screened
+        """The columns in single precision, contiguous along the items."""
+        with np.errstate(over="ignore"):  # a catalogue with numbers this large is not screened
             return np.ascontiguousarray(self.columns, dtype=np.float32)
 
     @cached_property
@@ -55,10 +55,10 @@ class Catalogue:
     """Item features (N, d2), read like an array; every change makes another catalogue.
 
     Attributes:
-        blocks: All of `BLOCK` items but the last.
+        blocks: Of `BLOCK` items each, except the last.
         shape: (N, d2).
-        shared: What was computed last for all versions of this catalogue, whatever its items are.
-        device: Where bounds are computed; None for here.
+        shared: A cache common to all versions of this catalogue; its entries do not depend on the items.
+        device: Where bounds are computed; None for the CPU.
 
     >>> made = Catalogue.of(np.array([[1.0, 2.0], [3.0, 4.0]]))
     >>> made.with_row(0, np.zeros(2)).with_more(np.ones((1, 2)))[:]
@@ -74,7 +74,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, features: FloatArray | Catalogue) -> Catalogue:
-        """The catalogue of features (N, d2); small ones are used in place, and not to be changed afterwards."""
+        """Make a catalogue of features (N, d2). A small array is used in place: do not change it afterwards."""
         if isinstance(features, Catalogue):
             return features
         array = as_float("catalogue", features)
@@ -95,9 +95,9 @@ class Catalogue:
         return np.ascontiguousarray(rows).reshape(*index.shape, self.shape[1])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """All of it as one array, in column order."""
+        """The whole catalogue as one array, in column order."""
         if copy is False and len(self.blocks) > 1:
-            raise ValueError("a catalogue of several blocks must be copied to be one array, got copy=False")
+            raise ValueError("a catalogue of several blocks must be copied into one array, got copy=False")
         parts = [block.columns for block in self.blocks]
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         return np.array(whole.T, dtype=dtype, copy=copy, order="K")
@@ -107,12 +107,12 @@ class Catalogue:
         return zip(range(0, max(len(self), 1), BLOCK), self.blocks, strict=True)
 
     def on(self, device: str) -> Catalogue:
-        """The catalogue whose bounds are computed on that device."""
+        """The same catalogue with its bounds computed on that device."""
         return replace(self, device=find_device(device))
 
     @cached_property
     def resident(self) -> Resident | None:
-        """Its copy on the device; None without one."""
+        """The copy on the device; None without a device."""
         return None if self.device is None else Resident(self.device, [block.single for block in self.blocks])
 
     @cached_property
@@ -124,19 +124,19 @@ class Catalogue:
         """The features of given items (n,), in any order, as (d2, n), in double or single precision."""
         found = np.empty((self.shape[1], items.size), dtype=np.float32 if single else np.float64)
         number = items // BLOCK
-        place = items - number * BLOCK  # `divmod` and an index of arrays would take several times as long
+        place = items - number * BLOCK  # several times as fast as `divmod` and fancy indexing
         cuts = [0, *(np.flatnonzero(number[1:] != number[:-1]) + 1).tolist(), items.size]
-        for start, stop in pairwise(cuts) if items.size else ():  # runs of items of one block: few where they ascend
+        for start, stop in pairwise(cuts) if items.size else ():  # runs of items in one block: few if items ascend
             block = self.blocks[number[start]]
             found[:, start:stop] = (block.single if single else block.columns).take(place[start:stop], axis=1)
         return found
 
     def with_row(self, item: int, row: FloatArray) -> Catalogue:
-        """The catalogue with other features of one item."""
+        """Replace the features of one item."""
         return self.with_rows(np.array([item]), row[None])
 
     def with_rows(self, items: IntArray, rows: FloatArray) -> Catalogue:
-        """The catalogue with other features of given items (n,), (n, d2): a copy of the blocks that they are in."""
+        """Replace the features of items (n,) by rows (n, d2): copies only the blocks that hold them."""
         blocks, (number, place) = list(self.blocks), np.divmod(items, BLOCK)
         for each in np.unique(number).tolist():
             mine = number == each
@@ -145,13 +145,13 @@ class Catalogue:
             blocks[each] = Block(columns)
         changed = replace(self, blocks=tuple(blocks))
         resident = self.__dict__.pop("resident", None)
-        if resident is not None:  # there is one copy on the device: it follows the last change
+        if resident is not None:  # the one copy on the device follows the last change
             resident.change(items, rows.T.astype(np.float32))
             changed.__dict__["resident"] = resident
         return changed
 
     def with_more(self, rows: FloatArray) -> Catalogue:
-        """The catalogue with further items at the end, (n, d2)."""
+        """Append items with features (n, d2)."""
         full = len(self) // BLOCK
         rest = [block.columns for block in self.blocks[full:]]
         added = _blocks(np.concatenate([*rest, rows.T], axis=1))
@@ -159,7 +159,7 @@ class Catalogue:
 
 
 def kept(holder: object, owner: object, make: Callable[[], T]) -> T:
-    """What ``make`` computes from ``holder`` for an owner: made once, and kept by the holder until another one asks."""
+    """What ``make`` computes from ``holder`` for an owner, cached on the holder until another owner asks."""
     held: tuple[object, T] | None = holder.__dict__.get("kept")
     if held is None or held[0] is not owner:
         held = holder.__dict__["kept"] = (owner, make())
@@ -167,7 +167,7 @@ def kept(holder: object, owner: object, make: Callable[[], T]) -> T:
 
 
 def _blocks(columns: FloatArray) -> Iterator[Block]:
-    """Features (d2, N) in blocks: copied where there are several, so that no block holds the whole in memory."""
+    """Split features (d2, N) into blocks; several blocks are copies, so that none keeps the whole array in memory."""
     items = columns.shape[1]
     if items <= BLOCK:
         yield Block(columns)

@@ -1,7 +1,4 @@
-"""Rounds as dense features: checked, and added up in chunks.
-
-A million rounds then need little memory beyond their own.
-"""
+"""Rounds as dense features: validated, then summed in chunks, so that a million rounds need little extra memory."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ from quietshelf.model.choice.sums import Sums
 from quietshelf.model.types import BoolArray, FloatArray, IntArray, as_array, check_shape, finite, require
 
 CHUNK = 1 << 21
-"""Numbers of one feature chunk: 16 MB, of which a pass holds a few copies."""
+"""Numbers per feature chunk: 16 MB, of which a pass holds a few copies."""
 NEAR = 1 << 16
-"""Numbers that are worked on at once, in several passes: 512 kB."""
+"""Numbers processed together, in several passes: 512 kB."""
 _ROOM, _NONE = threading.local(), np.empty(0)
 Columns = tuple[FloatArray, BoolArray | None]
-"""Features (..., d, J, m) of some rounds, which run along contiguous numbers, and which places hold an item."""
+"""Features (..., d, J, m) of some rounds, contiguous along the rounds, and which places hold an item."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +35,16 @@ class Data:
 
     @property
     def rounds(self) -> int:
-        """How many, in each problem."""
+        """Rounds per problem."""
         return int(self.features.shape[-3])
 
     @cached_property
     def largest(self) -> float:
-        """The largest entry of x in size."""
+        """The largest absolute entry of x."""
         return max(abs(float(self.features.max(initial=0.0))), abs(float(self.features.min(initial=0.0))))
 
     def sums(self, theta: FloatArray) -> Sums:
-        """At theta, (..., d)."""
+        """The sums over all rounds at theta, (..., d)."""
         log_lik = (self._chosen * theta).sum(-1)
         slope = self._chosen.copy()
         information = np.zeros((*theta.shape, theta.shape[-1]))
@@ -60,34 +57,34 @@ class Data:
             spread, weighted = _work(x.shape)
             np.subtract(x, mean[..., None, :], out=spread)  # centred before it is squared: nothing cancels
             np.multiply(spread, share.items[..., None, :, :], out=weighted)
-            information += _product(_flat(weighted), _flat(spread))
-            information += _product(mean * share.none[..., None, :], mean)
-        information = 0.5 * (information + np.swapaxes(information, -1, -2))
+            information += _flat(weighted) @ _flat(spread).mT
+            information += (mean * share.none[..., None, :]) @ mean.mT
+        information = 0.5 * (information + information.mT)
         return Sums(log_lik, slope, information)
 
     @cached_property
     def _chosen(self) -> FloatArray:
-        """Features of what was chosen, added up, (..., d)."""
+        """The sum of the chosen features, (..., d)."""
         total: FloatArray = likelihood.chosen_features(self.features, self.choice).sum(-2)
         return total
 
     @cached_property
     def _kept(self) -> list[Columns] | None:
-        """All columns, unless they are so many that they are better made again for every pass."""
+        """All columns, or None if there are so many that every pass had better make them again."""
         return list(self._columns()) if self.features.size <= CHUNK else None
 
     def _columns(self) -> Iterator[Columns]:
-        """Some rounds at a time, as few as stay in the cache; how many does not depend on the problems beside."""
+        """Yield a few rounds at a time, so that they stay in the cache; how many does not depend on other problems."""
         width = max(1, NEAR // max(1, self.features.shape[-2] * self.features.shape[-1]))
         for begin in range(0, self.rounds, width):
             part = slice(begin, begin + width)
             x = np.ascontiguousarray(np.moveaxis(self.features[..., part, :, :], -3, -1).swapaxes(-3, -2))
-            offered = None if self.available is None else np.swapaxes(self.available[..., part, :], -1, -2)
+            offered = None if self.available is None else self.available[..., part, :].mT
             yield x, offered
 
 
 def _work(shape: tuple[int, ...]) -> FloatArray:
-    """Room for two arrays of this shape, the same again for every pass and fit: new memory is slow at first."""
+    """Scratch memory for two arrays of this shape, reused by every pass and fit: fresh memory is slow at first."""
     size = 2 * math.prod(shape)
     if getattr(_ROOM, "numbers", _NONE).size < size:
         _ROOM.numbers = np.empty(size)
@@ -96,17 +93,12 @@ def _work(shape: tuple[int, ...]) -> FloatArray:
 
 
 def _flat(x: FloatArray) -> FloatArray:
-    """(..., d, J, m) as (..., d, J m)."""
+    """Reshape (..., d, J, m) to (..., d, J m)."""
     return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
-def _product(one: FloatArray, other: FloatArray) -> FloatArray:
-    product: FloatArray = one @ np.swapaxes(other, -1, -2)
-    return product
-
-
 def checked(features: ArrayLike, choice: ArrayLike, available: ArrayLike | None, outside: bool) -> Data:
-    """Rounds as `quietshelf.choice.fit` takes them; what cannot be is refused by name and place."""
+    """Validate rounds as `quietshelf.choice.fit` takes them; errors name the argument and the place."""
     x = finite("features", features, shape=(None, None, None))
     lead, places = x.shape[:-2], x.shape[-2]
     raw = as_array("choice", choice)

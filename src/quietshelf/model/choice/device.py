@@ -1,7 +1,7 @@
-"""Another device for bounds and first guesses, by PyTorch or CuPy, neither of which is a dependency.
+"""Bounds and first guesses on another device, through PyTorch or CuPy; neither is a dependency.
 
-Only functions that both have under NumPy's names are used. What a device computes never decides: offers are the same on
-any of them, to the last bit, because numbers computed by NumPy do (`choice.screening`, `policies.many_worlds`).
+Only functions that both libraries share with NumPy are used. A device never decides: NumPy does, so offers are the same
+on every device, to the last bit (`choice.screening`, `policies.many_worlds`).
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from numpy.typing import NDArray
 from quietshelf.model.types import require
 
 SPAN = 1 << 18
-"""Items whose widths are computed at once on a device."""
+"""Items whose widths are computed together on a device."""
 IN_FULL = "highest"
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where arrays may live: a namespace, and what it calls the place."""
+    """Where arrays may live: an array namespace, and its name for the device."""
 
     name: str
     namespace: ModuleType
 
     @property
     def is_torch(self) -> bool:
-        """Whether PyTorch is behind it, CuPy otherwise."""
+        """Whether this is PyTorch; otherwise it is CuPy."""
         return self.namespace.__name__ == "torch"
 
     def put(self, array: NDArray[Any]) -> Any:
-        """A copy there."""
+        """Copy an array to the device."""
         if self.is_torch:
             return self.namespace.from_numpy(np.array(array)).to(self.name)
         return self.namespace.asarray(array)
 
     def get(self, array: Any) -> NDArray[Any]:
-        """A copy here."""
+        """Copy an array back to NumPy."""
         return np.asarray(array.cpu() if self.is_torch else array.get())
 
     def sort(self, array: Any) -> Any:
@@ -53,7 +53,7 @@ class Device:
         return found[0] if self.is_torch else found
 
     def check(self) -> None:
-        """Refuse products in less than single precision, for which the bounds would not hold."""
+        """Refuse matrix products in less than single precision: the bounds would not hold."""
         if self.is_torch:
             now = self.namespace.get_float32_matmul_precision()
             require(now == IN_FULL, f"torch.set_float32_matmul_precision must be {IN_FULL!r}", precision=now)
@@ -61,7 +61,7 @@ class Device:
 
 @contextmanager
 def worlds_on(name: str) -> Iterator[None]:
-    """Let that device score the visitors of many worlds at once, in this thread."""
+    """Score visitors of many worlds on that device, in this thread."""
     token = _WORLDS.set(find_device(name))
     try:
         yield
@@ -70,12 +70,12 @@ def worlds_on(name: str) -> Iterator[None]:
 
 
 def device_of_worlds() -> Device | None:
-    """The device that scores many worlds now; None for NumPy alone."""
+    """The device that scores many worlds now; None for NumPy only."""
     return _WORLDS.get()
 
 
 def find_device(name: str) -> Device | None:
-    """The device of that name; None for ``cpu``, where NumPy does everything.
+    """Find a device by name; None for ``cpu``, where NumPy does everything.
 
     ``cuda`` and ``cuda:1`` need PyTorch or CuPy, and a GPU; ``torch:cpu`` is PyTorch without one.
 
@@ -94,7 +94,7 @@ def find_device(name: str) -> Device | None:
     cupy = None if cuda is None or number else _imported("cupy")
     if cupy is not None and cupy.is_available():
         return Device(name, cupy)
-    rule = "device must be there, and PyTorch or CuPy installed with support for it"
+    rule = "device must exist, and PyTorch or CuPy be installed with support for it"
     raise ValueError(f"{rule}, got device={name!r}")
 
 
@@ -118,7 +118,7 @@ class Resident:
         self._widths: tuple[object, Any] = (None, None)
 
     def change(self, items: NDArray[np.int64], columns: NDArray[np.float32]) -> None:
-        """Other features of given items (n,), (d2, n)."""
+        """Replace the features of items (n,) by columns (d2, n)."""
         self._columns[:, self._device.put(items)] = self._device.put(columns)
         self._widths = (None, None)
 
@@ -130,13 +130,13 @@ class Resident:
         common: object,
         root: NDArray[np.floating[Any]],
     ) -> Any:
-        """The coarse bounds of all items, (B, N), there."""
+        """The coarse bounds of all items, (B, N), on the device."""
         self._device.check()
         put = self._device.put
         upper = self._device.namespace.matmul(put(rows[:, 1:]), self._columns)
         upper += put(offset)
         if multiple.any():
-            held = self._widths  # one look: another thread may put those of another release there
+            held = self._widths  # read once: another thread may replace it by those of another release
             if held[0] is not common:
                 held = self._widths = (common, self._lengths(put(root.astype(np.float32))))
             upper += put(multiple[:, None]) * held[1]

@@ -1,15 +1,15 @@
-"""The likelihood of rounds that are kept as numbers of a table, and its derivatives, without forming x.
+"""The likelihood of rounds stored as indices into a table, and its derivatives, without forming x.
 
-Every feature map selects from (1, u) ⊗ (1, v), so with Θ the tastes as a matrix and f a factor for each visitor s and
-item i (the division, and clipping where there is any), and m = sum_i p_i f v_i of a round, v standing for (1, v):
+Every feature map selects from (1, u) ⊗ (1, v), so with Θ the tastes as a matrix, f a factor for each visitor s and item
+i (the division by the scale, and clipping if there is any), and m = sum_i p_i f v_i of a round, v standing for (1, v):
 
-    utilities     U = f (u Θ v'), a matrix of all visitors and items, which rounds read from
-    gradient      sum_s u_s ⊗ (sum_i (chosen - P)_si f_si v_i), P the probabilities added up by visitor and item
+    utilities     U = f (u Θ v'), a matrix of all visitors and items, from which rounds are read
+    gradient      sum_s u_s ⊗ (sum_i (chosen - P)_si f_si v_i), P the probabilities summed by visitor and item
     information   sum_s u_s u_s' ⊗ (sum_i P_si f_si² v_i v_i' - sum of m m' over the rounds of s)
 
-Rounds of one visitor meet before anything of size d² is touched: with n rounds of K items, S visitors and d = d1 d2,
-O(n (K + d2) d2 + S d1² d2²) in place of O(n K d²). What is subtracted is not centred first, so curvature far below
-rounding is lost: fits need a ridge, which private and exact curators have anyway.
+Rounds of one visitor are summed before anything of size d² is formed: with n rounds of K items, S visitors and
+d = d1 d2, this takes O(n (K + d2) d2 + S d1² d2²) instead of O(n K d²). The subtraction in the information is not
+centred first, so curvature far below rounding is lost: fits need a ridge, which private and exact curators have anyway.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from quietshelf.model.choice.tables import VisitorTable
 from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray
 
 ROUNDS = 1 << 14
-"""Rounds of one step: a few megabytes at a time."""
+"""Rounds per step: a few megabytes at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Factored:
-    """Rounds of one world as numbers; its results have a leading axis of length one.
+    """Rounds of one world as indices; results have a leading axis of length one.
 
     Attributes:
         table: Visitors and items.
-        visitor: Who came, (n,), a place in the table.
+        visitor: Who came, (n,), an index into the table.
         items: What was shown, (n, K), -1 in empty places.
         position: The place chosen, (n,), or -1.
-        factor: What x is multiplied by beside the table's own division, (S, N); None for nothing.
+        factor: What x is multiplied by, besides the table's own division, (S, N); None for 1.
     """
 
     table: VisitorTable
@@ -50,17 +50,17 @@ class Factored:
 
     @property
     def rounds(self) -> int:
-        """How many, n."""
+        """n, the number of rounds."""
         return len(self.visitor)
 
     @cached_property
     def largest(self) -> float:
-        """The largest entry of x in size, over all visitors and items."""
+        """The largest absolute entry of x, over all visitors and items."""
         u, v = np.abs(self._sides.visitors).max(axis=1), np.abs(self._sides.items).max(axis=1)
         return float((self._factors * u[:, None] * v).max(initial=0.0))
 
     def sums(self, theta: FloatArray) -> Sums:
-        """Everything that Newton needs at theta, (1, d)."""
+        """The sums over all rounds at theta, (1, d)."""
         sides, utility = self._sides, self._utility(theta[0])
         total, squares = np.zeros(utility.size), np.zeros((len(utility), sides.item_pairs.shape[1]))
         log_partition = 0.0
@@ -123,11 +123,11 @@ class Part(NamedTuple):
     """Some rounds, in the order of their visitors.
 
     Attributes:
-        cell: Where each place shown stands in the matrix of visitors and items, (r, K).
-        item: Its item; 0 in empty places, (r, K).
+        cell: Index of each place in the flattened matrix of visitors and items, (r, K).
+        item: The item in each place; 0 in empty places, (r, K).
         held: Which places hold an item, (r, K).
         starts: The first round of each visitor.
-        first: That visitor.
+        first: The visitor of each start.
     """
 
     cell: IntArray
@@ -138,14 +138,14 @@ class Part(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """The two sides of the product that x is selected from, as far as the map uses them.
+    """The two factors of the product that x is selected from, restricted to the entries that the map uses.
 
     Attributes:
         visitors: Of (1, u), (S, a).
         items: Of (1, v), (N, b).
-        visitor_pairs: Products of two entries, the first not after the second, (S, a (a + 1) / 2).
+        visitor_pairs: Products of entries i <= j, (S, a (a + 1) / 2).
         item_pairs: The same of items.
-        selected: Where each place of x stands in the product, (d,).
+        selected: Index in the product of each place of x, (d,).
     """
 
     visitors: FloatArray
@@ -156,7 +156,7 @@ class Sides(NamedTuple):
 
 
 def sides_of(table: VisitorTable) -> Sides:
-    """The sides of a table's product."""
+    """Work out the two sides for a table."""
     width = 1 + table.catalogue.shape[1]
     left, right = np.divmod(table.feature_map.in_product(table.visitors.shape[1], table.catalogue.shape[1]), width)
     used, place = np.unique(left, return_inverse=True)
@@ -170,7 +170,7 @@ def _with_one(features: FloatArray) -> FloatArray:
 
 
 def _pairs(rows: FloatArray) -> FloatArray:
-    """Products of two entries of each row, the first not after the second."""
+    """Products of entries i <= j of each row."""
     first, second = _upper(rows.shape[-1])
     return np.asarray(rows[:, first] * rows[:, second])
 
@@ -190,7 +190,7 @@ def _upper(size: int) -> tuple[IntArray, IntArray]:
 
 @lru_cache(maxsize=32)
 def _places(size: int) -> IntArray:
-    """Where the pair (i, j) stands among pairs with the first not after the second, (size, size)."""
+    """The index of the pair (i, j) among the pairs i <= j, (size, size)."""
     table = np.zeros((size, size), dtype=np.int64)
     first, second = _upper(size)
     table[first, second] = table[second, first] = np.arange(first.size)

@@ -1,8 +1,8 @@
-"""Features as a dense array, or as a visitor beside a catalogue whose feature vectors are never formed.
+"""Features as a dense array, or as a visitor and a catalogue whose feature vectors are never formed.
 
-Both answer ``utility``, ``norm`` and ``rows`` (the protocol ``types.Features``). They trust their numbers, to stay fast
-inside a loop: what comes from outside goes through ``types.finite`` first. Axes of visitors are never merged into those
-of a matrix: a visitor's products have the same shapes alone and in a group, hence equal bits.
+Both implement the protocol ``types.Features``: ``utility``, ``norm`` and ``rows``. To stay fast inside a loop they do
+not check their numbers: callers validate outside input with ``types.finite``. Visitor axes are never merged into matrix
+axes: the products of a visitor have the same shapes alone and in a group, hence the same bits.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from quietshelf.model.choice.maps import FeatureMap
 from quietshelf.model.types import BoolArray, FloatArray, IntArray, as_float, check_shape, require
 
 LONG = 16
-"""Features of a vector from which on sums along it are as fast as sums across vectors."""
-_CHUNK = 4096  # items per step of a structured norm: what it needs then stays in the cache, and small
+"""Vectors at least this long are summed as fast along themselves as across vectors."""
+_CHUNK = 4096  # items per step of a structured norm, so that its scratch memory is small and stays in the cache
 
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """Features given as one array; not to be changed afterwards.
+    """Features as one array; do not change it afterwards.
 
     Attributes:
-        x: The vectors, (..., N, d). Laid out in memory as (..., d, N) it is used in place, and so are long vectors;
+        x: The vectors, (..., N, d). Used in place if laid out in memory as (..., d, N), or if the vectors are long;
             otherwise copied once.
 
     >>> Dense(np.array([[1.0, 2.0], [3.0, 4.0]])).utility(np.array([1.0, 10.0]))
@@ -66,7 +66,7 @@ class Dense:
         if self.by_rows:
             image = self.x @ metric
             image *= self.x
-            return _root((image @ np.ones((self.dim, 1)))[..., 0])  # a third of the time of a product per vector
+            return _root((image @ np.ones((self.dim, 1)))[..., 0])  # takes a third as long as one product per vector
         return _root(np.einsum("...dn,...dn->...n", metric @ self._columns, self._columns))
 
     def rows(self, items: IntArray) -> FloatArray:
@@ -81,13 +81,13 @@ class Dense:
 
     @property
     def by_rows(self) -> bool:
-        """Whether long vectors lie in memory one after the other: to turn them round takes longer than it saves."""
+        """Whether the vectors are long and contiguous: transposing them would take longer than it saves."""
         return self.dim >= LONG and self.x.strides[-1] == self.x.itemsize
 
     @cached_property
     def _columns(self) -> FloatArray:
         """The vectors as (..., d, N): sums over d then run along contiguous items, about twice as fast for small d."""
-        columns = np.swapaxes(self.x, -1, -2)
+        columns = self.x.mT
         if columns.strides[-2:] == (columns.itemsize * columns.shape[-1], columns.itemsize):
             return columns
         return np.ascontiguousarray(columns)
@@ -95,17 +95,17 @@ class Dense:
 
 @dataclass(frozen=True, eq=False)
 class Catalogued:
-    """A visitor who sees a catalogue through a feature map: x is never formed but for the rows asked for.
+    """A visitor who sees a catalogue through a feature map: x is formed only for the rows asked for.
 
     With d1 visitor and d2 item features, after pulling theta or the metric back to (1, v) by ``FeatureMap.pull``,
-    a utility costs O(d + N d2) and a norm O(d² + N d2²), where forming x costs O(N d) and using it O(N d²). Effects of
-    items are looked up: they add O(N) to the one and O(N d2) to the other.
+    a utility costs O(d + N d2) and a norm O(d² + N d2²); forming x would cost O(N d) and using it O(N d²). Item effects
+    are looked up: they add O(N) to the utility and O(N d2) to the norm.
 
     Attributes:
         visitor: u, (..., d1).
         catalogue: v, (N, d2), the same for all visitors; fastest as a `Catalogue`, or in column order.
-        feature_map: How x is made of the two.
-        numbers: Which items they are, (N,), by which each has its effect; None for the first N.
+        feature_map: Makes x from the two.
+        numbers: Number of each item, (N,), which selects its effect; None for 0 to N - 1.
     """
 
     visitor: FloatArray
@@ -122,7 +122,7 @@ class Catalogued:
     @property
     def stored(self) -> Catalogue:
         """The catalogue in blocks."""
-        assert isinstance(self.catalogue, Catalogue)  # noqa: S101 - for the type checker: made so above
+        assert isinstance(self.catalogue, Catalogue)  # noqa: S101 - for the type checker: converted above
         return self.catalogue
 
     @property
@@ -166,14 +166,14 @@ class Catalogued:
         return _root(square)
 
     def slope(self, theta: FloatArray) -> FloatArray:
-        """Tastes theta (..., d) in the coordinates of (1, v), (..., 1 + d2), effects left out."""
+        """Tastes theta (..., d) in the coordinates of (1, v), (..., 1 + d2), without effects."""
         return self._pull(theta[..., None])[..., 0]
 
     def form(self, metric: FloatArray) -> FloatArray:
-        """A metric (..., d, d) in the coordinates of (1, v), (..., 1 + d2, 1 + d2), effects left out."""
+        """A metric (..., d, d) in the coordinates of (1, v), (..., 1 + d2, 1 + d2), without effects."""
         own = self.feature_map.effects
         plain = metric[..., :-own, :-own] if own else metric
-        return self._pull(np.swapaxes(self._pull(plain), -1, -2))
+        return self._pull(self._pull(plain).mT)
 
     def rows(self, items: IntArray) -> FloatArray:
         """The vectors x of the given items (..., K) as (..., K, d); zero where the place is empty."""
@@ -195,7 +195,7 @@ class Catalogued:
 
     @cached_property
     def _effect(self) -> IntArray:
-        """Where x holds the effect of each item, (N,); its last place for those that have none."""
+        """Index in x of each item's effect, (N,); the last place for items without an effect."""
         own = self.feature_map.effects
         return np.asarray(self.dim - own + np.minimum(self._numbers, own - 1))
 
@@ -205,19 +205,19 @@ class Catalogued:
 
 
 def _fits(name: str, array: FloatArray, shape: tuple[int, ...]) -> None:
-    """``check_shape``, at next to no cost where the shape is right."""
+    """``check_shape``, at almost no cost if the shape is right."""
     if array.shape[-len(shape) :] != shape:
         check_shape(name, array, shape)
 
 
 def _root(square: FloatArray) -> FloatArray:
-    """The square root, in place; rounding may leave the square of a tiny norm below zero."""
+    """Take the square root in place; rounding may leave the square of a tiny norm below zero."""
     np.maximum(square, 0.0, out=square)
     return np.sqrt(square, out=square)
 
 
 def _emptied(rows: FloatArray, items: IntArray) -> FloatArray:
-    """The rows, in place, with zeros where the place is empty."""
+    """Set the rows of empty places to zero, in place."""
     if items.size and items.min() < 0:
         rows[np.broadcast_to(items < 0, rows.shape[:-1])] = 0.0
     return rows

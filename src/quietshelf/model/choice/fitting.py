@@ -1,9 +1,9 @@
 """Maximum likelihood: rounds -> theta with a certificate.
 
-Minimises ``sum_n loss_n(theta) + (theta - centre)' ridge (theta - centre) / 2 + linear . theta`` by damped Newton, the
-rounds read in chunks so that a million of them need little memory beyond their own. Leading batch axes are separate
-problems, solved side by side. Failure to converge is a value, not an exception: separable data have no maximiser, and
-``converged=False`` says so.
+Minimises ``sum_n loss_n(theta) + (theta - centre)' ridge (theta - centre) / 2 + linear . theta`` by damped Newton. The
+rounds are read in chunks, so that a million of them need little extra memory. Leading batch axes are separate problems,
+solved together. Failure to converge is a value, not an exception: separable data have no maximiser, and the fit says
+``converged=False``.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from quietshelf.model.types import BoolArray, FloatArray, check_shape, finite, p
 ITERATIONS = 200
 """Newton steps before giving up; a strictly convex problem takes about ten."""
 SINGULAR = 1e-13
-"""Relative size under which an eigenvalue of the information is taken for zero."""
+"""Eigenvalues of the information below this share of the largest count as zero."""
 SETTLED = 1e-7
-"""A Newton step is settled below this share of 1 + |theta|: on separable data steps never shrink."""
+"""A Newton step has settled below this share of 1 + |theta|; on separable data steps never shrink that far."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted theta and its certificate; every field has the batch axes of the data.
+    """A fitted theta with its certificate; every field has the batch axes of the data.
 
     Attributes:
         theta: The minimiser found, (..., d).
-        log_likelihood: Of the data at theta, without ridge and linear term, (...).
+        log_likelihood: Log-likelihood of the data at theta, without ridge and linear term, (...).
         gradient_norm: Euclidean norm of the whole objective's gradient, evaluated at ``theta``, (...).
         information: Fisher information of the data at theta, without ridge, (..., d, d).
         iterations: Newton steps taken.
-        converged: Whether the gradient is below ``tol`` (or below what float64 can resolve in a sum over these data)
-            and the Newton step had settled, (...).
+        converged: Whether the Newton step has settled and the gradient is below ``tol``, or below what float64 can
+            resolve in a sum over these data, (...).
     """
 
     theta: FloatArray
@@ -49,7 +49,7 @@ class Fit:
 
     @property
     def standard_errors(self) -> FloatArray:
-        """Square roots of the diagonal of the inverse information; infinite where the data say nothing."""
+        """Square roots of the diagonal of the inverse information; infinite where the data carry no information."""
         values, vectors = np.linalg.eigh(self.information)
         known = values > SINGULAR * values[..., -1:]
         variance = (vectors**2 @ np.where(known, 1.0 / np.where(known, values, 1.0), 0.0)[..., None])[..., 0]
@@ -86,15 +86,15 @@ def fit(
     """Fit a multinomial logit.
 
     Args:
-        features: (..., n, J, d), the offered items of each round.
-        choice: (..., n) position chosen in 0..J-1; -1 for the outside option.
-        available: (..., n, J), False for places that were not offered.
-        outside: Whether choosing nothing is possible (utility zero).
-        ridge: Number, or positive semidefinite matrix (..., d, d).
-        centre: Where the ridge pulls to, (..., d); zero by default.
-        linear: Added linear term, (..., d).
-        tol: Bound on the gradient norm at the returned theta.
-        start: First theta, (..., d); the centre by default.
+        features: Features of the offered items of each round, (..., n, J, d).
+        choice: Position chosen in each round, 0 to J - 1, or -1 for the outside option, (..., n).
+        available: False for places that were not offered, (..., n, J).
+        outside: Whether choosing nothing, at utility zero, is possible.
+        ridge: A number, or a positive semidefinite matrix (..., d, d).
+        centre: The point the ridge pulls towards, (..., d); zero by default.
+        linear: An added linear term, (..., d).
+        tol: Largest gradient norm that counts as converged.
+        start: Initial theta, (..., d); the centre by default.
 
     >>> rng = np.random.default_rng(1)
     >>> x = rng.normal(size=(20_000, 5, 2))
@@ -119,7 +119,7 @@ def fit_sums(
     *,
     start: ArrayLike | None = None,
 ) -> Fit:
-    """The same for rounds that are kept in another way; ``shape`` (..., d) is that of theta."""
+    """`fit` for rounds stored in any form; ``shape`` (..., d) is that of theta."""
     penalty = _penalty(shape, ridge, centre, linear)
     first = penalty.centre if start is None else np.broadcast_to(finite("start", start, shape=shape[-1:]), shape)
     return _newton(data, penalty, np.array(first), positive("tol", tol))
@@ -136,11 +136,11 @@ def _penalty(shape: tuple[int, ...], ridge: ArrayLike, centre: ArrayLike | None,
 
 
 def _checked_ridge(ridge: FloatArray, dim: int) -> FloatArray:
-    """A positive semidefinite matrix, from such a matrix or a number."""
+    """The ridge as a positive semidefinite matrix, from such a matrix or a number."""
     if ridge.ndim == 0:
         return positive("ridge", float(ridge), zero=True) * np.eye(dim)
     check_shape("ridge", ridge, (dim, dim))
-    require(bool(np.allclose(ridge, np.swapaxes(ridge, -1, -2))), "ridge must be symmetric")
+    require(bool(np.allclose(ridge, ridge.mT)), "ridge must be symmetric")
     smallest, largest = float(np.linalg.eigvalsh(ridge).min()), float(np.abs(ridge).max())
     rule = "ridge must be positive semidefinite"
     require(smallest >= -1e-12 * largest, rule, smallest_eigenvalue=smallest)
@@ -148,7 +148,7 @@ def _checked_ridge(ridge: FloatArray, dim: int) -> FloatArray:
 
 
 def _newton(data: Likelihood, penalty: Penalty, theta: FloatArray, tol: float) -> Fit:
-    """Damped Newton on every problem at once; problems that are done stand still."""
+    """Run damped Newton on all problems at once; finished problems stay where they are."""
     point = _evaluate(data, penalty, theta)
     shape = _shape(data, penalty, theta, point)
     theta, point = _away_from_cliffs(data, penalty, theta, point, shape)
@@ -159,7 +159,7 @@ def _newton(data: Likelihood, penalty: Penalty, theta: FloatArray, tol: float) -
         gradient_norm = _norm(point.gradient)
         small = np.maximum(tol, _rounding(data, penalty, theta)) if settled.any() else tol
         converged = ~lost & settled & (gradient_norm <= small)
-        done |= converged | lost | (settled & (gradient_norm > 0.5 * last))  # no further fall can be resolved
+        done |= converged | lost | (settled & (gradient_norm > 0.5 * last))  # rounding hides any further fall
         if done.all():
             break
         last = gradient_norm
@@ -171,11 +171,11 @@ def _newton(data: Likelihood, penalty: Penalty, theta: FloatArray, tol: float) -
 def _search(
     data: Likelihood, penalty: Penalty, theta: FloatArray, point: Point, step: FloatArray, *, active: BoolArray
 ) -> tuple[FloatArray, Point, BoolArray]:
-    """Halve the steps until the objective falls enough (Armijo); a step that shrinks to nothing is stuck."""
+    """Halve the steps until the objective falls enough (Armijo); a problem whose step shrinks to nothing is stuck."""
     slope, steep = (point.gradient * step).sum(-1), _norm(point.gradient)
-    # a fall that the sums hardly resolve: there a gradient that has at least halved says that the step is good
+    # where rounding hides the fall, a gradient that has at least halved shows that the step is good
     unseen = -slope <= 1e-10 * (1.0 + np.abs(point.value))
-    room = 1e-14 * (1.0 + np.abs(point.value))  # a sum of this size is rounded by about so much
+    room = 1e-14 * (1.0 + np.abs(point.value))  # the rounding error of a sum of this size
     size = np.where(active, 1.0, 0.0)
     while True:
         trial = theta + size[..., None] * step
@@ -193,7 +193,7 @@ def _norm(vector: FloatArray) -> FloatArray:
 
 
 def _rounding(data: Likelihood, penalty: Penalty, theta: FloatArray) -> FloatArray:
-    """How far the gradient at theta, as it is summed in float64, may be from the true one, (...)."""
+    """A bound on the rounding error of the gradient at theta, summed in float64, (...)."""
     largest = data.largest
     reach = largest * np.abs(theta).sum(-1)
     rounds = data.rounds * largest * (1.0 + reach)
@@ -202,12 +202,12 @@ def _rounding(data: Likelihood, penalty: Penalty, theta: FloatArray) -> FloatArr
 
 
 class Shape(NamedTuple):
-    """The curvature where it is easiest to see.
+    """Which directions have curvature, in suitable units.
 
     Attributes:
-        scale: Units (..., d) in which its diagonal is one.
-        visible: Projector (..., d, d) on the directions in which there is any, in these units.
-        bends: Whether a ridge bends the objective everywhere, so that no curvature can get lost, (...).
+        scale: Units (..., d) in which the diagonal of the curvature is one.
+        visible: Projector (..., d, d) onto the directions with curvature, in these units.
+        bends: Whether a ridge bends the objective everywhere, so that curvature cannot vanish, (...).
     """
 
     scale: FloatArray
@@ -216,10 +216,11 @@ class Shape(NamedTuple):
 
 
 def _shape(data: Likelihood, penalty: Penalty, theta: FloatArray, start: Point) -> Shape:
-    """At theta = 0 every offered item has a good probability, so what has no curvature there never has any.
+    """Find the directions with curvature by looking at theta = 0.
 
-    Newton leaves such directions alone (collinear features). What has curvature there and loses it is separable. A
-    ridge bends everything everywhere, and spares the look at zero.
+    At 0 no offered item is improbable, so a direction without curvature there has none anywhere (collinear features):
+    Newton leaves it alone. Data that lose curvature elsewhere are separable. With a ridge that bends the objective
+    everywhere the look at 0 is not needed.
     """
     bends = np.linalg.eigvalsh(penalty.ridge)[..., 0] > 0
     if bends.all():
@@ -230,14 +231,14 @@ def _shape(data: Likelihood, penalty: Penalty, theta: FloatArray, start: Point) 
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     values, vectors = np.linalg.eigh(scale[..., None] * curvature * scale[..., None, :])
     seen = (values > SINGULAR * np.maximum(values[..., -1:], np.finfo(float).tiny)) | bends[..., None]
-    visible = (vectors * seen[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    visible = (vectors * seen[..., None, :]) @ vectors.mT
     return Shape(scale, visible, bends)
 
 
 def _away_from_cliffs(
     data: Likelihood, penalty: Penalty, theta: FloatArray, point: Point, shape: Shape
 ) -> tuple[FloatArray, Point]:
-    """Start again at zero where the first theta is so far out that no curvature is left to step by."""
+    """Restart at zero where the first theta is so far out that no curvature is left for a step."""
     _, lost = _step(point.information + penalty.ridge, point.gradient, shape)
     if not lost.any():
         return theta, point
@@ -246,7 +247,7 @@ def _away_from_cliffs(
 
 
 def _step(hessian: FloatArray, gradient: FloatArray, shape: Shape) -> tuple[FloatArray, BoolArray]:
-    """Newton step in the visible directions, and whether curvature was lost there (no maximiser, or overflow)."""
+    """The Newton step in the visible directions, and whether curvature vanished there (no maximiser, or overflow)."""
     if shape.bends.all():
         step, lost = _bent_step(hessian, gradient)
     else:
@@ -257,7 +258,7 @@ def _step(hessian: FloatArray, gradient: FloatArray, shape: Shape) -> tuple[Floa
 
 
 def _bent_step(hessian: FloatArray, gradient: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Where a ridge bends everything there is nothing to look out for but overflow."""
+    """The same where a ridge bends everything: only overflow can go wrong."""
     fine: BoolArray = np.asarray(np.isfinite(hessian).all((-2, -1)) & np.isfinite(gradient).all(-1))
     if not fine.all():
         hessian = np.where(fine[..., None, None], hessian, np.eye(hessian.shape[-1]))
@@ -267,20 +268,20 @@ def _bent_step(hessian: FloatArray, gradient: FloatArray) -> tuple[FloatArray, B
 
 
 def _visible_step(hessian: FloatArray, gradient: FloatArray, shape: Shape) -> tuple[FloatArray, FloatArray]:
-    """The step, and the curvature along it, in the units and directions of the shape."""
+    """The step, and the eigenvalues of the curvature in the units and directions of the shape."""
     scale, visible, _ = shape
     with np.errstate(over="ignore", invalid="ignore"):
         inside = visible @ (scale[..., None] * hessian * scale[..., None, :]) @ visible
         inside = np.where(np.isfinite(inside), inside, 0.0) + (np.eye(hessian.shape[-1]) - visible)
         values, vectors = np.linalg.eigh(inside)
         floor = SINGULAR * np.maximum(values[..., -1:], 1.0)
-        along = np.swapaxes(vectors, -1, -2) @ (visible @ (scale * gradient)[..., None])
+        along = vectors.mT @ (visible @ (scale * gradient)[..., None])
         newton = vectors @ (along / np.maximum(values, floor)[..., None])
         return -scale * newton[..., 0], values
 
 
 class Point(NamedTuple):
-    """The objective at one theta: its value and gradient, and of the data alone log-likelihood and information."""
+    """The objective at one theta: value and gradient, and the log-likelihood and information of the data alone."""
 
     value: FloatArray
     gradient: FloatArray

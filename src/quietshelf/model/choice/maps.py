@@ -1,13 +1,13 @@
-"""Feature maps: visitor features u and item features v to the vector x that utilities are linear in.
+"""Feature maps: visitor features u and item features v -> the vector x, in which utilities are linear.
 
     item    (1, v)                 concat  (1, u, v)
     outer   (u ⊗ v)                full    (1, v, u, u ⊗ v)
 
-Every block of x is ``left ⊗ right`` with left one of 1 and u, right one of 1 and v. So for a given visitor x is affine
+Every block of x is ``left ⊗ right``, where left is 1 or u and right is 1 or v. For a given visitor x is thus affine
 in the item, ``x = A(u) (1, v)``, with one nonzero in each row of A(u); ``pull`` multiplies by A(u)' without forming it.
 
-A map may end with *item effects*: one place for each of the first items, 1 for that item and 0 for all others, whoever
-visits. They hold what no feature says of an item.
+A map may end with *item effects*: one place for each of the first items, 1 for that item and 0 for all others,
+regardless of the visitor. They capture what no feature says about an item.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quietshelf.model.types import FloatArray, IntArray, one_of
 
 
 class Block(NamedTuple):
-    """``left ⊗ right``: which side, if any, is a vector of features rather than the number 1."""
+    """``left ⊗ right``: whether each side is a feature vector or the number 1."""
 
     visitor: bool
     item: bool
@@ -37,11 +37,11 @@ MAPS: dict[str, tuple[Block, ...]] = {
     "outer": (_PRODUCT,),
     "full": (_ONE, _ITEM, _VISITOR, _PRODUCT),
 }
-"""The known maps and their blocks, in the order in which x holds them."""
+"""The known maps and their blocks, in the order of x."""
 
 
 def feature_map(name: str, *, intercept: bool = True, effects: int = 0) -> FeatureMap:
-    """The map of that name, with so many item effects; ``intercept=False`` drops the 1, which ``outer`` never holds.
+    """Look up a map by name, with a number of item effects; ``intercept=False`` drops the 1 (``outer`` has none).
 
     >>> feature_map("full").names(["age"], ["price", "stars"])
     ['intercept', 'price', 'stars', 'age', 'age:price', 'age:stars']
@@ -58,12 +58,12 @@ def feature_map(name: str, *, intercept: bool = True, effects: int = 0) -> Featu
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """One of the maps above; made by ``feature_map``.
+    """A feature map, made by ``feature_map``.
 
     Attributes:
-        name: What it is called.
-        blocks: What x is the concatenation of. In ``u ⊗ v``, place ``a * len(v) + b`` holds ``u[a] v[b]``.
-        effects: How many item effects follow; item i has the i-th of them, and none if there are no more than i.
+        name: One of `MAPS`.
+        blocks: The blocks that x concatenates. In ``u ⊗ v``, place ``a * len(v) + b`` holds ``u[a] v[b]``.
+        effects: Number of item effects at the end; item i has the i-th, and none if i is at least this number.
     """
 
     name: str
@@ -84,7 +84,7 @@ class FeatureMap:
         return _layout(self.blocks, visitor_dim, item_dim)[1] + self.effects
 
     def names(self, visitor_names: Sequence[str], item_names: Sequence[str]) -> list[str]:
-        """A name for each place of x; products read ``visitor:item``, effects have the numbers of their items."""
+        """A name for each place of x: ``visitor:item`` for products, ``effect i`` for the effect of item i."""
         made = [
             ":".join(filter(None, (left, right))) or "intercept"
             for block in self.blocks
@@ -94,7 +94,7 @@ class FeatureMap:
         return made + [f"effect {number}" for number in range(self.effects)]
 
     def in_product(self, visitor_dim: int, item_dim: int) -> IntArray:
-        """Where each place of x but the effects stands in (1, u) ⊗ (1, v), of which every map is a selection.
+        """The index of each place of x, effects excepted, in (1, u) ⊗ (1, v): every map is a selection from it.
 
         >>> feature_map("concat").in_product(1, 2)  # (1, u, v) in (1, v1, v2, u, u v1, u v2)
         array([0, 3, 1, 2])
@@ -106,7 +106,7 @@ class FeatureMap:
     def dense(self, visitor: FloatArray, items: FloatArray, numbers: IntArray | None = None) -> FloatArray:
         """The vectors x of all items, (..., N, d), for u (..., d1) and v (N, d2) or (..., N, d2).
 
-        ``numbers`` says which items they are, (N,) or (..., N); None for the first N. Only effects depend on it.
+        ``numbers`` gives the number of each item, (N,) or (..., N); None for 0 to N - 1. Only effects depend on it.
 
         >>> feature_map("outer").dense(np.array([1.0, 10.0]), np.array([[2.0, 3.0]]))
         array([[ 2.,  3., 20., 30.]])
@@ -122,7 +122,7 @@ class FeatureMap:
             elif not block.item:
                 part[...] = visitor[..., None, :]
             else:
-                with np.errstate(over="ignore", invalid="ignore"):  # huge features are nobody else's log line
+                with np.errstate(over="ignore", invalid="ignore"):  # huge features must not show in a log
                     product: FloatArray = visitor[..., None, :, None] * items[..., :, None, :]
                 part[...] = product.reshape(*product.shape[:-2], left * right)
         if self.effects:
@@ -133,7 +133,7 @@ class FeatureMap:
     def pull(self, visitor: FloatArray, columns: FloatArray, item_dim: int) -> FloatArray:
         """``A(u)' C``, (..., 1 + d2, k), for u (..., d1) and C (..., d, k): each entry of C is read once.
 
-        The places of effects, if C has them, are not read.
+        Places of effects, if C has any, are ignored.
         """
         layout, _ = _layout(self.blocks, visitor.shape[-1], item_dim)
         k = columns.shape[-1]
@@ -149,7 +149,7 @@ class FeatureMap:
 
 
 class _Part(NamedTuple):
-    """A block, the lengths of left and right, and where it lies in x."""
+    """A block, the lengths of its left and right side, and its place in x."""
 
     block: Block
     left: int
@@ -159,7 +159,7 @@ class _Part(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _layout(blocks: tuple[Block, ...], visitor_dim: int, item_dim: int) -> tuple[tuple[_Part, ...], int]:
-    """The parts of x, and how long it is without effects; asked several times by every visitor."""
+    """The parts of x and its length without effects; cached, since every visitor asks several times."""
     parts, stop = [], 0
     for block in blocks:
         left, right = visitor_dim if block.visitor else 1, item_dim if block.item else 1

@@ -1,9 +1,9 @@
 """Utilities with the same bits on every machine and in every language.
 
-`Catalogued` leaves the order of its sums to a library, which takes another one on another processor. Here every product
-and every sum is rounded by itself, as IEEE 754 says, in the order written: sums go from the first term to the last.
-Infinities and what is not a number follow from that as everything else does. A visitor's own device computes just this
-(``clients/typescript/src/device/utilities.ts``, operation by operation), and so does whoever checks what it shows.
+`Catalogued` leaves the order of summation to a library, and it varies between processors. Here every product and every
+sum is rounded on its own, as IEEE 754 prescribes, in the order written: sums run from the first term to the last.
+Infinities and NaN follow the same rules. A visitor's own device computes exactly this, operation by operation
+(``clients/typescript/src/device/utilities.ts``), and so can anyone who checks what it shows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def utilities(features: Catalogued, theta: FloatArray, covariance: FloatArray, r
 
 
 def pull(made: FeatureMap, visitor: FloatArray, columns: FloatArray, item_dim: int) -> FloatArray:
-    """``A(u)' C``, (1 + d2, k), as `FeatureMap.pull`, for one visitor u (d1,) and C (d, k)."""
+    """``A(u)' C``, (1 + d2, k), like `FeatureMap.pull`, for one visitor u (d1,) and C (d, k)."""
     out, row = np.zeros((1 + item_dim, columns.shape[1])), 0
     for block in made.blocks:
         target, width = (out[1:], item_dim) if block.item else (out[:1], 1)

@@ -1,4 +1,4 @@
-"""The items whose bounds are largest, found where the bounds are: here, or on a device."""
+"""Find the items with the largest bounds, on the CPU or on a device."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
 @dataclass(eq=False)
 class Screen:
-    """Bounds of all items for B visitors, here or on a device.
+    """Bounds of all items for B visitors.
 
     Attributes:
-        upper: (B, N).
-        device: Where it is; None for here.
+        upper: The bounds, (B, N).
+        device: Where they are stored; None for the CPU.
     """
 
     upper: Any
     device: Device | None
 
     def bar(self, masks: dict[int, BoolArray]) -> None:
-        """Leave out, for visitors by their places, the items of a mask, (N,)."""
+        """Exclude the items of a mask, (N,), for some visitors, given by their places."""
         for place, mask in masks.items():
             self.upper[place, mask if self.device is None else self.device.put(mask)] = -np.inf
 
     def above(self, floors: FloatArray) -> list[IntArray]:
-        """The items of each visitor whose bounds are no smaller than that visitor's floor, (B,), and not barred."""
+        """For each visitor the items that are not barred and whose bounds reach that visitor's floor, (B,)."""
         least = np.maximum(floors, np.finfo(np.float32).min).astype(np.float32)
         if self.device is None:
             return [np.flatnonzero(row >= floor) for row, floor in zip(self.upper, least, strict=True)]
@@ -40,7 +40,7 @@ class Screen:
         return np.split(item, np.searchsorted(who, np.arange(1, many)))
 
     def best(self, count: int) -> list[IntArray]:
-        """Some of the largest of each visitor, ``count`` at least where so many are not barred."""
+        """For each visitor some items with the largest bounds: at least ``count``, unless fewer are left."""
         items, strides = self.upper.shape[1], 8 * count
         if items < 8 * strides:
             floors = np.full(len(self.upper), -np.inf)

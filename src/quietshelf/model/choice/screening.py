@@ -1,9 +1,9 @@
-"""Which of a million items can be among the best: bounds in single precision, and the scores they are bounds of.
+"""Find which of a million items can be among the best: scores, and single-precision bounds on them.
 
-An item's score is ``s(v) = b . z + c sqrt(z' W z)`` with z = (1, v): what `Catalogued.slope` and `Catalogued.form` make
-of tastes and covariance for one visitor. `Scores.exact` computes it in double precision by additions and
-multiplications of numbers in a fixed order: its bits depend on the visitor and the item alone, not on which items are
-scored beside it. This number decides; everything else here is a bound of it, and only saves time.
+An item's score is ``s(v) = b . z + c sqrt(z' W z)`` with z = (1, v); `Catalogued.slope` and `Catalogued.form` give b
+and W from tastes and covariance, for one visitor. `Scores.exact` computes it in double precision by scalar additions
+and multiplications in a fixed order: its bits depend on the visitor and the item alone, not on which other items are
+scored. This number decides; everything else here bounds it, and only saves time.
 
 **Bounds.** Let |z| <= Z over the catalogue. For any matrix R, and n >= 0 such that ``R'R - W + n I`` is positive
 semidefinite, ``z' W z <= |R z|² + n Z²``, hence
@@ -11,28 +11,29 @@ semidefinite, ``z' W z <= |R z|² + n Z²``, hence
     s(v) <= b . z + c |R z| + c sqrt(n) Z.                                                                    (1)
 
 *Coarse*: R = sqrt(m) R0, where R0'R0 is the mean of W over visitors ±e_a, which depends on the release alone. |R0 z| is
-one number per item, computed once per release; what is left is one product ``b . z`` over the catalogue per visitor.
-m is the largest eigenvalue of W in the metric R0'R0. Where the covariance is close to a product of a visitor's part and
-an item's, W is close to a multiple of that metric, and (1) to s. *Fine*: R'R = W, for what the coarse bound leaves.
-In both, n is minus the smallest eigenvalue of ``R'R - W`` if that is negative, plus `SLACK` times |R'R| + |W| for the
-error of computing it, which is backward stable: some 1e-14 of these sizes. Norms of matrices are Frobenius norms.
+one number per item, computed once per release; each visitor then costs one product ``b . z`` over the catalogue. m is
+the largest eigenvalue of W in the metric R0'R0. If the covariance is close to a product of a visitor part and an item
+part, W is close to a multiple of that metric, and (1) is close to s. *Fine*: R'R = W, for the items that the coarse
+bound leaves. In both, n is minus the smallest eigenvalue of ``R'R - W`` if that is negative, plus `SLACK` times |R'R| +
+|W| for the error of computing it, which is backward stable: some 1e-14 of these sizes. Norms of matrices are Frobenius
+norms.
 
-**Rounding**, with u = 2^-24. Rounding numbers to single precision and adding up 1 + d2 products, in any order, costs
-(d2 + 4) u |b| Z in the first term of (1) at most. A Euclidean length moves by no more than the vector does, so |R z|
+**Rounding**, with u = 2^-24. Rounding numbers to single precision and adding up 1 + d2 products, in any order, changes
+the first term of (1) by at most (d2 + 4) u |b| Z. A Euclidean length moves by no more than the vector does, so |R z|
 moves by (d2 + 4) u |R| Z, and by (d2 + 4) u of itself for the squares, their sum and the root. Products with c and the
-last sum cost 4 u of both terms. All of it is below 3 (d2 + 8) u S', with
+last sum cost 4 u of both terms. All of this is below 3 (d2 + 8) u S', with
 
     S' = (|b| + c |R|) Z,      S" = (|b| + c sqrt(|W|)) Z.
 
-What underflows adds less than 2^-60 S': rows are divided by S' first, and Z <= 2^60 (`LARGEST_REACH`). `Scores.exact`
+Underflow adds less than 2^-60 S': rows are divided by S' first, and Z <= 2^60 (`LARGEST_REACH`). `Scores.exact`
 is within 4 (d2 + 2) 2^-52 |W| Z² of the square before the root is taken, and so differs from s by the square root of
-that at most, and by 4 (d2 + 2) 2^-52 S" for the rest. So with
+that at most, and by 4 (d2 + 2) 2^-52 S" for the rest. With
 
     E = 4 (d2 + 16) u S' + 2 sqrt(4 (d2 + 16) 2^-52) S" + c sqrt(n) Z                                         (2)
 
-no exact score exceeds its bound by more than E. Every term of E is a multiple of Z, which may be any number that is no
-smaller than the |z| of the items at hand: E is taken for a block, or for an item, and added to the bounds. If such a
-bound is below T, so is the score.
+no exact score therefore exceeds its bound by more than E. Every term of E is a multiple of Z, which may be any number
+no smaller than the |z| of the items considered: E is computed per block, or per item, and added to the bounds. If such
+a bound is below T, so is the score.
 """
 
 from __future__ import annotations
@@ -48,19 +49,19 @@ from quietshelf.model.choice.screen import Screen
 from quietshelf.model.types import FloatArray, IntArray
 
 LARGEST_REACH = 2.0**60
-"""Longer items are not screened: single precision would not hold products with them."""
+"""Longer items are not screened: products with them would overflow single precision."""
 LARGEST_SQUARE = 2.0**1000
-"""Of ``z' W z``: beyond, sums on the way to it might overflow in double precision."""
+"""The largest ``z' W z``; beyond it, intermediate sums might overflow double precision."""
 UNIT, PRECISE = 2.0**-24, 2.0**-52
 SLACK = 1e-12
 LEAST_SCALE = 1e-6
-"""Of S': smaller scores are all but tied anyway."""
+"""The least S'; smaller scores are practically tied anyway."""
 UNDERFLOW = 2.0**-50
-"""In units of S', more than numbers too small for single precision add up to."""
+"""In units of S': more than all underflow adds up to."""
 RIDGE = 1e-6
-"""Of its mean, the least eigenvalue of the common metric: it is then positive definite."""
+"""The least eigenvalue of the common metric, relative to their mean; keeps it positive definite."""
 TILE = 4096
-"""Items scored at once in double precision: what this takes stays in the cache."""
+"""Items scored together in double precision, so that the scratch memory stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +81,14 @@ class Common:
         form = seen.form(mean).mean(axis=0)
         form = 0.5 * (form + form.T)
         total = np.trace(form)
-        usable = np.isfinite(form).all() and total > 0  # any metric will do, but this one is tight
+        usable = np.isfinite(form).all() and total > 0  # any metric is valid; this one is tight
         form = form / total if usable else np.eye(len(form)) / len(form)
         values, vectors = np.linalg.eigh(form)
         size = np.sqrt(np.maximum(values, RIDGE / len(form)))
         return cls(size[:, None] * vectors.T, vectors / size)
 
     def widths(self, block: Block) -> Single:
-        """``|R0 z|`` of a block's items; kept with the block until another release asks."""
+        """``|R0 z|`` of a block's items, cached on the block until another release asks."""
         return kept(block, self, lambda: lengths(self.root.astype(np.float32), block.single))
 
 
@@ -97,8 +98,8 @@ class Bounds:
 
     Attributes:
         rows: b, (B, 1 + d2).
-        roots: c R, (B, 1 + d2, 1 + d2), of fine bounds; None of coarse ones, and where there is no second term.
-        multiple: c sqrt(m), (B,), of coarse bounds.
+        roots: c R of fine bounds, (B, 1 + d2, 1 + d2); None for coarse bounds, and without a second term.
+        multiple: c sqrt(m) of coarse bounds, (B,).
         scale: S', (B,).
         error: E for |z| = 1, (B,).
     """
@@ -110,12 +111,12 @@ class Bounds:
     error: FloatArray
 
     def floors(self, least: FloatArray) -> Single:
-        """Items of a smaller bound have a score below ``least``, (B,)."""
+        """Floors, (B,), such that items with a smaller bound score below ``least``, (B,)."""
         exact = (least / self.scale - UNDERFLOW).astype(np.float32)
         return np.asarray(np.nextafter(exact, np.float32(-np.inf)))
 
     def everywhere(self, catalogue: Catalogue, common: Common) -> Screen:
-        """The coarse bounds of all items, (B, N): one product per block for all visitors, or one on the device."""
+        """The coarse bounds of all items, (B, N): one product per block for all visitors, or one on a device."""
         if catalogue.resident is not None:
             offset = self._offset(catalogue.reach)
             upper = catalogue.resident.bounds(self.rows, offset, self.multiple, common, common.root)
@@ -131,14 +132,14 @@ class Bounds:
         return Screen(upper, None)
 
     def of(self, visitor: int, columns: Single) -> Single:
-        """The fine bounds of some items, given as (d2, n), for one visitor."""
+        """Compute the fine bounds of some items, given as (d2, n), for one visitor."""
         row = self.rows[visitor]
         upper: Single = row[1:] @ columns + row[0]
         upper += np.float32(self.error[visitor]) * np.sqrt(1.0 + np.einsum("dn,dn->n", columns, columns))
         return upper if self.roots is None else upper + lengths(self.roots[visitor], columns)
 
     def _offset(self, reach: float) -> Single:
-        """What is the same for all items whose |z| is within reach: the intercept and E, (B, 1)."""
+        """The terms common to all items with |z| within reach: the intercept and E, (B, 1)."""
         return self.rows[:, :1] + (self.error * reach).astype(np.float32)[:, None]
 
 
@@ -149,7 +150,7 @@ class Scores:
     Attributes:
         catalogue: The items.
         slope: b, (B, 1 + d2).
-        form: W, (B, 1 + d2, 1 + d2); None where no radius is above zero.
+        form: W, (B, 1 + d2, 1 + d2); None if every radius is zero.
         radius: c, (B,), at least zero.
     """
 
@@ -167,8 +168,8 @@ class Scores:
     def size(self) -> FloatArray:
         """``S = (|b| + c sqrt(trace W)) Z``, (B,), which no score exceeds; not finite where scores may overflow.
 
-        Scores below 1e-60 may exceed it, for their squares vanish; decisions use max(S, 1). Its bits, too, depend on
-        one visitor alone.
+        Scores below 1e-60 may exceed it, because their squares underflow; decisions use max(S, 1). Its bits, too,
+        depend on one visitor alone.
         """
         size = np.sqrt(_added(self.slope.T**2)) * self.reach
         if self.form is None:
@@ -179,15 +180,14 @@ class Scores:
         return np.asarray(size + np.where(self.radius > 0, self.radius * np.sqrt(square), 0.0))
 
     def only(self, visitors: IntArray | slice) -> Scores:
-        """Those of some visitors."""
+        """The scores for some of the visitors."""
         form = None if self.form is None else self.form[visitors]
         return Scores(self.catalogue, self.slope[visitors], form, self.radius[visitors])
 
     def exact(self, visitors: IntArray, items: IntArray) -> FloatArray:
-        """The scores that decide, (b, n), of items (b, n) for some visitors, (b,).
+        """Compute the deciding scores, (b, n), of items (b, n) for some visitors, (b,).
 
-        Only single numbers are multiplied and added, in an order that is always the same: a score has the same bits
-        whichever others are asked for with it.
+        Multiplies and adds scalars in a fixed order: a score has the same bits whichever others are computed with it.
         """
         found = np.empty(items.shape)
         width = max(1, TILE // len(visitors))
@@ -215,7 +215,7 @@ class Scores:
         return np.asarray(np.where(radius > 0, score + width, score))
 
     def coarse(self, common: Common) -> Bounds:
-        """Bounds by what all visitors share."""
+        """Bounds from the metric that all visitors share."""
         if self.form is None:
             return self.fine()
         metric = common.root.T @ common.root
@@ -225,21 +225,21 @@ class Scores:
         return self._bounds(width * np.sqrt(np.trace(metric)), square[:, None, None] * metric, None, width)
 
     def fine(self) -> Bounds:
-        """Bounds by each visitor's own form."""
+        """Bounds from each visitor's own W."""
         if self.form is None:
             none = np.zeros_like(self.radius)
             return self._bounds(none, None, None, none)
         values, vectors = np.linalg.eigh(self._form)
-        roots = np.sqrt(np.maximum(values, 0.0))[..., None] * np.swapaxes(vectors, -1, -2)
-        covered = np.swapaxes(roots, -1, -2) @ roots
+        roots = np.sqrt(np.maximum(values, 0.0))[..., None] * vectors.mT
+        covered = roots.mT @ roots
         return self._bounds(self._width * _size(roots), covered, self._width[:, None, None] * roots, self._width)
 
     @cached_property
     def _form(self) -> FloatArray:
-        """The symmetric part of W, which has the same values of ``z' W z``, divided by |W|: nothing overflows then."""
+        """The symmetric part of W, which gives the same ``z' W z``, divided by |W| so that nothing overflows."""
         size = _size(self._used)[..., None, None]
         unit = self._used / np.where(size > 0, size, 1.0)
-        return np.asarray(0.5 * (unit + np.swapaxes(unit, -1, -2)))
+        return np.asarray(0.5 * (unit + unit.mT))
 
     @cached_property
     def _width(self) -> FloatArray:
@@ -248,14 +248,14 @@ class Scores:
 
     @cached_property
     def _used(self) -> FloatArray:
-        """W where the radius is above zero, and zero elsewhere."""
+        """W where the radius is positive, and zero elsewhere."""
         assert self.form is not None  # noqa: S101 - for the type checker
         return np.where((self.radius > 0)[:, None, None], self.form, 0.0)
 
     def _bounds(
         self, width: FloatArray, covered: FloatArray | None, roots: FloatArray | None, multiple: FloatArray
     ) -> Bounds:
-        """Bounds with c |R| = ``width``, R'R = ``covered`` |W|, c R = ``roots`` and c sqrt(m) = ``multiple``."""
+        """Make bounds with c |R| = ``width``, R'R = ``covered`` |W|, c R = ``roots`` and c sqrt(m) = ``multiple``."""
         length = np.sqrt((self.slope**2).sum(axis=-1))
         scale = np.maximum((length + width) * self.reach, LEAST_SCALE)
         own = (length if self.form is None else length + self._width) * self.reach
@@ -285,7 +285,7 @@ def lengths(root: Single, columns: Single) -> Single:
 
 
 def _added(rows: FloatArray) -> FloatArray:
-    """The sum over the first axis, one after the other."""
+    """Sum over the first axis, in order."""
     total = np.zeros(rows.shape[1:])
     for row in rows:
         total += row
@@ -293,7 +293,7 @@ def _added(rows: FloatArray) -> FloatArray:
 
 
 def _size(matrix: FloatArray) -> FloatArray:
-    """The Frobenius norm, (...); squares neither overflow nor vanish."""
+    """The Frobenius norm, (...), computed so that squares neither overflow nor underflow."""
     most = np.abs(matrix).max(axis=(-2, -1), keepdims=True)
     part = matrix / np.where(most > 0, most, 1.0)
     return np.asarray(most[..., 0, 0] * np.sqrt((part**2).sum(axis=(-2, -1))))

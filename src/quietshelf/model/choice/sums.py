@@ -1,4 +1,4 @@
-"""What Newton asks of rounds, however they are kept: sums over all of them at one theta."""
+"""What Newton needs from rounds, however they are stored: sums over all of them at one theta."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quietshelf.model.types import FloatArray
 
 
 class Sums(NamedTuple):
-    """Log-likelihood (...), its gradient (..., d) and the Fisher information (..., d, d), added up over rounds."""
+    """Log-likelihood (...), its gradient (..., d) and the Fisher information (..., d, d), summed over rounds."""
 
     log_likelihood: FloatArray
     slope: FloatArray
@@ -16,15 +16,15 @@ class Sums(NamedTuple):
 
 
 class Likelihood(Protocol):
-    """Rounds of one or many problems side by side, as dense features or otherwise."""
+    """Rounds of one problem or many, stored as dense features or otherwise."""
 
     @property
     def rounds(self) -> int:
-        """How many, in each problem."""
+        """Rounds per problem."""
 
     @property
     def largest(self) -> float:
-        """The largest entry of x in size, or a bound on it: rounding is judged by it."""
+        """The largest absolute entry of x, or a bound on it; it bounds rounding errors."""
 
     def sums(self, theta: FloatArray) -> Sums:
-        """At theta, (..., d)."""
+        """The sums over all rounds at theta, (..., d)."""

@@ -1,7 +1,7 @@
-"""Visitors who come again and again, beside one catalogue: a round is then a few numbers, not a copy of features.
+"""A table of recurring visitors and one catalogue, so that a round is stored as a few indices, not as features.
 
-x of visitor s and item i is ``feature_map(u_s, v_i) / scale``. Whoever keeps rounds can keep s and the items shown, and
-have x again when it is needed: at d = 180 and K = 10 that is 44 bytes a round in place of 14,400.
+x of visitor s and item i is ``feature_map(u_s, v_i) / scale``. Storing s and the items shown is enough to recompute x
+when it is needed: 44 bytes per round instead of 14,400 at d = 180 and K = 10.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from quietshelf.model.types import FloatArray, IntArray, finite, positive, requi
 
 @dataclass(frozen=True, eq=False)
 class VisitorTable:
-    """A finite crowd of visitors and one catalogue; not to be changed afterwards.
+    """A finite set of visitors and one catalogue, immutable.
 
     Attributes:
         visitors: u of each visitor, (n, d1).
         catalogue: v of each item, (N, d2), the same for all visitors.
-        feature_map: How x is made of the two.
+        feature_map: Makes x from the two.
         scale: What x is divided by.
     """
 
@@ -37,7 +37,7 @@ class VisitorTable:
         object.__setattr__(self, "visitors", finite("visitors", self.visitors, shape=(None, None)))
         object.__setattr__(self, "catalogue", np.asfortranarray(catalogue))
         positive("scale", self.scale)
-        require(not self.feature_map.effects, "a table must have a map without item effects", map=self.feature_map)
+        require(not self.feature_map.effects, "a table needs a feature map without item effects", map=self.feature_map)
 
     @property
     def items(self) -> int:
@@ -51,7 +51,7 @@ class VisitorTable:
 
     @cached_property
     def lengths(self) -> FloatArray:
-        """|x| of every visitor and item, (n, N): of each block it is |left| |right|."""
+        """|x| of every visitor and item, (n, N), from |left| |right| of each block."""
         u, v = (self.visitors**2).sum(axis=1), (self.catalogue**2).sum(axis=1)
         square = sum(np.outer(u**block.visitor, v**block.item) for block in self.feature_map.blocks)
         return np.asarray(np.sqrt(square) / self.scale)
@@ -66,8 +66,8 @@ class Drawn:
     """Features of some visitors of a table (the protocol ``quietshelf.model.types.Features``).
 
     Attributes:
-        table: Where they come from.
-        numbers: Which, (...).
+        table: The table.
+        numbers: Indices of the visitors, (...).
 
     >>> from quietshelf.model.choice.maps import feature_map
     >>> table = VisitorTable(np.array([[1.0], [10.0]]), np.array([[2.0, 3.0]]), feature_map("outer"), scale=2.0)

@@ -1,9 +1,9 @@
-"""The nouns of the arrow, the three parties of the loop, and the one way to refuse bad input."""
+"""The types that flow round the loop, the protocols of its three parties, and input validation."""
 
 from quietshelf.model.types.notebook import html_table
 from quietshelf.model.types.nouns import NOTHING, Context, Features, Id, Offer, Release, Round
 from quietshelf.model.types.protocols import Curator, Environment, Policy
-from quietshelf.model.types.streams import PUBLIC_SEED, Common, Random, SelectiveRandom, Streams, balanced_normal, child
+from quietshelf.model.types.streams import PUBLIC_SEED, Common, Random, Streams, balanced_normal, child
 from quietshelf.model.types.validation import (
     BoolArray,
     FloatArray,
@@ -37,7 +37,6 @@ __all__ = [
     "Random",
     "Release",
     "Round",
-    "SelectiveRandom",
     "Streams",
     "anywhere",
     "as_array",

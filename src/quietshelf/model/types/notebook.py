@@ -1,4 +1,4 @@
-"""How results look in a notebook: one small table, escaped, that fetches nothing."""
+"""Results as HTML tables for notebooks: escaped, self-contained."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """A table as HTML; the first column is text, the others are figures.
+    """Render a table as HTML; the first column holds text, the others figures.
 
     >>> html_table("1 < 2", ("a",), [("<b>",)])
     '<table><caption>1 &lt; 2</caption><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr></table>'

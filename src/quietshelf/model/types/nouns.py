@@ -1,9 +1,9 @@
-"""The nouns on the arrow, as frozen data.
+"""The types that flow round the loop, as frozen data.
 
 context -> utility -> assortment -> choice -> statistics -> release -> next utility
 
-Arrays carry leading batch axes ``...``: none for one visitor, one for many parallel worlds. An assortment is an integer
-array (..., K) of item indices in which -1 marks an empty place; a choice is an item index, or -1 for none.
+Arrays carry leading batch axes ``...``: none for one visitor, one axis for many parallel worlds. An assortment is an
+integer array (..., K) of item indices, with -1 in empty places; a choice is an item index, or -1 for none.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from quietshelf.model.types.inverse import symmetric_inverse
 from quietshelf.model.types.validation import BoolArray, FloatArray, IntArray
 
 Id = str | int
-"""What a shop calls an item; its index where it gave no ids."""
+"""What a shop calls an item: its id, or its index if the shop gave no ids."""
 NOTHING = -1
 """An empty place in an assortment, and the choice of no item."""
 
 
 @runtime_checkable
 class Features(Protocol):
-    """What a visitor makes of the items: one vector x of length ``dim`` for each of ``items``, dense or structured."""
+    """The items as one visitor sees them: a vector x of length ``dim`` for each of ``items``, dense or structured."""
 
     @property
     def items(self) -> int:
@@ -57,9 +57,9 @@ class Context:
         required: Items that must be shown, (..., N); None means none.
         groups: Group number of each item, (N,), -1 for items in no group; None means no groups.
         limits: The most items shown of each group, (G,).
-        ranks: Place of each item in the shop's present ranking, lowest first, (..., N), infinite for items not in it;
-            None where there is none.
-        fill: Whether as many items are shown as may be, also those that lower expected revenue.
+        ranks: Position of each item in the shop's present ranking, lowest first, (..., N), infinite for items not in
+            it; None without a ranking.
+        fill: Whether to show as many items as allowed, even those that lower expected revenue.
     """
 
     features: Features
@@ -75,14 +75,14 @@ class Context:
 
 @dataclass(frozen=True)
 class Round:
-    """What happened with one visitor: raw, private data that only a curator may read.
+    """One visitor, what they were shown and what they chose: raw, private data that only a curator may read.
 
     Attributes:
         context: The visitor.
         assortment: Item indices shown, (..., K), -1 where a place is empty.
         choice: Item index chosen, (...), or -1 for none.
-        counts: Whether this visitor may contribute, (...): False for visits beyond a person's cap, which take their
-            slot and contribute zero. None means all do.
+        counts: Whether this visitor contributes, (...): False for visits beyond a person's cap, which take a slot but
+            contribute zero. None means all contribute.
     """
 
     context: Context
@@ -93,15 +93,15 @@ class Round:
 
 @dataclass(frozen=True)
 class Release:
-    """All a policy knows of earlier visitors. Public: whoever sees it learns no more than the ledger says.
+    """Everything a policy knows about earlier visitors. It is public: it reveals no more than the ledger says.
 
     Attributes:
         theta: Estimated tastes, (..., d).
-        precision: How well they are known, (..., d, d), positive definite: the information matrix of theta.
-        radius: How many standard deviations of optimism an offer adds, (...).
+        precision: How well they are known, (..., d, d), positive definite: the inverse covariance of theta.
+        radius: Standard deviations of optimism added to each utility, (...).
         explore: Whether the curator asks for random assortments for now, (...).
         count: How many releases came before this one, (...).
-        draws: How many standard deviations tastes drawn for one visitor differ from theta, (...); none by default.
+        draws: Standard deviations by which tastes drawn for each visitor differ from theta, (...); 0 by default.
         version: Schema version of this record.
     """
 
@@ -121,33 +121,33 @@ class Release:
             object.__setattr__(self, "draws", np.zeros_like(self.radius))
 
     def each(self) -> dict[str, Any]:
-        """The fields that have batch axes, by name."""
+        """The fields in `arrays`, by name."""
         return {name: getattr(self, name) for name in self.arrays}
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """The inverse of ``precision``, computed once a release and shared by all offers made from it."""
+        """The inverse of ``precision``, computed once per release and shared by all offers made from it."""
         return symmetric_inverse(self.precision)
 
     @cached_property
     def largest_variance(self) -> FloatArray:
-        """The largest eigenvalue of the covariance, computed once a release, (...)."""
+        """The largest eigenvalue of the covariance, (...), computed once per release."""
         return np.asarray(np.linalg.eigvalsh(self.covariance)[..., -1])
 
     @cached_property
     def root(self) -> FloatArray:
-        """A factor of the covariance, ``root root' = covariance``, computed once a release, (..., d, d)."""
+        """A factor of the covariance, ``root root' = covariance``, (..., d, d), computed once per release."""
         lower = np.linalg.cholesky(self.precision)
-        return np.ascontiguousarray(np.swapaxes(np.linalg.inv(lower), -1, -2))
+        return np.ascontiguousarray(np.linalg.inv(lower).mT)
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What one visitor was shown, as an outsider sees it.
+    """What one visitor was shown.
 
     Attributes:
-        id: Names the offer when the answer comes.
-        items: Ids of the items shown, or their indices where the shop gave none, without empty places.
+        id: Identifies the offer when the answer comes.
+        items: Ids of the items shown, or their indices if the shop gave no ids; no empty places.
         release: The number of the release it was made from.
     """
 

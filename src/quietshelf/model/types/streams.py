@@ -1,7 +1,7 @@
-"""Randomness with owners: one stream a world, read in blocks.
+"""One random stream per world, read in blocks.
 
-A world's numbers depend on its own seed, on what is drawn and on how often, and on nothing else: not on how many worlds
-run beside it, in which process, or how large a block is. So a study gives the same rows on any number of workers.
+The numbers of a world depend on its seed, on what is drawn and on how often, and on nothing else: not on the number of
+worlds simulated together, the process, or the size of a block. A study gives the same rows on any number of workers.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Protocol
 
 import numpy as np
 
-from quietshelf.model.types.validation import BoolArray, FloatArray, IntArray
+from quietshelf.model.types.validation import FloatArray, IntArray
 
 BLOCK_NUMBERS = 1 << 17
-"""Numbers a block may hold (1 MB: they stay in the cache): many rounds of few worlds, or few rounds of many."""
+"""Numbers per block, at most (1 MB, so that they stay in the cache): many rounds of few worlds, or few of many."""
 LONGEST_BLOCK = 256
 KINDS = ("random", "standard_normal")
 PUBLIC_SEED = 1701
-"""Of draws that anybody may know."""
+"""The seed of draws that anyone may know."""
 ALONE = 1_000_003
-"""Spawn key of the draws that one world makes by itself."""
+"""Spawn key of draws made in one world only."""
 
 
 class Random(Protocol):
-    """The draws that policies and simulated noise need; a NumPy generator has them, and so have streams.
+    """The draws that policies and simulated noise need; NumPy generators and `Streams` both provide them.
 
-    The first axes of a draw are the visitors. Policies use of a row what concerns its visitor alone.
+    The leading axes of a draw are visitors. Policies use each row for its own visitor only.
     """
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
@@ -37,25 +37,18 @@ class Random(Protocol):
         """Standard normal."""
 
 
-class SelectiveRandom(Random, Protocol):
-    """A generator for each visitor, of whom some may need no draw: what one draws leaves the others' numbers alone."""
-
-    def random_where(self, needed: BoolArray, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1), (..., N), where ``needed``, (...): there what ``random`` draws; zero elsewhere."""
-
-
 class RoundDraws(Random, Protocol):
-    """Draws of many rounds at once, the rounds along the first axis: the same whenever they are asked for again."""
+    """Draws for many rounds at once, rounds along the first axis; asking again returns the same numbers."""
 
     def keep(self, count: int) -> None:
-        """Only the first ``count`` rounds took place: what was drawn for the others comes next."""
+        """Keep the first ``count`` rounds; the numbers drawn for the others are drawn again next."""
 
 
 NOT_DRAWN: tuple[FloatArray, int] = (np.empty((0, 0)), 0)
 
 
 class Streams:
-    """A generator a world. The first axis of every draw is the worlds, in the order of their seeds."""
+    """One generator per world. The first axis of every draw is the worlds, in the order of their seeds."""
 
     def __init__(self, seeds: Sequence[np.random.SeedSequence]) -> None:
         self._seeds = list(seeds)
@@ -75,20 +68,20 @@ class Streams:
         return self._next(KINDS.index("standard_normal"), size)
 
     def only(self, worlds: IntArray) -> Streams:
-        """The streams of some worlds, for draws that happen in them alone; the common draws are not disturbed."""
+        """Streams for draws made in some worlds only; they leave the draws made in all worlds undisturbed."""
         if not self._alone:
             self._alone.extend(Streams([child(seed, ALONE)]) for seed in self._seeds)
         return _Some([self._alone[int(world)] for world in worlds])
 
     def rounds(self, count: int) -> RoundDraws:
-        """Draws with a first axis of ``count`` rounds: the numbers that as many draws, one after the other, would give.
+        """Draw for ``count`` rounds at once, along a new first axis: the same numbers as ``count`` single draws.
 
-        For those who draw numbers of one kind and shape at most once a round.
+        For callers that draw numbers of one kind and shape at most once per round.
         """
         return _Rounds(self, count)
 
     def _give_back(self, key: tuple[int, ...], rows: FloatArray) -> None:
-        """Numbers drawn last and not used, which come next again."""
+        """Return unused numbers, drawn last, so that they come next."""
         block, used = self._blocks[key]
         if used >= len(rows):
             self._blocks[key] = (block, used - len(rows))
@@ -112,7 +105,7 @@ class Streams:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _refill(self, key: tuple[int, ...], count: int) -> FloatArray:
-        """The next block, a multiple of ``count`` rounds: what is asked for is then mostly there in one piece."""
+        """Draw the next block: a multiple of ``count`` rounds, so that most requests are one slice of it."""
         if key not in self._generators:
             self._generators[key] = [_generator(seed, key) for seed in self._seeds]
         generators = self._generators[key]
@@ -125,7 +118,7 @@ class Streams:
 
 
 class _Rounds:
-    """Draws of many rounds at once; those who ask for fewer get the first."""
+    """Draws for many rounds at once; a request for fewer rounds gets the first ones."""
 
     def __init__(self, streams: Streams, count: int) -> None:
         self._streams, self._count = streams, count
@@ -140,7 +133,7 @@ class _Rounds:
         return self._of(KINDS.index("standard_normal"), size)
 
     def keep(self, count: int) -> None:
-        """Give back what was drawn for the rounds after the first ``count``."""
+        """Return what was drawn for the rounds after the first ``count``."""
         for key, rows in self._drawn.items():
             self._streams._give_back(key, rows[count:])
 
@@ -152,25 +145,25 @@ class _Rounds:
 
 
 class Common:
-    """Draws that all along one axis, the first by default, share: made once, with the shape of the other axes."""
+    """Draws that are the same along one axis, by default the first: made once and broadcast."""
 
     def __init__(self, rng: Random, axis: int = 0) -> None:
         self._rng, self._axis = rng, axis
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
-        """Uniform on [0, 1), equal along the axis."""
+        """Uniform on [0, 1), the same along the axis."""
         return self._shared(self._rng.random(self._own(size)), size)
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
-        """Standard normal, equal along the axis."""
+        """Standard normal, the same along the axis."""
         return self._shared(self._rng.standard_normal(self._own(size)), size)
 
     def rounds(self, count: int) -> Random:
-        """The same for many rounds at once, along a new first axis; for draws from `Streams` alone."""
+        """The same for many rounds at once, along a new first axis; only for draws from `Streams`."""
         return Common(self._rng.rounds(count), self._axis + 1) if isinstance(self._rng, Streams) else self
 
     def keep(self, count: int) -> None:
-        """Only the first ``count`` rounds took place, as `RoundDraws` have it."""
+        """Keep the first ``count`` rounds, as `RoundDraws.keep` does."""
         if isinstance(self._rng, _Rounds):
             self._rng.keep(count)
 
@@ -193,7 +186,7 @@ class _Some(Streams):
 
 
 def child(seed: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:
-    """The seed of one role under another; equal keys give equal seeds."""
+    """Derive the seed of a role from its parent; equal keys give equal seeds."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key))
 
 
@@ -203,14 +196,14 @@ def _generator(seed: np.random.SeedSequence, key: tuple[int, ...]) -> np.random.
 
 @lru_cache(maxsize=4)
 def balanced_normal(count: int, dim: int) -> FloatArray:
-    """Standard normal numbers, public, (count, d), whose means are 0 and whose covariance is I to rounding.
+    """Public standard normal numbers, (count, d), with mean 0 and covariance I to rounding.
 
-    Chance would otherwise tilt what every batch is expected to hold, always in the same direction.
+    Without balancing, one chance sample would bias the expectation of every batch in the same direction.
     """
     drawn = np.random.default_rng(PUBLIC_SEED).standard_normal((count - count // 2, dim))
     both = np.concatenate([drawn, -drawn])[:count]
-    if not (count < 2 * dim or count % 2 or not dim):  # else too few to have a covariance
+    if not (count < 2 * dim or count % 2 or not dim):  # otherwise there are too few to have a covariance
         lower = np.linalg.cholesky(both.T @ both / count)
         both = np.ascontiguousarray(np.linalg.solve(lower, both.T).T)
-    both.flags.writeable = False  # every batch that opens asks for the same
+    both.flags.writeable = False  # cached: every batch that opens asks for the same
     return both

@@ -1,4 +1,4 @@
-"""Events -> ledger -> rho, (epsilon, delta) and a promise in words; refuses what exceeds the budget."""
+"""Events -> ledger -> rho, (epsilon, delta) and a promise in words; refuses events beyond the budget."""
 
 from quietshelf.privacy.accounting.conversions import (
     DELTA,

@@ -1,7 +1,7 @@
-"""From rho to (epsilon, delta) and back.
+"""Convert rho to (epsilon, delta) and back.
 
 ``epsilon_of`` and ``rho_of`` are the tight pair; the others are the paper's own conversions, kept to reproduce it, and
-the exact figure of one Gaussian release. With r = alpha - 1 > 0 every order gives a valid
+the exact epsilon of one Gaussian release. With r = alpha - 1 > 0 every order gives a valid
 
     epsilon(r) = rho (1 + r) + log(r / (1 + r)) + (log(1/delta) - log(1 + r)) / r
 
@@ -23,7 +23,7 @@ from quietshelf.model.types import as_float, check_shape, positive, require
 from quietshelf.privacy.accounting.figures import added_up, at_least_zero, rounded_up
 
 DELTA = 1e-6
-"""At which epsilon is stated, everywhere, unless somebody asks for another; the promise itself is rho."""
+"""The delta at which epsilon is stated by default; the promise itself is rho."""
 _HALVINGS = 80
 _ROUNDING = 2.0**-50
 """Relative error, generously, of a sum of three terms of a few float operations each."""
@@ -69,8 +69,8 @@ def rho_of(epsilon: float, delta: float) -> float:
 def rho_from(rho: float | None, epsilon: float | None, delta: float | None, *, log: float = 0.0) -> float:
     """A budget in zCDP, given as rho or as epsilon and delta.
 
-    An epsilon is kept for somebody in the log behind the prior too: what that log cost is taken off. A rho stands for
-    itself.
+    An epsilon also holds for people in the log behind the prior: the cost of that log is subtracted. A rho is used as
+    given.
 
     >>> rho_from(0.5, None, None), rho_from(None, 2.0, 1e-6) == rho_of(2.0, 1e-6)
     (0.5, True)
@@ -110,7 +110,7 @@ def epsilon_text(rho: float, horizon: float) -> float:
 
 
 def epsilon_of_renyi(orders: ArrayLike, divergences: ArrayLike, delta: float) -> float:
-    """Epsilon from bounds on the Rényi divergence at finitely many orders above 1; NaN means unknown, so infinite.
+    """Epsilon from bounds on the Rényi divergence at finitely many orders above 1; NaN is unknown, hence infinite.
 
     >>> round(epsilon_of_renyi([4.0, 5.0, 6.0], [4.0, 5.0, 6.0], 1e-8), 2)
     8.98
@@ -180,7 +180,7 @@ def _root(above: Callable[[float], bool], *, low: float, high: float) -> float:
 
 
 def _step_down(value: float, allowed: Callable[[float], bool]) -> float:
-    """The value, or one a few roundings below it that is truly allowed; zero always is."""
+    """The value, or the first allowed one a few roundings below it; zero is always allowed."""
     step = 2.0**-53
     while value > 0 and not allowed(value):
         step *= 2

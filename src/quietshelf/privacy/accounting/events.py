@@ -1,4 +1,4 @@
-"""What happened, as data: one release, whom it concerns, and what it costs.
+"""Events: one release as data, whom it concerns, and what it costs.
 
 A ledger outlives the code that wrote it, so the fields of an event never change their meaning.
 """
@@ -18,24 +18,24 @@ from quietshelf.model.types import one_of, positive, require
 from quietshelf.privacy.accounting.figures import at_least_zero, round_up
 
 HISTORY: Final = "history"
-"""Everybody up to now, and everybody a continual release will see later."""
+"""Everyone so far, and everyone a continual release will see later."""
 
 LOG: Final = "log"
-"""Everybody in an earlier log, which a prior was learned from; they may be in a batch as well."""
+"""Everyone in an earlier log, from which a prior was learned; they may be in a batch as well."""
 
 BatchOrHistory = int | Literal["history", "log"]
-"""The number of one batch (batches are disjoint), ``HISTORY`` or ``LOG``."""
+"""The number of a batch (batches are disjoint), ``HISTORY`` or ``LOG``."""
 
 
 class Assumption(Enum):
-    """What the proof of an event takes for granted about its noise (docs/proofs.md, section 5)."""
+    """What the proof of an event assumes about its noise (docs/proofs.md, section 5)."""
 
     EXACT_GRID = "exact-grid"
     REAL_ARITHMETIC = "real-arithmetic"
 
     @property
     def words(self) -> str:
-        """The assumption as a privacy officer reads it."""
+        """The assumption in words, for a privacy officer."""
         return {
             Assumption.EXACT_GRID: "exact discrete Gaussian on a public grid",
             Assumption.REAL_ARITHMETIC: "continuous Gaussian; real arithmetic assumed",
@@ -51,9 +51,9 @@ class Event:
         batch: The batch it was computed from, ``HISTORY`` or ``LOG``.
         sensitivity: The most that replacing one visit can move it; infinite where nothing bounds it.
         noise: Standard deviation of the noise added; 0 for an exact release.
-        rho: What is proven about replacing one visit, in zCDP; NaN (or None) means unknown and is stored as infinite.
-        assumption: What the proof takes for granted about the noise.
-        nominal_rho: What the authors of the mechanism claim, where that is another figure than the proven one.
+        rho: The proven cost of replacing one visit, in zCDP; NaN or None means unknown and is stored as infinite.
+        assumption: What the proof assumes about the noise.
+        nominal_rho: The cost that the authors of the mechanism claim, if it differs from the proven one.
         detail: Anything else worth reading later.
     """
 
@@ -82,16 +82,16 @@ class Event:
 
     @property
     def nominal_cost(self) -> float:
-        """The claimed rho where there is a claim, else the proven one."""
+        """The claimed rho if there is a claim, else the proven one."""
         return self.rho if self.nominal_rho is None else self.nominal_rho
 
     @property
     def cost_alone(self) -> bool:
-        """Whether the cost is proven and neither sensitivity nor noise is known: no formula gives the one from them."""
+        """Whether the cost is proven without known noise, so that no formula derives it."""
         return self.noise == 0 and math.isfinite(self.rho)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that strict JSON can hold: infinity is the string "infinity"."""
+        """Plain data for strict JSON: infinity is the string "infinity"."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         record["assumption"] = self.assumption.value
         return {name: "infinity" if value == math.inf else value for name, value in record.items()}
@@ -120,7 +120,7 @@ def gaussian(
     nominal_rho: float | None = None,
     detail: str = "",
 ) -> Event:
-    """A release with Gaussian noise: rho = sensitivity² / (2 noise²), computed exactly and rounded upwards.
+    """An event with Gaussian noise: rho = sensitivity² / (2 noise²), computed exactly and rounded upwards.
 
     >>> gaussian("score", sensitivity=2.0, noise=2.0, batch=0, assumption=Assumption.EXACT_GRID).rho
     0.5
@@ -153,7 +153,7 @@ def noise_for(sensitivity: float, rho: float) -> float:
 
 
 def _present(name: str, record: Mapping[str, Any]) -> str:
-    """The name of a field today: an earlier version called the batch ``visitors``."""
+    """The current name of a field: an earlier version called the batch ``visitors``."""
     return "batch" if name == "visitors" and "batch" not in record else name
 
 

@@ -1,4 +1,4 @@
-"""Numbers that must never be understated: read, rounded upwards, printed upwards."""
+"""Numbers that must never be understated: validation, rounding up, printing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from quietshelf.model.types import require
 
 TOLERANCE = 1e-12
-"""Figures closer than this, relatively, are the same figure: the room that float rounding of calibrated parts needs."""
+"""Figures within this relative distance are the same: room for float rounding of calibrated parts."""
 
 
 def at_least_zero(name: str, value: Any) -> float:
-    """A number from zero on, possibly infinite, as a float.
+    """Check that a number is at least zero, possibly infinite; return it as a float.
 
     >>> at_least_zero("rho", -0.5)
     Traceback (most recent call last):
@@ -46,7 +46,7 @@ def round_up(value: Fraction) -> float:
 
 
 def added_up(prices: Iterable[float]) -> float:
-    """The sum, exact and then rounded up; infinite if one of them is.
+    """The sum, computed exactly and rounded up; infinite if a term is.
 
     >>> added_up([0.1, 0.2]) >= Fraction(0.1) + Fraction(0.2), added_up([1.0, math.inf]), added_up([])
     (True, inf, 0.0)
@@ -56,7 +56,7 @@ def added_up(prices: Iterable[float]) -> float:
 
 
 def rounded_up(value: float) -> str:
-    """Four significant digits, rounded upwards, so that no sentence promises more than is proven.
+    """Format with four significant digits, rounded upwards, so that no sentence promises more than is proven.
 
     >>> rounded_up(8.97912), rounded_up(1.0), rounded_up(1.0 + 1e-15), rounded_up(1e-12), rounded_up(math.inf)
     ('8.98', '1', '1', '1e-12', 'infinite')
@@ -65,7 +65,7 @@ def rounded_up(value: float) -> str:
 
 
 def rounded_down(value: float) -> str:
-    """The same downwards, for what helps a promise if it is large: noise, and what an attack has shown at least.
+    """Format rounded downwards, for figures that must not be overstated: noise, and the loss an attack has shown.
 
     >>> rounded_down(2.23608), rounded_down(0.8 - 1e-16), rounded_down(0.0), rounded_down(math.inf)
     ('2.236', '0.8', '0', 'infinite')

@@ -1,10 +1,10 @@
-"""The ledger: every release that was made, what all of them cost together, and the refusal to spend more.
+"""The ledger: every release made, their total cost, and the refusal to exceed the budget.
 
-Neighbours are two histories in which one visit (``unit="visit"``) or all visits of one person (``unit="person"``) were
-replaced. Whoever is in a batch pays for all events of that batch; batches are disjoint, so somebody with at most
-``visits`` visits, at most one a batch, pays at most for the ``visits`` dearest batches. An event on the whole history
-concerns everybody, with all their visits at once: by group privacy of zCDP, n visits pay n² times the price of one.
-An event on an earlier log is paid once, on top: whoever is here is assumed to be in the log as well.
+Neighbours are two histories that differ in one visit (``unit="visit"``) or in all visits of one person
+(``unit="person"``). A visit pays for all events of its batch. Batches are disjoint, so a person with at most ``visits``
+visits, at most one per batch, pays at most for the ``visits`` most expensive batches. An event on the whole history
+concerns everyone, with all their visits at once: by group privacy of zCDP, n visits pay n² times the price of one. An
+event on an earlier log is paid once, on top: every visitor is assumed to be in the log as well.
 
 Reference: docs/proofs.md, sections 1, 3 and 7.
 """
@@ -31,13 +31,13 @@ SCHEMA = 1
 _FIELDS = {"schema", "budget", "visits", "unit", "events"}
 
 
-class BudgetExceeded(ValueError):  # noqa: N818 - says what happened
+class BudgetExceeded(ValueError):  # noqa: N818 - the name says what happened
     """A release was refused because it would have cost more than the budget; nothing was spent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """What was released so far: an immutable value that never exceeds its budget.
+    """All releases so far, as an immutable value that never exceeds its budget.
 
     >>> from quietshelf.privacy.accounting import Assumption, gaussian
     >>> first = gaussian("score", sensitivity=2.0, noise=2.0, batch=0, assumption=Assumption.EXACT_GRID)
@@ -45,11 +45,11 @@ class Ledger:
     0.5
 
     Attributes:
-        budget: The most rho that may be promised away; None for no limit. A sum may exceed it by 1e-12 of it, the room
-            that float rounding of the parts needs.
-        visits: How many visits of one person count, at most one a batch.
-        unit: To whom the promise is made. Without person ids it is to a visit, and ``visits`` is 1.
-        events: What was released, oldest first.
+        budget: The most rho that may be spent; None for no limit. The sum may exceed it by a relative 1e-12, room for
+            float rounding of the parts.
+        visits: How many visits of one person count, at most one per batch.
+        unit: Whom the promise protects. Without person ids it is a visit, and ``visits`` is 1.
+        events: The releases, oldest first.
     """
 
     budget: float | None = None
@@ -69,24 +69,24 @@ class Ledger:
 
     @cached_property
     def rho(self) -> float:
-        """What all events cost together, as proven; exact sums, rounded upwards once."""
+        """The proven cost of all events together, summed exactly and rounded upwards once."""
         return self._compose(lambda event: event.rho)
 
     @cached_property
     def nominal_rho(self) -> float:
-        """The same sum with each event at the figure its authors claim, where there is one."""
+        """The same sum with each event at the cost its authors claim, if they claim one."""
         return self._compose(lambda event: event.nominal_cost)
 
     def spend(self, *events: Event) -> Ledger:
-        """The ledger with these events added, all of them or, by ``BudgetExceeded``, none."""
+        """Add events: all of them or, with ``BudgetExceeded``, none."""
         return replace(self, events=(*self.events, *events))
 
     def would_cost(self, *events: Event) -> float:
-        """The rho this ledger would stand at after these events, whatever the budget."""
+        """The rho of this ledger after these events, regardless of the budget."""
         return replace(self, budget=None).spend(*events).rho
 
     def promise(self, *, delta: float = DELTA) -> Promise:
-        """What is promised at this moment, in figures and in words."""
+        """The promise at this moment, in figures and in words."""
         return Promise(
             rho=self.rho,
             epsilon=epsilon_of(self.rho, delta),
@@ -99,7 +99,7 @@ class Ledger:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that strict JSON can hold."""
+        """Plain data for strict JSON."""
         return {
             "schema": SCHEMA,
             "budget": self.budget,
@@ -145,7 +145,7 @@ class Ledger:
 
 
 def together(*ledgers: Ledger) -> float:
-    """The rho of somebody whose data are in several shelves, deleted ones included: promises add up."""
+    """The rho for a person whose data are in several shelves, deleted ones included: promises add up."""
     return added_up(ledger.rho for ledger in ledgers)
 
 

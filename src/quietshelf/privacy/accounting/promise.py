@@ -1,4 +1,4 @@
-"""What a ledger amounts to: figures for a program, sentences for a person (docs/proofs.md, sections 2, 7 and 16)."""
+"""What a ledger promises: figures for a program, sentences for a person (docs/proofs.md, sections 2, 7 and 16)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Promise:
     """What is promised, proven figures first; ``str`` puts it in words, with every figure rounded upwards.
 
     Attributes:
-        rho: Proven cost of all releases so far, in zCDP; infinite where nothing is promised.
+        rho: Proven cost of all releases so far, in zCDP; infinite if nothing is promised.
         epsilon: The same as (epsilon, delta), by the tight conversion.
-        delta: The delta that was asked for.
-        nominal_rho: The cost by the claims of the mechanisms' authors; equal to rho where there is no other claim.
-        budget: What rho can never exceed; None without a limit.
+        delta: The delta at which epsilon is stated.
+        nominal_rho: The cost that the mechanisms' authors claim; equal to rho if they claim no other.
+        budget: What rho can never exceed; None for no limit.
         visits: How many visits of one person count.
-        unit: "person" or "visit": to whom this is promised.
+        unit: Whom the promise protects: "person" or "visit".
         events: The releases behind it.
     """
 
@@ -65,7 +65,7 @@ class Promise:
         return html_table("What is promised", ("", ""), rows, self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that strict JSON can hold, for ``--json`` and the service."""
+        """Plain data for strict JSON, for ``--json`` and the service."""
         figures = {
             "rho": self.rho,
             "epsilon": self.epsilon,

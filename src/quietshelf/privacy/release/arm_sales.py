@@ -1,7 +1,8 @@
 """The release of a comparison: what each arm sold in one batch, once, with Gaussian noise.
 
-Releases: of each of the two arms of one full batch ``number of choices + N(0, s²)`` and ``sum of revenue / most +
-    N(0, s²)``, each visitor's revenue cut to the declared most; and, without noise, how many visitors the arm served.
+Releases: for each of the two arms of one full batch, ``number of choices + N(0, s²)`` and ``sum of revenue / most +
+    N(0, s²)``, each visitor's revenue clipped to the declared most; and, without noise, how many visitors the arm
+    served.
 Neighbours: one visitor of the batch replaced; the slot, and with it the arm, stays.
 Sensitivity: sqrt(2): one arm's two sums move by at most 1 each, the other arm's do not move.
 Noise: s = sqrt(2) / sqrt(2 rho) in every coordinate, rho the comparison's share of the batch's budget.
@@ -24,10 +25,10 @@ from quietshelf.privacy.statistics import ARMS, OUTCOME_SENSITIVITY, OUTCOMES
 
 
 class ArmSums(NamedTuple):
-    """What leaves.
+    """What is released.
 
     Attributes:
-        visitors: How many visitors each arm served: learned, present. Exact: it says nothing of anybody.
+        visitors: How many visitors each arm served: learned, present. Exact: it says nothing about any visitor.
         sums: The noisy numbers of choices and sums of revenue in units of the declared most, (2 arms, 2).
         scale: Standard deviation of the noise.
         steady: Whether the share that the learned policy serves stayed the same over the batch.
@@ -40,7 +41,7 @@ class ArmSums(NamedTuple):
 
     @property
     def compares(self) -> bool:
-        """Whether its arms may be compared: both served somebody, and a season could not favour one of them."""
+        """Whether its arms may be compared: both served visitors, and no season could favour one of them."""
         return self.steady and min(self.visitors) > 0
 
 
@@ -54,12 +55,12 @@ def scale(rho: float) -> float:
 
 
 def release(outcomes: FloatArray, *, visitors: tuple[int, int], scale: float, source: NoiseSource) -> ArmSums:
-    """The noisy sums of one full batch; enter ``events`` in the ledger first. The noise is drawn here, once."""
+    """Release the noisy sums of one full batch; enter ``events`` in the ledger first. Draws the noise, once."""
     noisy = outcomes + source.draw(scale, outcomes.shape)
     return ArmSums(visitors, noisy.reshape(*noisy.shape[:-1], len(ARMS), len(OUTCOMES)), scale)
 
 
 def events(*, batch: int, scale: float, source: NoiseSource) -> tuple[Event]:
-    """What it costs: known before the noise is drawn."""
+    """The cost of a release, known before the noise is drawn."""
     known = entry(source, "comparison", sensitivity=OUTCOME_SENSITIVITY, scale=scale * NARROWER, batch=batch)
     return (known,)

@@ -1,9 +1,9 @@
-"""The release of `quiet`: one batch's score and information sums, once, with Gaussian noise.
+"""The release of `quiet`: the sums of scores and informations of one batch, once, with Gaussian noise.
 
 Releases: ``sum of -w phi_chosen + N(0, sg² I)`` and ``sum of w J + symmetric noise`` over one full batch: sums of the
     bounded pairs of `statistics.pair`, in coordinates and with a bound B that were public when the batch opened. A
     batch that is not full is never released.
-Neighbours: one visitor of the batch replaced. Batches are disjoint: nobody is in two, except by the ``visits`` cap.
+Neighbours: one visitor of the batch replaced. Batches are disjoint: no one is in two, except within the ``visits`` cap.
 Sensitivity: sqrt(2) in units u = (score/(sqrt(2) C), svec(information)/B), both together, rounding included.
 Noise: the same in every coordinate of u, s = sqrt(2) / sqrt(2 rho). So sg = sqrt(2) C s for the score; sH = B s for the
     information, round in svec coordinates: standard deviation sH on the diagonal, sH/sqrt(2) off it. Where noise is
@@ -38,17 +38,17 @@ from quietshelf.privacy.statistics import (
 )
 
 BOUND = 1.0
-"""B, where nothing else is known: about what one visitor's information can be in coordinates in which Γ0 is I/d."""
+"""B if nothing else is known: about the size of one visitor's information in coordinates in which Γ0 is I/d."""
 WIDER, NARROWER = 1 + 2.0**-49, 1 - 2.0**-51
-"""Room for rounding: scales are a little wider than asked, and what they are worth is rounded down by less."""
+"""Room for rounding: scales are wider than asked, and charged, by a smaller margin, as narrower than they are."""
 FEWEST_STEPS = 2.0**16.5
-"""Times 1/sqrt(rho): steps of its grid that each scale has at least, in every batch (docs/proofs.md, section 5)."""
+"""Times 1/sqrt(rho): the least number of grid steps in each scale, in every batch (docs/proofs.md, section 5)."""
 
 
 class Scales(NamedTuple):
-    """Standard deviations of the noise: of the score, sg, and of the information, sH; and the bound B it was made for.
+    """Standard deviations of the noise: sg of the score and sH of the information; and the bound B they are made for.
 
-    In parallel worlds sH and B may be arrays, one number a world.
+    In parallel worlds sH and B may be arrays, one number per world.
     """
 
     score: float
@@ -57,7 +57,7 @@ class Scales(NamedTuple):
 
 
 class Noisy(NamedTuple):
-    """What leaves: the noisy score sum (..., d) and information sum (..., d, d)."""
+    """What is released: the noisy score sum (..., d) and information sum (..., d, d)."""
 
     score: FloatArray
     information: FloatArray
@@ -75,33 +75,33 @@ def scales(*, rho: float, bound: FloatArray | float) -> Scales:
 
 
 def unit_scale(scales: Scales) -> float:
-    """The noise in units u, of the part and the world that have least, never rounded upwards."""
+    """The noise in units u, for the part and the world with the least noise; never rounded upwards."""
     information = float(np.min(scales.information / valid_bound(scales.bound)))
     return min(scales.score / (math.sqrt(2.0) * SCORE_BOUND), information) * NARROWER
 
 
 def most_visitors(grid: float) -> int | None:
-    """How many scores on ``grid`` sum exactly, as the sensitivity takes for granted; None where there is no grid."""
+    """How many scores on ``grid`` sum exactly, as the sensitivity assumes; None without a grid."""
     return int(2.0**53 * grid / SCORE_BOUND) if grid else None
 
 
 def grids(scales: Scales, size: int, grid: float) -> Grids:
-    """The grids of a batch of so many visitors, where scores are on ``grid``; none where that is 0."""
+    """The grids of a batch of ``size`` visitors with scores on ``grid``; no grids if that is 0."""
     most = most_visitors(grid)
     if most is None:
         return Grids(0.0, 0.0)
-    require(size <= most, f"visitors must be at most {most:,}, to sum exactly", visitors=size)
+    require(size <= most, f"visitors must be at most {most:,} to sum exactly", visitors=size)
     return Grids(grid, row_grid(scales.bound, scales.information, size))
 
 
 def release(total: Total, *, scales: Scales, size: int, source: NoiseSource) -> Noisy:
-    """The noisy sums of one full batch; enter ``events`` in the ledger first. The noise is drawn here, once.
+    """Release the noisy sums of one full batch; enter ``events`` in the ledger first. Draws the noise, once.
 
     Args:
         total: Sums of contributions over the batch, each rounded to ``grids`` before summing.
         scales: Noise, as frozen when the batch opened.
-        size: Visitors of the batch.
-        source: Where the noise comes from.
+        size: Number of visitors in the batch.
+        source: The source of the noise.
     """
     score = total.score + source.draw(scales.score, total.score.shape)
     information = total.information + _information_noise(scales, size, total.score.shape, source)
@@ -109,7 +109,7 @@ def release(total: Total, *, scales: Scales, size: int, source: NoiseSource) -> 
 
 
 def _information_noise(scales: Scales, size: int, shape: tuple[int, ...], source: NoiseSource) -> FloatArray:
-    """Of the upper triangle, (..., d (d + 1) / 2), for scores of that shape, (..., d)."""
+    """Noise for the upper triangle, (..., d (d + 1) / 2); ``shape`` (..., d) is that of the score."""
     *lead, dim = shape
     scale = np.asarray(scales.information)
     if source.grid == 0:
@@ -117,11 +117,11 @@ def _information_noise(scales: Scales, size: int, shape: tuple[int, ...], source
         return np.asarray(scale[..., None] * drawn) if scale.size > 1 else drawn
     require(scale.size == 1, "noise on a grid must have one scale: exact integers cannot be stretched")
     fine = np.asarray(grids(scales, size, source.grid).rows).item()
-    unit = fine**2 / source.grid  # a power of two: no bit is lost by it
+    unit = fine**2 / source.grid  # a power of two, so no bit is lost
     on, off = scale.item() / unit, scale.item() * math.sqrt(0.5) * WIDER / unit
     return np.asarray(unit * interleaved(source.draw(on, shape), source.draw(off, (*lead, svec_dim(dim) - dim))))
 
 
 def events(*, batch: int, scales: Scales, source: NoiseSource) -> tuple[Event]:
-    """What releasing a batch costs: known before the noise is drawn, so that a ledger can refuse in time."""
+    """The cost of releasing a batch, known before the noise is drawn, so that a ledger can refuse in time."""
     return (entry(source, "pair", sensitivity=SENSITIVITY, scale=unit_scale(scales), batch=batch),)

@@ -1,14 +1,14 @@
 """A bound on the gradient of the perturbed objective at a given theta, rounding included.
 
-The private fit's proof is about the exact minimiser. The objective is ridge-strongly convex, so theta is within
-``bound / ridge`` of it, whoever found theta and however. To first order in the unit roundoff u = 2^-53, with n rounds
+The proof of the private fit is about the exact minimiser. The objective is ridge-strongly convex, so theta is within
+``bound / ridge`` of it, however theta was found. To first order in the unit roundoff u = 2^-53, with n rounds
 of J places, |x| <= X and s = X |theta|:
 
     utility x . theta                      d s u
     log(1 + sum of exp)                    ((d + 3) s + J + 5 log(J+1) + 8) u      exp and log good to 8 u
     probability, relatively                ((2d + 5) s + J + 6 log(J+1) + 16) u
     one visitor's xbar - x_chosen          X times (the same + (J + 2) u)
-    pairwise sum over n visitors           2 n X u a level of the tree
+    pairwise sum over n visitors           2 n X u per level of the tree
     + ridge (theta - centre) + b           4 u times the sum of their lengths
 
 Reference: docs/proofs.md, section 12.
@@ -31,7 +31,7 @@ from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
 UNIT = 2.0**-53
 HIGHER_ORDERS = 1.1
-"""Room for what is of second order in u."""
+"""Room for terms of second order in u."""
 
 
 Chunk = tuple[FloatArray, IntArray, BoolArray | None]
@@ -39,7 +39,7 @@ Chunk = tuple[FloatArray, IntArray, BoolArray | None]
 
 
 class Visits(Protocol):
-    """Rounds to be fitted, however they are kept."""
+    """Rounds to be fitted, however they are stored."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ class Visits(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DenseVisits:
-    """Rounds kept as features.
+    """Rounds stored as features.
 
     Attributes:
         rows: Features shown, (..., n, J, d).
@@ -99,9 +99,9 @@ class Objective(NamedTuple):
     """``sum of losses + ridge/2 |theta - centre|² + linear . theta``; every field but the ridge has batch axes.
 
     Attributes:
-        visits: Whose losses.
+        visits: The rounds that make the losses.
         ridge: The paper's Delta.
-        centre: (..., d).
+        centre: Where the ridge pulls to, (..., d).
         linear: b, (..., d).
     """
 
@@ -113,11 +113,11 @@ class Objective(NamedTuple):
 
 @dataclass(frozen=True)
 class Certificate:
-    """How exact a minimiser is. It is computed from raw data without noise, and not for publication.
+    """How exact a minimiser is. Computed from raw data without noise, so it must not be published.
 
     Attributes:
-        gradient_norm: Of the whole objective, as evaluated, (...).
-        rounding: The most by which that evaluation can be wrong, (...).
+        gradient_norm: Norm of the gradient of the whole objective, as evaluated, (...).
+        rounding: A bound on the error of that evaluation, (...).
     """
 
     gradient_norm: FloatArray
@@ -125,12 +125,12 @@ class Certificate:
 
     @property
     def bound(self) -> FloatArray:
-        """The true gradient is no longer than this, (...)."""
+        """A bound on the norm of the true gradient, (...)."""
         return self.gradient_norm + self.rounding
 
 
 def certify(objective: Objective, theta: FloatArray) -> Certificate:
-    """Evaluate the gradient at theta (..., d), apart from the solver, and bound the error of doing so."""
+    """Evaluate the gradient at theta (..., d), independently of the solver, and bound the error."""
     n, places, dim = objective.visits.shape[-3:]
     slope, depth = _summed(objective.visits, theta)
     away = theta - objective.centre
@@ -150,7 +150,7 @@ def longest_row(rows: FloatArray) -> float:
 
 
 def _summed(visits: Visits, theta: FloatArray) -> tuple[FloatArray, int]:
-    """The gradients of all losses, added up in chunks and in pairs; and how deep the tree of additions is."""
+    """The sum of the gradients of all losses, in chunks and pairwise, and the depth of the tree of additions."""
     sums: list[FloatArray] = [np.zeros(theta.shape)]
     deepest = 0
     for rows, position, offered in visits.chunks():
@@ -162,7 +162,7 @@ def _summed(visits: Visits, theta: FloatArray) -> tuple[FloatArray, int]:
 
 
 def _pairwise(terms: FloatArray) -> tuple[FloatArray, int]:
-    """Sum over the axis before the last by halving it, and the number of halvings."""
+    """Sum over the axis before the last by halving it; also return the number of halvings."""
     levels = 0
     while terms.shape[-2] > 1:
         half = terms.shape[-2] // 2

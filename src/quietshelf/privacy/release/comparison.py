@@ -1,22 +1,22 @@
-"""Is the learned policy better than what the shop does today? Read from releases alone, as often as one likes.
+"""Is the learned policy better than what the shop does today? Answered from releases alone, as often as one likes.
 
-Post-processing of `release.arm_sales`: nothing here costs privacy. Each batch compares its own two arms, and one in
-which the share changed compares nothing: neither a share that changes nor a season may pass for a difference. With n
-and n' visitors in the arms of a batch and w = n n' / (n + n'), the sum of w times (difference of means) has, around
-what it estimates, the variance
+Post-processing of `release.arm_sales`: nothing here costs privacy. Each batch compares its own two arms; a batch in
+which the share changed is left out, so that neither a changing share nor a season looks like a difference. With n and
+n' visitors in the arms of a batch and w = n n' / (n + n'), the sum of w times (difference of means) has, around its
+expectation, the variance
 
     V = sum over batches of c v + c' v' + w² s² (1 / n² + 1 / n'²),    c = w² / n,  c' = w² / n',
 
 v and v' the variances of one visitor's outcome in that batch, s the noise. For outcomes between 0 and 1 of mean m they
 are at most m (1 - m), a concave function: with m the mean over batches weighted by c, and C the sum of c, the sum of
-c v is at most C m (1 - m). m is taken from the releases, raised by two standard errors and by what three choices more
-would add. The sum is a martingale, and with a mixture of Gaussians
+c v is at most C m (1 - m). m is estimated from the releases, raised by two standard errors and by what three more
+choices would add. The sum is a martingale, and with a mixture of Gaussians
 
     |sum| < sqrt((V + h) log((V + h) / (h a²)))    for all batches at once, with probability 1 - a
 
-(Robbins 1970; Waudby-Smith and others, arXiv 2103.06476: exact for the noise, a limit theorem for the visitors). So one
-may look after every batch, and stop when the interval excludes zero. h depends on declared figures and on how many
-visitors the arms of the first batch served. docs/proofs.md, section 19, and docs/comparing.md.
+(Robbins 1970; Waudby-Smith and others, arXiv 2103.06476: exact for the noise, a limit theorem for the visitors). One
+may therefore look after every batch and stop when the interval excludes zero. h depends on declared figures and on how
+many visitors the arms of the first batch served. docs/proofs.md, section 19, and docs/comparing.md.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from quietshelf.privacy.release.prior import UNDECLARED
 from quietshelf.privacy.statistics import ARMS, OUTCOMES
 
 LEVEL = 0.95
-"""Of the intervals that people see."""
+"""Level of the intervals shown to people."""
 BEYOND_DOUBT = 0.99
-"""Of the interval by which offers fall back to the present ranking."""
+"""Level of the interval on which offers fall back to the present ranking."""
 CAUTION = 2.0
 """Standard errors by which means are raised before they bound a variance."""
 FEW_MORE = 3.0
-"""Choices more than were seen, of which none may have been seen by chance (the rule of three)."""
+"""Choices that may have been missed by chance though none was seen (the rule of three)."""
 
 
 class Interval(NamedTuple):
-    """An estimate and an interval around it that holds for all looks together."""
+    """An estimate and an interval around it, valid for all looks together."""
 
     estimate: float
     low: float
@@ -53,16 +53,16 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two arms so far: what `quietshelf compare` prints and pages show.
+    """The two arms so far: what `quietshelf compare` prints and pages show.
 
     Attributes:
-        batches: Released batches with a comparison. One in which an arm served nobody, or the share changed, compares
-            nothing.
+        batches: Released batches with a comparison, including those left out because an arm served no one or the share
+            changed.
         visitors: How many each arm served: learned, present.
         arms: Mean outcome per visitor of each arm, by outcome: chosen (a share), revenue.
-        differences: Learned less present per visitor, by outcome, after each batch that compared something.
-        most: The declared most revenue of one visitor, where revenue is cut.
-        fallen_back: Whether the guard has let the present ranking serve everybody.
+        differences: Learned minus present per visitor, by outcome, after each batch that was compared.
+        most: The declared most revenue of one visitor, at which revenue is clipped.
+        fallen_back: Whether the guard has switched everyone to the present ranking.
     """
 
     batches: int
@@ -74,12 +74,12 @@ class Comparison:
 
     @property
     def difference(self) -> Interval | None:
-        """Learned less present in revenue per visitor, as known now; None before anything was compared."""
+        """Learned minus present in revenue per visitor, as known now; None before anything was compared."""
         return self.differences["revenue"][-1] if self.differences["revenue"] else None
 
     @property
     def verdict(self) -> str:
-        """One line: which arm earns more, or that it is not known yet. It stays honest however often it is read."""
+        """One line: which arm earns more, or that this is not known yet. Valid however often it is read."""
         found = self.difference
         if found is None:
             return "nothing is compared yet: no released batch was served by both arms"
@@ -94,7 +94,7 @@ class Comparison:
         return f"{found.estimate:+.4g} per visitor, {interval}, a choice counted up to {self.most:g}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that strict JSON can hold; what is not known is null."""
+        """Plain data for strict JSON; unknown values are null."""
         return {
             "verdict": self.verdict,
             "level": LEVEL,
@@ -114,12 +114,12 @@ def _plain(found: Interval) -> dict[str, float | None]:
     return {name: each if math.isfinite(each) else None for name, each in found._asdict().items()}
 
 
-def compare(records: Sequence[ArmSums], *, most: float, conversion: float | None, level: float = LEVEL) -> Comparison:
-    """What released batches, in their order, say of the two arms; most is the unit of their revenue."""
+def compare(records: Sequence[ArmSums], *, most: float, conversion: float | None) -> Comparison:
+    """Compare the two arms from released batches, in order; ``most`` is the unit of their revenue."""
     learned, present = (sum(each.visitors[arm] for each in records) for arm in range(len(ARMS)))
     unit = np.array([1.0, most])
-    runs = _differences(records, conversion=conversion, level=level)
-    arms = [_arm(records, arm, conversion=conversion, level=level) for arm in range(len(ARMS))]
+    runs = _differences(records, conversion=conversion, level=LEVEL)
+    arms = [_arm(records, arm, conversion=conversion) for arm in range(len(ARMS))]
     return Comparison(
         batches=len(records),
         visitors=(learned, present),
@@ -130,13 +130,13 @@ def compare(records: Sequence[ArmSums], *, most: float, conversion: float | None
 
 
 def worse(records: Sequence[ArmSums], *, conversion: float | None) -> bool:
-    """Whether the learned policy earns less than the present ranking beyond doubt, at some look so far."""
+    """Whether any look so far shows beyond doubt that the learned policy earns less than the present ranking."""
     runs = _differences(records, conversion=conversion, level=BEYOND_DOUBT)
     return any(run[OUTCOMES.index("revenue")].high < 0 for run in runs)
 
 
 def _differences(records: Sequence[ArmSums], *, conversion: float | None, level: float) -> list[list[Interval]]:
-    """The difference after each batch that compared something, by outcome, in units of 1 and of the most."""
+    """The difference after each compared batch, by outcome, in units of 1 and of the most."""
     compared = [each for each in records if each.compares]
     if not compared:
         return []
@@ -157,13 +157,13 @@ def _differences(records: Sequence[ArmSums], *, conversion: float | None, level:
 
 
 def _variances(means: FloatArray, share: FloatArray, noise: FloatArray, n: FloatArray) -> FloatArray:
-    """At most the variance of one visitor's outcome, after each batch, (batches, arms, outcomes); rather too large.
+    """A conservative bound on the variance of one visitor's outcome, after each batch, (batches, arms, outcomes).
 
     Args:
         means: Noisy mean outcomes, (batches, arms, outcomes).
-        share: How much each batch counts, (batches, arms).
+        share: Weight of each batch, (batches, arms).
         noise: Standard deviation of the noise in the means, (batches, arms).
-        n: Visitors, (batches, arms).
+        n: Number of visitors, (batches, arms).
     """
     total = share.cumsum(0)
     mean = np.clip((share[..., None] * means).cumsum(0) / total[..., None], 0.0, 1.0)
@@ -174,8 +174,8 @@ def _variances(means: FloatArray, share: FloatArray, noise: FloatArray, n: Float
     return np.asarray(high * (1 - high))
 
 
-def _arm(records: Sequence[ArmSums], arm: int, *, conversion: float | None, level: float) -> list[Interval]:
-    """The mean of an arm, by outcome; nothing is known of one that served nobody."""
+def _arm(records: Sequence[ArmSums], arm: int, *, conversion: float | None) -> list[Interval]:
+    """The mean of an arm, by outcome; unknown for an arm that served no one."""
     mine = [each for each in records if each.visitors[arm]]
     if not mine:
         return [Interval(math.nan, -math.inf, math.inf)] * len(OUTCOMES)
@@ -185,13 +185,13 @@ def _arm(records: Sequence[ArmSums], arm: int, *, conversion: float | None, leve
     variance = _variances(means, n, noise / n, n)[-1, 0]
     spread = n.sum() * variance + (noise**2).sum()
     first = float(n[0, 0]) * _declared(conversion) + mine[0].scale ** 2
-    half = _boundary(spread, first, 1.0 - level) / n.sum()
+    half = _boundary(spread, first, 1.0 - LEVEL) / n.sum()
     mean = (n[..., None] * means).sum((0, 1)) / n.sum()
     return [Interval(float(m), float(m - h), float(m + h)) for m, h in zip(mean, half, strict=True)]
 
 
 def _declared(conversion: float | None) -> float:
-    """The variance of a choice that was declared: it scales the boundary, and may be wrong."""
+    """The declared variance of a choice: it scales the boundary, and may be wrong."""
     share = UNDECLARED if conversion is None else conversion
     return share * (1 - share)
 

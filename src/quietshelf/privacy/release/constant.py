@@ -1,4 +1,4 @@
-"""The curator that learns nothing: it hands out one public release for ever."""
+"""The curator that learns nothing: it always hands out the same public release."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from quietshelf.privacy.accounting import Ledger
 
 
 class Constant:
-    """A fixed release of public knowledge, such as none at all (`uniform`).
+    """Always the same release of public knowledge, such as none at all (`uniform`).
 
-    Rounds are not read, so no release says anything about a visitor: its ledger stays empty, rho = 0.
+    Rounds are not read, so the release says nothing about any visitor: the ledger stays empty, rho = 0.
     """
 
     ledger = Ledger()
@@ -21,7 +21,7 @@ class Constant:
 
     @property
     def release(self) -> Release:
-        """The release it was given."""
+        """The fixed release."""
         return self._release
 
     def observe(self, round: Round) -> Release:  # noqa: A002, ARG002 - the noun on the arrow; not read on purpose
@@ -30,7 +30,7 @@ class Constant:
 
     @property
     def steady(self) -> int:
-        """For ever."""
+        """Rounds until the release changes: practically infinitely many."""
         return sys.maxsize
 
     def observe_rounds(self, rounds: Round) -> Release:  # noqa: ARG002 - not read on purpose

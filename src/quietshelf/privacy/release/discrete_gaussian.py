@@ -1,14 +1,13 @@
-"""Exact draws of the discrete Gaussian, many at once: integers x with probability proportional to exp(-x²/(2 s²)).
+"""Exact draws from the discrete Gaussian, many at once: integers x with probability proportional to exp(-x²/(2 s²)).
 
-A draw is proposed with uniform bits alone and accepted by a coin: a sign; k with probability 2^-(k+1); j uniform below
-2^b, 2^b about s. The proposal is ``y = k 2^b + j``, and the coin shows heads with probability
-``2^k exp(-y²/(2 s²)) / c``, c a public number that keeps this below 1. So every y >= 0 is accepted with probability
-``exp(-y²/(2 s²))`` times a constant. Minus zero is proposed again.
-A coin compares a uniform number, of which 53 bits are drawn, with a chance that is computed with an error below
-`DOUBT`. Where that leaves any doubt, more bits are drawn and the chance is computed with more digits, until none is.
-Assumes: float64 sums, products and quotients are rounded to nearest; Python's integers, and the exponential function of
-its decimal numbers, are right; the operating system's generator is secret and unpredictable.
-Reference: docs/proofs.md, section 5.
+A draw is proposed from uniform bits and accepted by a coin. The bits give a sign; k with probability 2^-(k+1); j
+uniform below 2^b, 2^b about s. The proposal is ``y = k 2^b + j``, and the coin shows heads with probability ``2^k
+exp(-y²/(2 s²)) / c``, c a public number that keeps this below 1. So every y >= 0 is accepted with probability
+``exp(-y²/(2 s²))`` times a constant. Minus zero is rejected. A coin compares a uniform number, of which 53 bits are
+drawn, with a chance that is computed with an error below `DOUBT`. If that leaves any doubt, more bits are drawn and the
+chance is computed with more digits until none is left. Assumes: float64 sums, products and quotients are rounded to
+nearest; Python's integers, and the exponential function of its decimal numbers, are correct; the operating system's
+generator is secret and unpredictable. Reference: docs/proofs.md, section 5.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ import numpy as np
 from quietshelf.model.types import BoolArray, FloatArray, IntArray
 
 AT_ONCE = 2**13
-"""Proposals made together: what they need stays in the cache."""
+"""Proposals made together, so that scratch memory stays in the cache."""
 DOUBT = 2.0**-36
-"""Relative error that a chance as computed may have; it has a quarter of that (docs/proofs.md, section 5)."""
+"""Relative error allowed in a computed chance; the actual error is a quarter of that (docs/proofs.md, section 5)."""
 FARTHEST = 32.0
-"""In standard deviations; y beyond is taken for this: its chance is below 2^-700, and no 53 bits but zeros below that.
-"""
+"""In standard deviations: larger y are replaced by this, whose chance is below 2^-700, and no 53 bits but zeros are
+below that."""
 SQUARINGS, TERMS = 10, 16
-"""exp(-x) is the Taylor polynomial of exp(-x / 2^SQUARINGS) of that degree, squared so many times."""
+"""exp(-x) is the Taylor polynomial of degree TERMS of exp(-x / 2^SQUARINGS), squared SQUARINGS times."""
 FEW = 32
-"""k has this value where the bits drawn for it are all zero: it is that or more."""
+"""k gets this value if the bits drawn for it are all zero; it is then this or more."""
 
 
 class Law(NamedTuple):
-    """What is proposed for one scale s: b, and c."""
+    """The parameters b and c of the proposals for one scale s."""
 
     scale: float
     bits: int
@@ -51,7 +50,7 @@ class Law(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """Some proposals: whether negative, k, j, and the first 53 bits of the coin's uniform number, (n,) each."""
+    """Proposals: the sign, k, j, and the first 53 bits of the coin's uniform number, (n,) each."""
 
     negative: BoolArray
     steps: IntArray
@@ -60,7 +59,7 @@ class Proposals(NamedTuple):
 
     @classmethod
     def drawn(cls, law: Law, count: int) -> Proposals:
-        """From the operating system's randomness, three words each."""
+        """Draw proposals from the operating system's randomness, three words each."""
         first, second, third = np.frombuffer(os.urandom(24 * count), dtype=np.uint64).reshape(3, count)
         _, exponent = np.frexp((first >> np.uint64(64 - FEW)).astype(np.float64))
         return cls(
@@ -72,7 +71,7 @@ class Proposals(NamedTuple):
 
 
 def discrete_gaussian(scale: float, count: int) -> IntArray:
-    """Independent draws, (count,), for a scale of at most 2^50."""
+    """Draw independently, (count,), for a scale of at most 2^50."""
     law, found, have = Law.of(scale), np.empty(count, np.int64), 0
     while have < count:
         more = accepted(law, Proposals.drawn(law, min(AT_ONCE, 16 + 5 * (count - have) // 2)))[: count - have]
@@ -82,7 +81,7 @@ def discrete_gaussian(scale: float, count: int) -> IntArray:
 
 
 def accepted(law: Law, proposed: Proposals) -> IntArray:
-    """Those of some proposals that their coins accept, in their order."""
+    """The proposals that their coins accept, in order."""
     size = (proposed.steps << law.bits) + proposed.rest
     chance = 2.0**53 * chances(law, size, proposed.steps)
     heads = proposed.uniform + 1.0 <= chance * (1.0 - DOUBT)
@@ -99,7 +98,7 @@ def accepted(law: Law, proposed: Proposals) -> IntArray:
 def chances(law: Law, size: IntArray, steps: IntArray) -> FloatArray:
     """The chance of heads for y = ``size`` and k = ``steps``, with a relative error below DOUBT where it matters, (n,).
 
-    By sums, products and quotients alone: nothing is assumed of anybody's exponential function.
+    Uses sums, products and quotients only: nothing is assumed about a library's exponential function.
     """
     far = np.minimum(size, FARTHEST * law.scale) / law.scale
     part = far * far * 0.5 ** (SQUARINGS + 1)
@@ -114,7 +113,7 @@ def chances(law: Law, size: IntArray, steps: IntArray) -> FloatArray:
 
 
 def decided(law: Law, size: int, steps: int, uniform: int) -> bool:
-    """Whether a uniform number whose first 53 bits are given is below the chance of heads: no error, however small."""
+    """Whether a uniform number with these first 53 bits is below the chance of heads; decided without any error."""
     bits, digits = 53, 40
     exponent = Fraction(size * size) / (2 * Fraction(law.scale) ** 2)
     factor = Fraction(2**steps) / Fraction(law.bound)
@@ -128,7 +127,7 @@ def decided(law: Law, size: int, steps: int, uniform: int) -> bool:
 
 
 def exponential(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
-    """Bounds of exp(-exponent). In contexts of its own: operators would round to whatever an application has set."""
+    """Bounds on exp(-exponent), in contexts of their own, since operators round as the application's context says."""
     below, above = (
         Context(digits, rounding, Emin=-999_999, Emax=999_999, clamp=0, traps=[])
         for rounding in (ROUND_FLOOR, ROUND_CEILING)
@@ -140,7 +139,7 @@ def exponential(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
 
 
 def _more_zeros() -> int:
-    """How many zeros come before the first one in a stream of bits."""
+    """Count the zeros before the first one in a stream of bits."""
     word = _word()
     return 64 - word.bit_length() + (_more_zeros() if word == 0 else 0)
 

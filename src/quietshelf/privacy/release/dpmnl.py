@@ -1,10 +1,10 @@
-"""DPMNL, the paper's policy: every quantity its curator needs, worked out before the first visitor.
+"""DPMNL, the paper's policy: every quantity that its curator needs, computed before the first visitor.
 
-`Dpmnl` is the paper's own algorithm, in zCDP; `DpmnlEpsilonDelta` the (epsilon, delta) benchmark of its supplement.
-Both make a `Plan`: how each fit is perturbed, how the Gram matrix is released, how far V_t is shifted, how wide the
-confidence is. ``calibration="paper"`` takes the constants as printed and states their proven cost beside the nominal
-one; ``"sound"`` clips features to a public radius and spends what it says.
-Reference: docs/proofs.md, sections 8 to 15 and 17.
+`Dpmnl` is the paper's own algorithm, in zCDP; `DpmnlEpsilonDelta` is the (epsilon, delta) benchmark of its supplement.
+Both make a `Plan`: how each fit is perturbed, how the Gram matrix is released, how far V_t is shifted, and how wide the
+confidence is. ``calibration="paper"`` uses the constants as printed and states their proven cost beside the nominal
+one; ``"sound"`` clips features to a public radius and costs what it states. Reference: docs/proofs.md, sections 8 to 15
+and 17.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Trigger = Literal["since-last", "literal", "doubling"]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What the curator of DPMNL does, in numbers.
+    """The numbers that determine what the curator of DPMNL does.
 
     Attributes:
         perturbation: Noise and ridge of each fit.
-        fit_price: What each fit costs.
+        fit_price: Cost of each fit.
         continual: Releases the Gram sum after every visitor.
         shift: lambda; V_t is the noisy Gram sum plus 2 lambda I.
-        radius: alpha_t of visitor t, from 1 on.
-        fits: D_MLE, the most fits, the one after exploration among them.
+        radius: alpha_t of visitor t, counted from 1.
+        fits: D_MLE, the most fits, including the one after exploration.
         explore: T0.
         trigger: What must have doubled before a refit: det V since the last fit or visitor, or the number of visitors.
-        clip: Public radius to which features are clipped, and by which they are divided; None takes them as they come.
-        bounded: Whether features lie in the unit ball, by clipping or by declaration; what does not is then refused.
-        budget: The most rho the ledger allows; None where the printed constants claim less than is proven.
+        clip: Public radius to which features are clipped, and by which they are divided; None for no clipping.
+        bounded: Whether features lie in the unit ball, by clipping or by declaration; others are then refused.
+        budget: The most rho the ledger allows; None if the printed constants claim less than is proven.
     """
 
     perturbation: Perturbation
@@ -58,14 +58,14 @@ class Plan:
 
 
 class Parts(NamedTuple):
-    """Where the paper's policy and its benchmark differ.
+    """The parts of a plan in which the paper's policy and its benchmark differ.
 
     Attributes:
-        perturbation: As in a plan.
-        continual: The same.
-        radius: The same, made from ``shift``.
+        perturbation: As in `Plan`.
+        continual: As in `Plan`.
+        radius: Makes the radius of a plan from ``shift``.
         nominal_rho: What the paper claims for each fit, if anything.
-        budget: As in a plan.
+        budget: As in `Plan`.
     """
 
     perturbation: Perturbation
@@ -77,20 +77,20 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Shared(ABC):
-    """Settings that the paper's policy and its benchmark have in common; the first half alters the guarantee.
+    """Settings common to the paper's policy and its benchmark; the first half affects the guarantee.
 
     Attributes:
-        rho: Budget for all of it, in zCDP.
-        share: Of it, what goes to the fits; the Gram matrix has the rest.
+        rho: The whole budget, in zCDP.
+        share: Share of the budget for the fits; the Gram matrix gets the rest.
         fits: D_MLE, or "auto" for ceil(d log2(K T)).
-        clip: Public radius of features under a sound calibration; printed constants take features as they come.
-        bounded: Declares that features lie in the unit ball anyway; without it nothing is proven of printed constants.
+        clip: Public radius of features under a sound calibration; printed constants do not clip.
+        bounded: Declares that features lie in the unit ball; otherwise nothing is proven about printed constants.
         calibration: "paper" for the printed constants; the others are proven.
         explore: T0, visitors who are shown random assortments.
         trigger: "since-last"; "literal" as printed, which never fires (docs/proofs.md, section 15); or "doubling": at
-            T0, 2 T0, 4 T0, ... visitors, whatever the determinant.
+            T0, 2 T0, 4 T0, ... visitors, regardless of the determinant.
         scale: c, the share of alpha_t that is used.
-        kappa: Of the paper's Assumption 2.
+        kappa: The kappa of the paper's Assumption 2.
     """
 
     rho: float
@@ -124,7 +124,7 @@ class Shared(ABC):
         return self.fits
 
     def plan(self, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Plan:
-        """The numbers for one shop; exploration never outlasts the horizon."""
+        """Work out the numbers for one shop; exploration never exceeds the horizon."""
         fits = self.most_fits(dim=dim, capacity=capacity, horizon=horizon)
         parts = self._parts(fits, dim=dim, capacity=capacity, horizon=horizon, source=source)
         paper = self.calibration == "paper"
@@ -154,7 +154,7 @@ class Shared(ABC):
 
     @abstractmethod
     def _parts(self, fits: int, *, dim: int, capacity: int, horizon: int, source: NoiseSource) -> Parts:
-        """Noise, prices and widths for so many fits."""
+        """Noise, prices and widths for ``fits`` fits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,11 +198,11 @@ class Dpmnl(Shared):
 class DpmnlEpsilonDelta(Shared):
     """The (epsilon, delta) benchmark: rho is converted at delta = 1/T², and the two parts share epsilon and delta.
 
-    Its ledger holds the rho that the noise is proven to cost, whatever was wished.
+    The ledger holds the proven rho of the noise, whatever epsilon was asked for.
 
     Attributes:
-        calibration: "sound" (curves converted once, an exact Gaussian tree), "repaired" (the supplement's formulas made
-            right), or "paper" (as printed).
+        calibration: "sound" (curves converted once, an exact Gaussian tree), "repaired" (the supplement's formulas
+            corrected), or "paper" (as printed).
         conversion: "text", rho + 4 rho log T as printed in section 5.1, or "lemma", rho + 2 sqrt(rho log(1/delta)).
         printed_sigma: Under "paper", sigma of the "algorithm" (4 L) or of the "theorem" (half of it).
     """
@@ -212,7 +212,7 @@ class DpmnlEpsilonDelta(Shared):
     printed_sigma: Literal["algorithm", "theorem"] = "algorithm"
 
     def epsilon(self, horizon: int) -> tuple[float, float]:
-        """(epsilon, delta) in place of rho."""
+        """The (epsilon, delta) that rho is converted to."""
         delta = 1.0 / max(2, horizon) ** 2
         return epsilon_text(self.rho, horizon) if self.conversion == "text" else epsilon_classic(self.rho, delta), delta
 

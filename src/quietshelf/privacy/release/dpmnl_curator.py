@@ -1,12 +1,12 @@
-"""The curator of DPMNL: random assortments first, then a noisy Gram matrix every round and a private fit now and then.
+"""The curator of DPMNL: random assortments first, then a noisy Gram matrix every round and occasional private fits.
 
-Releases: V_t after every visitor, and theta after T0 of them and whenever det V_t, or their number, has doubled, D_MLE
-    times at most.
+Releases: V_t after every visitor; theta after T0 visitors and whenever det V_t, or the number of visitors, has
+    doubled, at most D_MLE times.
 Neighbours: one visitor replaced; every visitor is in every later release.
 Sensitivity, noise: those of the plan's continual sum (`tree` or `toeplitz`) and of `objective_perturbation`.
 Privacy: the continual release's event once, and the fit's for each fit, both on the whole history. The ledger is that
-    of the world with the most fits. Times of fits are functions of V_t, which is released: they cost nothing.
-Assumes: the hard cap on fits; the T0 fit is counted in it. The trigger never looks at exact matrices.
+    of the world with the most fits. The times of fits are functions of V_t, which is released, so they cost nothing.
+Assumes: the hard cap on fits, which includes the T0 fit. The trigger never looks at exact matrices.
 Reference: docs/proofs.md, sections 2 and 15.
 """
 
@@ -25,13 +25,13 @@ from quietshelf.privacy.release.dpmnl import Plan
 from quietshelf.privacy.release.history import contributing, rounds_until
 from quietshelf.privacy.release.indexed_history import Memory, visits_of
 from quietshelf.privacy.release.noise import NoiseSource
-from quietshelf.privacy.release.objective_perturbation import private_fit_of
+from quietshelf.privacy.release.objective_perturbation import private_fit
 from quietshelf.privacy.release.shared_trees import together
 from quietshelf.privacy.release.tree import ContinualSum, State, Tree
 from quietshelf.privacy.statistics import ObservedChoice, clip, gram
 
 FLOOR = 1e-6
-"""Share of lambda below which no eigenvalue of V_t falls: noise beyond lambda is cut off, which costs nothing."""
+"""Floor of the eigenvalues of V_t, as a share of lambda: it cuts off noise beyond lambda, which costs nothing."""
 
 
 class Sizes(NamedTuple):
@@ -43,7 +43,7 @@ class Sizes(NamedTuple):
 
 
 class After(NamedTuple):
-    """Where several rounds lead to: the last state, and V_t, log det V_t and where a fit is due after each of them."""
+    """The result of several rounds: the last state, and after each round V_t, log det V_t and where a fit is due."""
 
     state: State
     precision: FloatArray
@@ -55,8 +55,8 @@ class DpmnlCurator:
     """Runs a plan in any number of parallel worlds, or several plans side by side in the same worlds.
 
     Args:
-        plan: The numbers.
-        source: Where the noise of fits comes from; continuous.
+        plan: The plan.
+        source: The source of the fits' noise; continuous.
         dim: d.
         capacity: K.
         worlds: Leading axes of every round.
@@ -73,7 +73,7 @@ class DpmnlCurator:
 
     @classmethod
     def merge(cls, curators: Sequence[DpmnlCurator]) -> DpmnlCurator:
-        """One curator in place of several of equal `batch_key`, along a new leading axis."""
+        """Merge curators of equal `batch_key` into one, along a new leading axis."""
         joint, sizes = cls.__new__(cls), curators[0]._sizes
         joint._plans = tuple(plan for each in curators for plan in each._plans)
         joint._sources = tuple(source for each in curators for source in each._sources)
@@ -87,7 +87,7 @@ class DpmnlCurator:
         self._history = Memory(worlds, capacity, dim, horizon=continual.horizon, clip=self._plan.clip)
         self._continual, self._state = continual, continual.start(worlds)
         self._drawn: list[FloatArray] = []  # noise of the rounds to come
-        self._foresaw: tuple[FloatArray, After] | None = None  # what was asked about last, which mostly happens
+        self._foresaw: tuple[FloatArray, After] | None = None  # what was foreseen last, which usually happens
         self._shift = self._column([plan.shift for plan in self._plans])
         self._fits = self._column([plan.fits for plan in self._plans])
         triggers = np.array([plan.trigger for plan in self._plans])
@@ -104,7 +104,7 @@ class DpmnlCurator:
 
     @property
     def batch_key(self) -> Hashable:
-        """Curators who differ in numbers alone have equal ones; None for those who work by themselves."""
+        """Equal for curators that differ only in numbers and can be merged; None for one that cannot."""
         plan = self._plan
         if len(self._history) or not isinstance(plan.continual, Tree) or plan.continual.source.grid:
             return None
@@ -112,26 +112,26 @@ class DpmnlCurator:
 
     @property
     def _plan(self) -> Plan:
-        """The first, for what merged curators have in common."""
+        """The first plan, for what merged curators have in common."""
         return self._plans[0]
 
     def _column(self, values: Sequence[float] | BoolArray) -> NDArray[Any]:
-        """One number a plan, to stand beside arrays of all worlds: (C, 1, ...), or () for a single plan."""
+        """One number per plan, shaped to broadcast over all worlds: (C, 1, ...), or () for a single plan."""
         return np.reshape(values, () if len(self._plans) == 1 else (-1, *[1] * (len(self._sizes.worlds) - 1)))
 
     @property
     def _unit(self) -> float:
-        """By how much features are divided before they are used: theta is divided by it, the precision multiplied."""
+        """What features are divided by: theta is divided by it as well, the precision multiplied by its square."""
         return 1.0 if self._plan.clip is None else self._plan.clip
 
     @property
     def ledger(self) -> Ledger:
-        """What was spent in the world with the most fits."""
+        """What has been spent in the world with the most fits."""
         return self._ledgers[0]
 
     @property
     def ledgers(self) -> tuple[Ledger, ...]:
-        """The same of every plan."""
+        """The ledger of every plan."""
         return tuple(self._ledgers)
 
     @property
@@ -140,14 +140,14 @@ class DpmnlCurator:
         return self._release
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
-        """One visitor in each world: a new V_t, and a new theta where it is due."""
+        """Take in one visitor per world: release a new V_t, and a new theta where it is due."""
         seen = self._seen(round)
-        after = self._after(gram(seen.rows)[None])  # refuses what it cannot bear
+        after = self._after(gram(seen.rows)[None])  # refuses bad rounds before anything changes
         self._history.append(seen, round)
         return self._learnt(after)
 
     def observe_rounds(self, rounds: Round) -> Release:
-        """Several visitors in each world, along the first axis; a fit may be due after the last of them alone."""
+        """Take in several visitors per world, along the first axis; a fit may be due only after the last of them."""
         many = len(rounds.choice)
         seen = self._seen(rounds, (many,))
         after = self._after(gram(seen.rows))
@@ -158,7 +158,7 @@ class DpmnlCurator:
 
     @property
     def foresee(self) -> Callable[[Round], Release] | None:
-        """The releases that rounds offered this will be served from; where noise may be drawn before its time."""
+        """Predicts the releases for the next rounds from their offers; None if noise must not be drawn in advance."""
         able = isinstance(self._continual, Tree) and getattr(self._continual.source, "foreseeable", False)
         return self._foreseen if able else None
 
@@ -174,13 +174,13 @@ class DpmnlCurator:
         return Release(**fields)
 
     def _seen(self, round: Round, rounds: tuple[int, ...] = ()) -> ObservedChoice:  # noqa: A002 - the noun on the arrow
-        """What was shown and chosen, checked and clipped; of ``rounds`` rounds where there is an axis of them."""
+        """What was shown and chosen, checked and clipped; ``rounds`` is the axis of rounds, if there is one."""
         worlds, capacity, dim = self._sizes
         seen = contributing(round, worlds=(*rounds, *worlds), capacity=capacity, dim=dim)
         return seen if self._plan.clip is None else seen._replace(rows=clip(seen.rows, self._plan.clip))
 
     def _after(self, grams: FloatArray) -> After:
-        """What several rounds would lead to, (rounds, ...); nothing is learnt yet, but noise may be drawn."""
+        """Work out the result of several rounds, (rounds, ...), without learning from it; may draw noise in advance."""
         if self._foresaw is not None and np.array_equal(self._foresaw[0], grams):
             return self._foresaw[1]
         if isinstance(self._continual, Tree):
@@ -196,7 +196,7 @@ class DpmnlCurator:
         return after
 
     def _learnt(self, after: After) -> Release:
-        """The release after rounds that were just taken in."""
+        """Update and return the release after rounds just taken in."""
         size, due, self._state = after.size[-1], after.due[-1], after.state
         self._foresaw = None
         del self._drawn[: len(after.due)]
@@ -217,14 +217,14 @@ class DpmnlCurator:
         return self._release
 
     def _radius(self, t: int) -> FloatArray:
-        """Of the visitor who comes after t others."""
+        """The radius for the visitor after t others."""
         return np.broadcast_to(self._column([plan.radius(t + 1) for plan in self._plans]), self._sizes.worlds)
 
     def _exploring(self, t: int) -> BoolArray:
         return np.full(self._sizes.worlds, t < self._plan.explore)
 
     def _shifted(self, noisy: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """V_t + 2 lambda I, eigenvalues floored, and the logarithm of its determinant."""
+        """The noisy sum plus 2 lambda I with eigenvalues floored, and the logarithm of its determinant."""
         dim, floor = noisy.shape[-1], np.broadcast_to(FLOOR * self._shift, noisy.shape[:-2])
         precision = noisy + 2 * self._shift[..., None, None] * np.eye(dim)
         try:
@@ -233,7 +233,7 @@ class DpmnlCurator:
             certain = np.zeros(precision.shape[:-2], dtype=bool)
             size = np.zeros(certain.shape)
         else:
-            # The least of d positive eigenvalues is at least det / (the mean of the others, if they had it all)^(d-1).
+            # The least of d positive eigenvalues is at least det / (trace / (d - 1))^(d-1).
             most = np.trace(precision, axis1=-2, axis2=-1) / max(dim - 1, 1)
             certain = size >= np.log(floor) + (dim - 1) * np.log(most)
         if not certain.all():
@@ -241,7 +241,7 @@ class DpmnlCurator:
         return precision, size
 
     def _due(self, size: FloatArray) -> BoolArray:
-        """Where a fit is due after each of the next rounds, (rounds, ...), if none was before."""
+        """Where a fit is due after each of the next rounds, (rounds, ...), if none was due before."""
         rounds = len(self._history) + np.arange(1, 1 + len(size)).reshape(-1, *[1] * (size.ndim - 1))
         explore, mark = self._plan.explore, self._mark[None]
         if self._literal.any():
@@ -254,7 +254,7 @@ class DpmnlCurator:
         return np.where(rounds <= explore, rounds == explore, grown) if rounds.item(0) <= explore else grown
 
     def _fitted(self, due: BoolArray) -> FloatArray:
-        """New theta where due; the price is entered before the noise is drawn."""
+        """Fit theta where due; the price is entered before the noise is drawn."""
         flat = self._release.theta.reshape(-1, self._release.theta.shape[-1]).copy()
         size = len(flat) // len(self._plans)
         for number, some in enumerate(due.reshape(len(self._plans), size)):
@@ -263,12 +263,12 @@ class DpmnlCurator:
         return flat.reshape(self._release.theta.shape)
 
     def _fit(self, number: int, worlds: IntArray, theta: FloatArray) -> None:
-        """One plan's fits in some worlds, by their numbers through all leading axes, into theta (worlds, d)."""
+        """Fit one plan in some worlds, given by flat index over all leading axes, and write into theta (worlds, d)."""
         plan, before = self._plans[number], number * len(theta) // len(self._plans)
         if int(self._release.count.reshape(-1)[worlds].max()) + 2 > len(self._ledgers[number].events):
             self._ledgers[number] = self._ledgers[number].spend(plan.fit_price)
         for group, rounds in self._history.parts(worlds):
-            found = private_fit_of(
+            found = private_fit(
                 visits_of(rounds),
                 perturbation=plan.perturbation,
                 source=self._sources[number].only(group - before),
@@ -282,12 +282,12 @@ class DpmnlCurator:
 def _floored(precision: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Matrices (n, d, d) with eigenvalues raised to the floors (n,), and the logarithms of their determinants.
 
-    World by world: what becomes of one must not depend, in the last bit, on what runs beside it.
+    World by world: the result for one must not depend, in the last bit, on the others.
     """
     values, vectors = np.linalg.eigh(precision)
     low = values[:, 0] < floor
     values = np.maximum(values, floor[:, None])
-    lifted = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    lifted = (vectors * values[..., None, :]) @ vectors.mT
     size = np.log(values).sum(-1)
     if not low.all():
         size[~low] = _log_determinant(precision[~low])
@@ -295,6 +295,6 @@ def _floored(precision: FloatArray, floor: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _log_determinant(matrix: FloatArray) -> FloatArray:
-    """By Cholesky; raises if a matrix is not positive definite."""
+    """The logarithm of the determinant, by Cholesky; raises if a matrix is not positive definite."""
     diagonal = np.diagonal(np.linalg.cholesky(matrix), axis1=-2, axis2=-1)
     return np.asarray(2.0 * np.log(diagonal).sum(-1))

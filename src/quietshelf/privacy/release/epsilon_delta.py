@@ -7,13 +7,12 @@ For a loss with |gradient| <= L, Hessian eigenvalues <= eta and rank R, with Q =
     printed, algorithm   Delta = 2 R / eps             sigma = 4 L (sqrt(Q) + sqrt(Q + 2 q eps)) / eps
     repaired             Delta = h / ((1-q) eps)       sigma as in the theorem, with log(1/delta)
 
-The theorem's Delta is too small, by (1-q)²; the algorithm's is enough for the choice model, whose trace h <= 1, if
-K >= 2; its sigma is twice the theorem's at q = 1/2. With h = R eta the repaired Delta is R eta / ((1-q) eps).
+The theorem's Delta is too small by (1-q)²; the algorithm's suffices for the choice model, whose trace h <= 1, if K >=
+2; its sigma is twice the theorem's at q = 1/2. With h = R eta the repaired Delta is R eta / ((1-q) eps).
 
-All D fits together are to be (epsilon, delta)-private. Printed: each gets (epsilon / sqrt(8 D log(1/delta)),
+All D fits together must be (epsilon, delta)-private. Printed: each gets (epsilon / sqrt(8 D log(1/delta)),
 delta/(2D)). Repaired: the largest e with D e (exp(e) - 1) + e sqrt(2 D log(2/delta)) <= epsilon, at delta/(2D), or
-(epsilon, delta)/D if that is more. Fair ("sound"): no split at all; D times the Rényi curve of one fit is converted
-once.
+(epsilon, delta)/D if that is more. Fair ("sound"): no split; D times the Rényi curve of one fit is converted once.
 
 Reference: docs/proofs.md, sections 11 and 14.
 """
@@ -34,12 +33,12 @@ from quietshelf.privacy.release.perturbation_search import least_error
 
 Calibration = Literal["sound", "repaired", "paper"]
 ORDERS = 1.0 + np.geomspace(1e-2, 1e7, 600)
-"""Where curves are converted; any orders are valid, these are dense enough to lose less than a thousandth."""
+"""The orders at which curves are converted; any are valid, these lose less than a thousandth."""
 FLOOR_ROOM = 1.001
 
 
 class Share(NamedTuple):
-    """What one of several fits is given."""
+    """The share of one of several fits."""
 
     epsilon: float
     delta: float
@@ -83,13 +82,13 @@ def repaired_theorem(epsilon: float, delta: float, loss: Loss, *, dim: int, q: f
 
 
 def printed_share(epsilon: float, delta: float, fits: int) -> Share:
-    """What each fit gets as printed; by the quoted lemma all together then cost delta 3/2 times over."""
+    """What each fit gets as printed; by the quoted lemma all fits together then cost 3/2 delta."""
     _check(epsilon, delta)
     return Share(epsilon / math.sqrt(8 * integer("fits", fits) * math.log(1 / delta)), delta / (2 * fits))
 
 
 def repaired_share(epsilon: float, delta: float, fits: int) -> Share:
-    """What each fit may have: by advanced composition, with delta/(2D) each, or by plain addition if that gives more.
+    """What each fit may spend: by advanced composition, with delta/(2D) each, or by simple addition if that gives more.
 
     >>> repaired_share(1.0, 1e-8, 1)
     Share(epsilon=1.0, delta=1e-08)
@@ -110,7 +109,7 @@ def composed_epsilon(epsilon: float, fits: int, slack: float) -> float:
 
 
 def epsilon_cost(sigma: float, ridge: float, *, delta: float, fits: int, dim: int, capacity: int) -> float:
-    """The proven epsilon of D fits with this sigma and ridge, for |x| <= 1, whatever they were calibrated by."""
+    """The proven epsilon of D fits with this sigma and ridge, for |x| <= 1, however they were calibrated."""
     divergences = integer("fits", fits) * renyi_curve(ORDERS, sigma, ridge, dim, capacity)
     return epsilon_of_renyi(ORDERS, divergences, delta)
 
@@ -124,11 +123,11 @@ def calibrate_epsilon(
     capacity: int,
     calibration: Calibration = "sound",
 ) -> Perturbation:
-    """The sigma and ridge of each of D fits that together are to be (epsilon, delta)-private.
+    """The sigma and ridge of each of D fits that together must be (epsilon, delta)-private.
 
     Args:
-        epsilon: Of all fits together.
-        delta: The same.
+        epsilon: Epsilon of all fits together.
+        delta: Delta of all fits together.
         fits: D, the most fits.
         dim: d.
         capacity: K.

@@ -1,4 +1,4 @@
-"""What curators that learn without noise have in common. They promise nothing: their ledger reads infinite."""
+"""The common base of curators that learn without noise. They promise nothing: their ledger reads infinite."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from quietshelf.privacy.release.history import contributing
 from quietshelf.privacy.statistics import ObservedChoice
 
 LARGEST = 1e6
-"""Features beyond this are refused: beside their squares float64 would lose the ridge, and the inverse."""
+"""Larger features are refused: next to their squares float64 would lose the ridge, and so the inverse."""
 Radius = float | Callable[[int], float]
-"""The optimism of a release: a number, or a function of the number of the visitor it is for, from 1 on."""
+"""The optimism of a release: a number, or a function of the number t of the visitor it is for, from 1."""
 
 
 def exact_ledger(name: str) -> Ledger:
@@ -35,7 +35,7 @@ def exact_ledger(name: str) -> Ledger:
 
 
 class Exact:
-    """A release, its optimism, and rounds that are checked before anything is learnt from them.
+    """Holds a release and its optimism, and checks rounds before anything is learnt from them.
 
     Args:
         worlds: Leading axes of every round; () for one visitor at a time.
@@ -56,10 +56,10 @@ class Exact:
         return self._release
 
     def _seen(self, round: Round, rounds: tuple[int, ...] = ()) -> ObservedChoice:  # noqa: A002 - the noun on the arrow
-        """What was shown and chosen, checked; of ``rounds`` rounds where there is an axis of them."""
+        """What was shown and chosen, checked; ``rounds`` is the axis of rounds, if there is one."""
         worlds, capacity, dim = self._shape
         return contributing(round, worlds=(*rounds, *worlds), capacity=capacity, dim=dim, largest=LARGEST)
 
     def _width(self, rounds: int) -> float:
-        """The radius for the visitor who comes after so many rounds."""
+        """The radius for the visitor after ``rounds`` rounds."""
         return self._radius(rounds + 1) if callable(self._radius) else self._radius

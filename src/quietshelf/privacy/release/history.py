@@ -1,6 +1,6 @@
-"""What curators keep of raw rounds whose estimates read all of them again.
+"""The raw rounds kept by curators whose estimates read all of them again.
 
-The store holds what was shown and chosen, (worlds, rounds, K, d), and hands it to `fit` without a copy.
+The store holds what was shown and chosen, (worlds, rounds, K, d), and passes it to `fit` without a copy.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from quietshelf.privacy.statistics import ObservedChoice, observed_choice
 
 Number = TypeVar("Number", bound=np.generic)
 FIRST = 256
-"""Rounds there is room for at first; room doubles when it is used up."""
+"""Initial room, in rounds; it doubles when it is used up."""
 BESIDE = 8 * NEAR
-"""Numbers of the histories that are fitted side by side: no more than stay in the cache."""
+"""The most numbers in histories fitted together, so that they stay in the cache."""
 WAITING = 64
-"""Rounds that wait to be stored together."""
+"""Rounds collected before they are stored together."""
 
 
 def contributing(
@@ -33,14 +33,14 @@ def contributing(
     dim: int,
     largest: float = math.inf,
 ) -> ObservedChoice:
-    """What each world's visitor saw and did, checked; an empty offer for those who do not count.
+    """Check what each world's visitor saw and did; visitors who do not count become an empty offer.
 
     Args:
-        round: One visitor of each world.
-        worlds: The leading axes it must have.
-        capacity: The most places it may have.
-        dim: The length its features must have.
-        largest: The most that a feature may be in size.
+        round: One visitor per world.
+        worlds: The required leading axes.
+        capacity: The most places allowed.
+        dim: The required length of features.
+        largest: The largest absolute value allowed for a feature.
     """
     seen = observed_choice(round)
     require(seen.position.shape == worlds, f"a round must have the leading axes {worlds}", shape=seen.position.shape)
@@ -61,7 +61,7 @@ def contributing(
 
 
 def rounds_until(due: BoolArray) -> int:
-    """Rounds up to the first after which a fit is due, (rounds, ...)."""
+    """The number of rounds up to the first after which a fit is due, given (rounds, ...)."""
     some = due.reshape(len(due), -1).any(-1)
     return int(some.argmax()) + 1 if some.any() else len(due)
 
@@ -87,7 +87,7 @@ class History:
         worlds: Leading axes of every round; () for one visitor at a time.
         capacity: K, the most places of an assortment.
         dim: d.
-        horizon: Rounds to make room for at once, where their number is known; more may come.
+        horizon: Rounds to make room for at once, if their number is known; more may come.
     """
 
     def __init__(self, worlds: tuple[int, ...], capacity: int, dim: int, *, horizon: int | None = None) -> None:
@@ -118,7 +118,7 @@ class History:
             self._store()
 
     def _store(self) -> None:
-        """Write the rounds that wait, many at once: worlds are far apart in memory, and each is visited once."""
+        """Write the collected rounds together: worlds are far apart in memory, and each is then visited once."""
         if not self._waiting:
             return
         begin, end = self._length, len(self)
@@ -140,10 +140,10 @@ class History:
         self._waiting.clear()
 
     def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, StoredRounds]]:
-        """Some worlds, by their numbers through all leading axes, with all their rounds: a few worlds at a time.
+        """Yield worlds, given by flat index over all leading axes, with all their rounds: a few worlds at a time.
 
-        Short histories come side by side, long ones after one another. So no more than one chunk of rounds is copied,
-        and `fit` adds up the sums of a world in the same order whichever worlds are fitted beside it.
+        Short histories come together, long ones one by one. No more than one chunk of rounds is copied, and `fit` sums
+        a world in the same order whichever worlds are fitted with it.
         """
         numbers = max(1, len(self) * self._features.shape[2] * self._features.shape[3])
         width = max(1, BESIDE // numbers)
@@ -159,7 +159,7 @@ class History:
 
 
 def _longer(array: NDArray[Number]) -> NDArray[Number]:
-    """The same rounds with room for as many again; zeros take up no memory before they are written to."""
+    """Double the room; zeros take up no memory until they are written to."""
     longer = np.zeros((array.shape[0], 2 * array.shape[1], *array.shape[2:]), dtype=array.dtype)
     longer[:, : array.shape[1]] = array
     return longer

@@ -1,8 +1,8 @@
-"""Rounds kept as numbers where visitors come from a table, and as features where they do not.
+"""Rounds stored as indices if visitors come from a table, otherwise as features.
 
-A visitor drawn from a table is a number, an assortment K more: T = 100,000 rounds at K = 10 are 5 MB, where their
-features at d = 180 are 1.4 GB. Fits read the numbers (`choice.factored`); certificates, whose error bounds are about
-features, have these formed again, a chunk at a time.
+A visitor from a table is one index, an assortment K more: T = 100,000 rounds at K = 10 take 5 MB; their features at d =
+180 would take 1.4 GB. Fits read the indices (`choice.factored`); certificates, whose error bounds are about features,
+recompute these a chunk at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quietshelf.privacy.statistics import ObservedChoice, clip
 
 Numbers = NDArray[np.int32]
 ROUNDED_UP = 1 + 5e-13
-"""Lengths from the two sides of x, and those of its rows as they are formed, differ by less."""
+"""Lengths computed from the two sides of x, and from its rows, differ by less than this factor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class IndexedRounds:
         visitor: Who came, (n,).
         items: What was shown, (n, K), -1 in empty places.
         position: The place chosen, (n,), or -1.
-        clip: Radius to which features are clipped, and by which they are divided; None takes them as they come.
+        clip: Radius to which features are clipped, and by which they are divided; None for no clipping.
     """
 
     table: VisitorTable
@@ -79,7 +79,7 @@ class IndexedRounds:
         tol: float = 1e-9,
         start: ArrayLike | None = None,
     ) -> Fit:
-        """`quietshelf.choice.fit`, from the numbers."""
+        """`quietshelf.choice.fit`, from the indices."""
         came, visitor = np.unique(self.visitor, return_inverse=True)
         table = replace(self.table, visitors=self.table.visitors[came])
         factor = None if self.clip is None else 1.0 / np.maximum(table.lengths, self.clip)
@@ -88,10 +88,10 @@ class IndexedRounds:
 
 
 class IndexedHistory:
-    """All rounds of all worlds as numbers, growing one round at a time.
+    """All rounds of all worlds as indices, growing one round at a time.
 
     Args:
-        table: Where all visitors come from.
+        table: The table from which all visitors come.
         worlds: Leading axes of every round.
         capacity: K, the most places of an assortment.
         horizon: Rounds to make room for at once; more may come.
@@ -103,7 +103,7 @@ class IndexedHistory:
     ) -> None:
         self._table, self._worlds, self._clip, self._length = table, worlds, clip, 0
         room = FIRST if horizon is None else integer("horizon", horizon)
-        # who came, the places, the one chosen: side by side, so that a round is written at once
+        # visitor, choice and places next to each other, so that a round is written at once
         self._numbers = np.full((math.prod(worlds), room, 2 + capacity), NOTHING, dtype=np.int32)
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class IndexedHistory:
         if self._length == room:
             self._numbers = np.concatenate([self._numbers, np.full_like(self._numbers, NOTHING)], axis=1)
         now = self._numbers[:, self._length]
-        # worlds side by side may share a visitor
+        # parallel worlds may share a visitor
         now[:, 0] = np.broadcast_to(drawn.numbers, self._worlds).reshape(count)
         now[:, 1] = seen.position.reshape(count)
         places = assortment.shape[-1]
@@ -124,7 +124,7 @@ class IndexedHistory:
         self._length += 1
 
     def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, IndexedRounds]]:
-        """Some worlds, by their numbers through all leading axes, one after the other, with all their rounds."""
+        """Yield worlds, given by flat index over all leading axes, one by one with all their rounds."""
         for place in range(worlds.size):
             numbers = self._numbers[worlds[place], : self._length]
             visitor, position, items = numbers[:, 0], numbers[:, 1], numbers[:, 2:]
@@ -132,14 +132,14 @@ class IndexedHistory:
 
 
 class Memory:
-    """All rounds of all worlds, as numbers if the first visitor comes from a table, otherwise as features.
+    """All rounds of all worlds, as indices if the first visitor comes from a table, otherwise as features.
 
     Args:
         worlds: Leading axes of every round; () for one visitor at a time.
         capacity: K.
         dim: d.
-        horizon: Rounds to make room for at once, where their number is known.
-        clip: Radius to which the features that are appended were clipped; None if they were not.
+        horizon: Rounds to make room for at once, if their number is known.
+        clip: Radius to which appended features have been clipped; None if they have not.
     """
 
     def __init__(
@@ -153,29 +153,29 @@ class Memory:
         return 0 if self._kept is None else len(self._kept)
 
     def append(self, seen: ObservedChoice, round: Round) -> None:  # noqa: A002 - the noun on the arrow
-        """Add one round of every world, and what a curator made of it."""
+        """Add one round of every world, as checked by a curator."""
         features = round.context.features
         if self._kept is None:
             self._kept = self._opened(features.table if isinstance(features, Drawn) else None)
         if isinstance(self._kept, History):
             self._kept.append(seen)
             return
-        require(isinstance(features, Drawn), "all visitors of a history must come from one table")
-        assert isinstance(features, Drawn)  # noqa: S101 - for the type checker
+        if not isinstance(features, Drawn):
+            raise ValueError("all visitors of a history must come from one table")
         self._kept.append(seen, features, round.assortment)
 
     def extend(self, seen: ObservedChoice, rounds: Round) -> None:
-        """Add several rounds of every world, along the first axis; of visitors who come from no table."""
+        """Add several rounds of every world, along the first axis; visitors must not come from a table."""
         features = rounds.context.features
         require(not isinstance(features, Drawn), "visitors from a table must be kept one round at a time")
         if self._kept is None:
             self._kept = self._opened(None)
-        require(isinstance(self._kept, History), "all visitors of a history must come from one table")
-        assert isinstance(self._kept, History)  # noqa: S101 - for the type checker
+        if not isinstance(self._kept, History):
+            raise ValueError("all visitors of a history must come from one table")
         self._kept.extend(seen)
 
     def parts(self, worlds: IntArray) -> Iterator[tuple[IntArray, StoredRounds | IndexedRounds]]:
-        """Some worlds with all their rounds, as many at a time as is wise."""
+        """Yield worlds with all their rounds, a suitable number at a time."""
         if self._kept is not None:
             yield from self._kept.parts(worlds)
 
@@ -187,7 +187,7 @@ class Memory:
 
 
 def fit_rounds(rounds: StoredRounds | IndexedRounds, *, ridge: float, start: FloatArray) -> Fit:
-    """The exact estimate, from rounds kept either way."""
+    """The exact estimate, from rounds stored either way."""
     if isinstance(rounds, IndexedRounds):
         return rounds.fit(ridge=ridge, start=start)
     features, choice, available = rounds  # checked when they came
@@ -196,5 +196,5 @@ def fit_rounds(rounds: StoredRounds | IndexedRounds, *, ridge: float, start: Flo
 
 
 def visits_of(rounds: StoredRounds | IndexedRounds) -> Visits:
-    """Rounds kept either way, as a private fit takes them."""
+    """Rounds stored either way, in the form that a private fit takes."""
     return rounds if isinstance(rounds, IndexedRounds) else DenseVisits(*rounds)

@@ -1,12 +1,12 @@
-"""The maximum-likelihood estimate, exact and without privacy, fitted again only when enough has been learnt.
+"""The exact maximum-likelihood estimate, without privacy, refitted only when enough has been learnt.
 
 Serves `greedy` (radius 0), `ucb-mnl` (Oh & Iyengar 2021) and `ts-mnl` (Oh & Iyengar 2019). After ``explore`` random
-assortments theta is fitted to all rounds, and again in a world when, since its last fit,
+assortments theta is fitted to all rounds. A world is refitted when, since its last fit,
 
     schedule "determinant": det(V_t) has grown by more than the share ``growth``, V_t = ridge I + sum of x x' offered
-    schedule "intervals":   the number of rounds has grown by that share; then all worlds are fitted together
+    schedule "intervals":   the number of rounds has grown by that share; all worlds are then fitted together
 
-so that a run of T rounds takes O(d log T) fits. Fits minimise ``-log-likelihood + ridge |theta|²/2``: separable data
+so that a run of T rounds takes O(d log T) fits. Fits minimise ``-log-likelihood + ridge |theta|²/2``, so separable data
 have an estimate too.
 """
 
@@ -16,7 +16,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,8 @@ class ConfidenceWidth:
 
     Attributes:
         dim: d.
-        scale: Far below the proven one, with kappa the least p_j p_0 that can occur: that explores longer than needed.
+        scale: Best far below the proven one, in which kappa is the least possible p_j p_0: that explores longer than
+            needed.
     """
 
     dim: int
@@ -45,9 +46,21 @@ class ConfidenceWidth:
         positive("scale", self.scale, zero=True)
 
     def __call__(self, t: int) -> float:
-        """The width for visitor t, from 1 on."""
+        """The width for visitor t, counted from 1."""
         inside = 2 * self.dim * math.log1p(t / self.dim) + 2 * math.log(t)
         return self.scale * math.sqrt(inside)
+
+
+class Path(NamedTuple):
+    """Several rounds: their rows, V after each of them, and how many of them come before the next fit."""
+
+    rows: FloatArray
+    precision: FloatArray
+    undisturbed: int
+
+    def first(self, rounds: int) -> Path:
+        """The first of them."""
+        return Path(self.rows[:rounds], self.precision[:rounds], min(self.undisturbed, rounds))
 
 
 class MaximumLikelihood(Exact):
@@ -57,15 +70,15 @@ class MaximumLikelihood(Exact):
         dim: d.
         capacity: K.
         worlds: Leading axes of every round; () for one visitor at a time.
-        explore: Random assortments before the first fit.
+        explore: Number of random assortments before the first fit.
         ridge: Pull of every fit towards zero, and the precision before the first visitor; positive.
-        growth: By which share V's determinant, or the number of rounds, must grow before the next fit.
-        schedule: Which of the two.
-        precision: "gram" releases V_t, new after every round; "information" the Fisher information at theta plus the
-            ridge, and nothing changes between fits.
+        growth: Share by which the determinant of V, or the number of rounds, must grow before the next fit.
+        schedule: Which of the two must grow.
+        precision: "gram" releases V_t, updated after every round; "information" releases the Fisher information at
+            theta plus the ridge, which only changes at fits.
         radius: Optimism of the releases.
-        fits: The most fits of one world; None for no limit.
-        horizon: Rounds to make room for at once, where their number is known.
+        fits: The most fits per world; None for no limit.
+        horizon: Rounds to make room for at once, if their number is known.
     """
 
     ledger: Ledger = exact_ledger("maximum-likelihood estimate")
@@ -94,6 +107,7 @@ class MaximumLikelihood(Exact):
         self._schedule, self._precision = schedule, precision
         self._fits = math.inf if fits is None else integer("fits", fits)
         self._history = Memory(*self._shape, horizon=horizon)
+        self._foresaw: Path | None = None  # of the rounds foreseen last, which mostly come true
         self._gram = np.broadcast_to(self._ridge * np.eye(dim), (*worlds, dim, dim))
         self._mark = self._progress(0, self._gram)
         self._release = Release(
@@ -105,7 +119,7 @@ class MaximumLikelihood(Exact):
         )
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
-        """Take in one visitor of each world; fit again where it is due."""
+        """Take in one visitor per world; refit where it is due."""
         seen = self._seen(round)
         self._history.append(seen, round)
         if self._moving:
@@ -114,11 +128,12 @@ class MaximumLikelihood(Exact):
 
     @property
     def _moving(self) -> bool:
-        """Whether V_t is released, or decides when to fit."""
+        """Whether V_t is released or decides when to fit."""
         return self._precision == "gram" or self._schedule == "determinant"
 
     def _learnt(self) -> Release:
-        """Fit again where it is due, and release."""
+        """Refit where it is due, and update the release."""
+        self._foresaw = None
         due = self._due(len(self._history), self._progress(len(self._history), self._gram))
         if due.any():
             self._refit(due)
@@ -131,7 +146,7 @@ class MaximumLikelihood(Exact):
 
     @property
     def steady(self) -> int:
-        """Rounds until the next fit; one where V_t is released, or decides when to fit."""
+        """Rounds until the next fit; 1 if V_t is released or decides when to fit."""
         if self._moving:
             return 1
         rounds, last = len(self._history), self._release
@@ -143,46 +158,50 @@ class MaximumLikelihood(Exact):
         return max(1, math.ceil((1.0 + self._growth) * float(self._mark[fitting].min())) - rounds)
 
     def observe_rounds(self, rounds: Round) -> Release:
-        """Take in several visitors of each world, along the first axis; no more than are ``steady`` or foreseen."""
+        """Take in several visitors per world, along the first axis; at most ``steady``, or as many as were foreseen."""
         many = len(rounds.choice)
         seen = self._seen(rounds, (many,))
         path = self._path(seen.rows) if self._moving else None
-        most = self.steady if path is None else self._undisturbed(path)
+        most = self.steady if path is None else path.undisturbed
         require(many <= most, f"at most {most} rounds may be taken in at once", rounds=many)
         self._history.extend(seen, rounds)
         if path is not None:
-            self._gram = path[-1]
+            self._gram = path.precision[-1]
         return self._learnt()
 
     @property
     def foresee(self) -> Callable[[Round], Release] | None:
-        """The releases that rounds will be served from if this is what they are offered; where V_t matters."""
+        """Predicts the releases for the next rounds from their offers; None unless V_t matters."""
         return self._foreseen if self._moving else None
 
     def _foreseen(self, offered: Round) -> Release:
         path = self._path(self._seen(offered, offered.choice.shape[:1]).rows)
-        many, last = self._undisturbed(path), self._release
+        many, last = path.undisturbed, self._release
         fields: dict[str, Any] = {
             name: np.broadcast_to(each, (many, *each.shape)) for name, each in last.each().items()
         }
         if self._precision == "gram":
             begin, rounds = len(self._history), (many, *[1] * len(self._shape[0]))
             width = np.array([self._width(begin + later) for later in range(many)]).reshape(rounds)
-            fields["precision"] = np.concatenate([last.precision[None], path[: many - 1]])
+            fields["precision"] = np.concatenate([last.precision[None], path.precision[: many - 1]])
             fields["radius"] = np.broadcast_to(width, fields["radius"].shape)
             fields["explore"] = np.broadcast_to(
                 np.arange(begin, begin + many).reshape(rounds) < self._explore, fields["explore"].shape
             )
         return Release(**fields)
 
-    def _path(self, rows: FloatArray) -> FloatArray:
-        """V after each of several rounds, (rounds, ..., d, d), added up in their order."""
-        path = gram(rows)
-        path[0] = self._gram + path[0]
-        return np.add.accumulate(path)
+    def _path(self, rows: FloatArray) -> Path:
+        """V after each of several rounds, (rounds, ..., d, d), summed in order; computed once for what was foreseen."""
+        known = None if self._foresaw is None else self._foresaw.first(len(rows))
+        if known is None or not np.array_equal(known.rows, rows):
+            path = gram(rows)
+            path[0] = self._gram + path[0]
+            path = np.add.accumulate(path)
+            known = self._foresaw = Path(rows, path, self._undisturbed(path))
+        return known
 
     def _undisturbed(self, path: FloatArray) -> int:
-        """Rounds, of those that lead through these V, up to the first after which a fit is due."""
+        """The number of rounds, among those with these V, up to the first after which a fit is due."""
         begin = len(self._history) + 1
         if self._schedule == "determinant" and begin > self._explore:
             return rounds_until(self._due(begin, self._progress(begin, path)))
@@ -206,7 +225,7 @@ class MaximumLikelihood(Exact):
         )
 
     def _due(self, rounds: int, progress: FloatArray) -> BoolArray:
-        """Where a fit is due after so many rounds."""
+        """Where a fit is due after ``rounds`` rounds."""
         last = self._release
         if rounds <= self._explore:
             return np.full(last.count.shape, rounds == self._explore)
@@ -217,7 +236,7 @@ class MaximumLikelihood(Exact):
         return np.asarray(grown & (last.count < self._fits))
 
     def _progress(self, rounds: int, precision: FloatArray) -> FloatArray:
-        """What must grow, in each world: the determinant of V (its logarithm), or the number of rounds."""
+        """What must grow, per world: the logarithm of the determinant of V, or the number of rounds."""
         if self._schedule == "determinant":
             return np.asarray(np.linalg.slogdet(precision)[1])
         return np.full(self._shape[0], float(rounds))

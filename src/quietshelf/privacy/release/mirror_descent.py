@@ -1,13 +1,13 @@
-"""The online mirror-descent estimate of OFU-MNL+ (Lee & Oh 2024): constant work a round, no history.
+"""The online mirror-descent estimate of OFU-MNL+ (Lee & Oh 2024): constant work per round, no history.
 
 With l_t the loss of round t (minus its log-likelihood), G_t its information and H_1 = ridge I:
 
     theta_(t+1) = argmin over |theta| <= bound of  grad l_t(theta_t) . theta + |theta - theta_t|²_W / (2 eta),
     W = H_t + eta G_t(theta_t),        H_(t+1) = H_t + G_t(theta_(t+1)),        eta = log(K + 1)/2 + bound + 1
 
-The minimiser is the step ``theta_t - eta W^-1 grad`` projected on the ball in the norm of W: exactly, by the root of a
-scalar equation. The analysis asks for ridge = 84 sqrt(2) d eta and a radius of order sqrt(d) log t log K, both with
-constants that drown ten thousand rounds; the defaults keep the orders alone: ridge = d eta, and scale 0.1.
+The minimiser is the step ``theta_t - eta W^-1 grad`` projected onto the ball in the norm of W, exactly, by the root of
+a scalar equation. The analysis needs ridge = 84 sqrt(2) d eta and a radius of order sqrt(d) log t log K, with constants
+so large that ten thousand rounds teach nothing; the defaults keep only the orders: ridge = d eta, and scale 0.1.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from quietshelf.privacy.release.exact import Exact, Radius, exact_ledger
 from quietshelf.privacy.statistics import ObservedChoice
 
 STEPS = 100
-"""Newton steps on the multiplier before giving up; it converges quadratically, from one side, in about five."""
+"""Newton steps on the multiplier before giving up; quadratic convergence from one side takes about five."""
 
 ROUNDING = 1e-15
-"""Theta is on the ball, and stays where it is, up to this share of the bound."""
+"""Theta within this share of the bound beyond the ball counts as on it, and stays where it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class OnlineWidth:
         positive("scale", self.scale, zero=True)
 
     def __call__(self, t: int) -> float:
-        """The width for visitor t, from 1 on."""
+        """The width for visitor t, counted from 1."""
         return self.scale * math.sqrt(self.dim) * math.log1p(t) * math.log1p(self.capacity)
 
 
@@ -62,7 +62,7 @@ class MirrorDescent(Exact):
         capacity: K.
         worlds: Leading axes of every round; () for one visitor at a time.
         ridge: Precision before the first visitor; d eta by default.
-        bound: |theta| is at most this; sqrt(d) by default, enough for coordinates in [-1, 1].
+        bound: The largest |theta|; sqrt(d) by default, enough for coordinates in [-1, 1].
         step: eta; log(K + 1)/2 + bound + 1 by default.
         radius: Optimism of the releases; `OnlineWidth` by default.
     """
@@ -89,7 +89,7 @@ class MirrorDescent(Exact):
         self._release = self._made(np.zeros((*worlds, dim)), precision)
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
-        """Take in one visitor of each world and move theta."""
+        """Take in one visitor per world and move theta."""
         last, options = self._release, {"step": self._step, "bound": self._bound}
         theta, precision = moved(self._seen(round), last.theta, last.precision, **options)
         self._rounds += 1
@@ -105,7 +105,7 @@ class MirrorDescent(Exact):
 def moved(
     seen: ObservedChoice, theta: FloatArray, precision: FloatArray, *, step: float, bound: float
 ) -> tuple[FloatArray, FloatArray]:
-    """One update of theta (..., d) and H (..., d, d) by one round."""
+    """Update theta (..., d) and H (..., d, d) by one round."""
     mean, information = _derivatives(seen, theta)
     gradient = mean - chosen_features(seen.rows, seen.position)
     metric = precision + step * information
@@ -128,13 +128,13 @@ def project(theta: FloatArray, metric: FloatArray, bound: float) -> FloatArray:
 
 
 def _on_sphere(theta: FloatArray, metric: FloatArray, bound: float) -> FloatArray:
-    """Solves ``(metric + m I) y = metric theta, |y| = bound`` for the multiplier m > 0, by Newton on 1/|y(m)|.
+    """Solve ``(metric + m I) y = metric theta, |y| = bound`` for the multiplier m > 0, by Newton on 1/|y(m)|.
 
-    In the eigenvectors of the metric y_i(m) = v_i c_i / (v_i + m). 1/|y(m)| is increasing and concave, so that Newton
-    from m = 0 climbs to the root and never passes it.
+    In the eigenvectors of the metric y_i(m) = v_i c_i / (v_i + m). 1/|y(m)| is increasing and concave, so Newton from
+    m = 0 climbs to the root and never passes it.
     """
     values, vectors = np.linalg.eigh(metric)
-    pull = values * (np.swapaxes(vectors, -1, -2) @ theta[..., None])[..., 0]
+    pull = values * (vectors.mT @ theta[..., None])[..., 0]
     multiplier = np.zeros(theta.shape[:-1])
     for _ in range(STEPS):
         shifted = values + multiplier[..., None]
@@ -146,11 +146,10 @@ def _on_sphere(theta: FloatArray, metric: FloatArray, bound: float) -> FloatArra
             break
     y = pull / (values + multiplier[..., None])
     y *= np.minimum(1.0, bound / np.linalg.norm(y, axis=-1))[..., None]
-    result: FloatArray = (vectors @ y[..., None])[..., 0]
-    return result
+    return (vectors @ y[..., None])[..., 0]
 
 
 def _derivatives(seen: ObservedChoice, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean features of the choice, (..., d), and the round's information at theta, (..., d, d)."""
     mean, spread = moments(seen.rows, utilities(seen.rows, theta), seen.offered)
-    return mean, np.swapaxes(spread, -1, -2) @ spread
+    return mean, spread.mT @ spread

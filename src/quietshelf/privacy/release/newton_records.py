@@ -1,7 +1,7 @@
 """The records of a private fit: from noisy sums over a log to an estimate, without made-up visitors.
 
-A log has no next batch to expect anything of: its noisy information is shrunk towards a multiple of the identity, and
-weighted by how far it stands above its noise. Post-processing of what is public: nothing here costs privacy
+A log has no next batch whose information could be predicted: its noisy information is shrunk towards a multiple of the
+identity and weighted by how far it stands above its noise. This post-processes public data, so it costs no privacy
 (docs/proofs.md, section 2).
 
 Everything has leading batch axes ``...`` (parallel worlds).
@@ -23,11 +23,11 @@ EIGENVALUE_FLOOR = 1e-3
 
 
 class Trust(NamedTuple):
-    """How firmly a first guess Γ0 is held.
+    """How much a first guess Γ0 is trusted.
 
     Attributes:
-        anchor: Visitors that it counts for, over d.
-        caution: Multiples of the noise's spectral norm, sH sqrt(2 d), by which what was seen is reduced.
+        anchor: Number of visitors that it counts for, over d.
+        caution: Multiple of the noise's spectral norm, sH sqrt(2 d), subtracted from what was seen.
     """
 
     anchor: float
@@ -38,7 +38,7 @@ DECLARED, BLIND = Trust(50.0, 2.0), Trust(5.0, 1.0)
 
 
 def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: Scales, size: int) -> Record:
-    """Shrink the noisy information towards a multiple of the identity and keep what later estimates need."""
+    """Shrink the noisy information towards a multiple of the identity, and keep what later estimates need."""
     values, vectors = np.linalg.eigh(shrunk(noisy.information, scale=scales.information, size=size))
     return Record(
         theta=theta,
@@ -55,7 +55,7 @@ def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: 
 
 
 def shrunk(information: FloatArray, *, scale: FloatArray | float, size: int) -> FloatArray:
-    """``mu I + a (H - mu I)``: mu the mean eigenvalue, within what a batch can hold; a the share that is not noise."""
+    """``mu I + a (H - mu I)``: mu is the mean eigenvalue, clipped to its possible range; a the share above noise."""
     dim = information.shape[-1]
     mean = np.clip(np.trace(information, axis1=-2, axis2=-1) / dim, 0.0, size / dim)
     centre = mean[..., None, None] * np.eye(dim)
@@ -83,30 +83,30 @@ def _weighted(records: Sequence[Record], prior: Estimate, current: Estimate, for
             forgetting**age * item.values / (item.values + signal_noise(item, current.theta, covariance)[..., None])
         )
         frame = item.frame
-        precision = precision + (frame * (weight * item.values)[..., None, :]) @ np.swapaxes(frame, -1, -2)
+        precision = precision + (frame * (weight * item.values)[..., None, :]) @ frame.mT
         shift = shift + (frame @ (weight * item.signal)[..., None])[..., 0]
-    precision = 0.5 * (precision + np.swapaxes(precision, -1, -2))
+    precision = 0.5 * (precision + precision.mT)
     theta = np.linalg.solve(precision, shift[..., None])[..., 0]
     return Estimate(theta, precision)
 
 
 def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> FloatArray:
-    """s_k²: variance of a record's signal in any direction, the noise of H acting on how far theta is from it."""
+    """s_k²: variance of a record's signal in any direction; the noise of H acts on the distance of theta from it."""
     dim = theta.shape[-1]
-    back = np.swapaxes(np.linalg.inv(item.coordinates), -1, -2)  # L^-T
+    back = np.linalg.inv(item.coordinates).mT  # L^-T
     away = (back @ (theta - item.theta)[..., None])[..., 0]
-    distance = (away**2).sum(-1) + np.trace(back @ covariance @ np.swapaxes(back, -1, -2), axis1=-2, axis2=-1)
+    distance = (away**2).sum(-1) + np.trace(back @ covariance @ back.mT, axis1=-2, axis2=-1)
     result: FloatArray = item.scales.score**2 + item.scales.information**2 * (dim + 1) / (2 * dim) * distance
     return result
 
 
 def geometry(records: Sequence[Record], first: FloatArray, *, declared: bool) -> FloatArray:
-    """Γ for the next batch: what the records saw of curvature, less its noise, held by the first guess, (..., d, d).
+    """Γ for the next batch: the curvature that the records saw, minus noise, anchored by the first guess, (..., d, d).
 
     Args:
         records: All releases so far.
         first: Γ0.
-        declared: Whether Γ0 was declared, and is trusted longer, or is the blind guess I/d.
+        declared: Whether Γ0 was declared, and so is trusted longer, or is the blind guess I/d.
     """
     dim, (anchor, caution) = first.shape[-1], DECLARED if declared else BLIND
     total = anchor * dim * first
@@ -115,18 +115,17 @@ def geometry(records: Sequence[Record], first: FloatArray, *, declared: bool) ->
             item.values - caution * np.sqrt(2 * dim) * np.asarray(item.scales.information)[..., None], 0.0
         )
         frame = item.frame
-        total = total + (frame * above[..., None, :]) @ np.swapaxes(frame, -1, -2)
+        total = total + (frame * above[..., None, :]) @ frame.mT
     result: FloatArray = total / (sum(item.size for item in records) + anchor * dim)
     return result
 
 
 def drowned(item: Record) -> FloatArray:
-    """In how many directions a record's information is below the noise, (...)."""
-    result: FloatArray = (item.values < np.asarray(noise_level(item))[..., None]).sum(-1)
-    return result
+    """In how many directions a record's information cannot be told from noise, (...).
 
-
-def noise_level(item: Record) -> FloatArray:
-    """Information that is hard to tell from noise: the variance sg² of the score, or sH sqrt(2 d) of its own."""
+    The noise level is the variance sg² of the score or sH sqrt(2 d), that of the information, whichever is larger.
+    """
     own = np.asarray(item.scales.information) * np.sqrt(2 * item.values.shape[-1])
-    return np.asarray(np.maximum(item.scales.score**2, own))
+    level = np.maximum(item.scales.score**2, own)
+    result: FloatArray = (item.values < level[..., None]).sum(-1)
+    return result

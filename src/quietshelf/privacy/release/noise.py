@@ -1,8 +1,9 @@
 """The one place where noise is drawn.
 
-Releases: nothing by itself; a source draws the noise that a mechanism adds to a bounded sum.
+Releases: nothing by itself; a source draws the noise that a mechanism adds to a bounded sum, that of `quiet` in
+    `batch_pair.release`.
 Noise: Gaussian of the standard deviation asked for, independent in every coordinate.
-    - `Simulated`: from the study's own generator, for simulations, where the visitors are made up as well.
+    - `Simulated`: from the study's own generator, for simulations, in which visitors are made up as well.
     - `DiscreteGaussian`: exact integers (`release.discrete_gaussian`) times a public grid, from the operating system's
       randomness. Only for sums whose terms were rounded to that grid (batch sums, tree nodes).
     - `ContinuousGaussian`: 53-bit normals from the operating system's randomness, where the proof needs a density
@@ -28,18 +29,19 @@ if TYPE_CHECKING:
     from quietshelf.privacy.accounting import BatchOrHistory
 
 GRID = 2.0**-20
-"""Of scores, which are at most 1: a millionth is lost in no estimate, and those of 2^33 visitors sum exactly."""
+"""The grid of scores, which are at most 1: a millionth does not affect estimates, and 2^33 scores sum exactly."""
 LARGEST_SCALE = 2.0**47
-"""Of integer noise: float64 holds 64 times that exactly. Noise rounded before it is added shows what it is added to."""
+"""The largest scale of integer noise: float64 holds 64 times that exactly. Noise that was rounded before it is added
+would reveal what it is added to."""
 
 
 class NoiseSource(Protocol):
     """Where the noise of a release comes from.
 
     Attributes:
-        grid: Contributions must be rounded to multiples of it before they are summed; 0 where none is needed.
-        assumption: What the proof of a release takes for granted about this noise.
-        noiseless: Whether it draws zeros: every release made with it is recorded as exact, rho infinite.
+        grid: Contributions must be rounded to multiples of it before they are summed; 0 if no rounding is needed.
+        assumption: What the proof of a release assumes about this noise.
+        noiseless: Whether it draws zeros: every release made with it is then recorded as exact, rho infinite.
     """
 
     @property
@@ -55,11 +57,11 @@ class NoiseSource(Protocol):
         """Independent noise of standard deviation ``scale``."""
 
     def only(self, worlds: IntArray) -> NoiseSource:
-        """The source for a release that is made in some of several parallel worlds."""
+        """The source for a release made in some of several parallel worlds."""
 
 
 class Simulated:
-    """Noise from a simulation's own generator or streams: repeatable, therefore private to nobody real."""
+    """Noise from a simulation's own generator or streams: repeatable, so it protects no real person."""
 
     grid = 0.0
     assumption = Assumption.REAL_ARITHMETIC
@@ -70,7 +72,7 @@ class Simulated:
 
     @property
     def foreseeable(self) -> bool:
-        """Whether draws in all worlds may be made before their time: those in some worlds have streams of their own."""
+        """Whether draws in all worlds may be made in advance: draws in some worlds then have their own streams."""
         return isinstance(self._rng, Streams)
 
     def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
@@ -78,12 +80,12 @@ class Simulated:
         return positive("scale", scale) * self._rng.standard_normal(size)
 
     def only(self, worlds: IntArray) -> NoiseSource:
-        """The streams of these worlds, where each world has one."""
+        """The streams of these worlds, if each world has its own."""
         return Simulated(self._rng.only(worlds)) if isinstance(self._rng, Streams) else self
 
 
 class _Common:
-    """A source that knows no worlds: every draw is new anyway."""
+    """A source without per-world streams: every draw is fresh anyway."""
 
     def only(self, worlds: IntArray) -> Self:  # noqa: ARG002 - the same for all
         """The same source."""

@@ -1,10 +1,10 @@
-"""What the next batch is likely to see, worked out on made-up visitors: coordinates, bound, expected information.
+"""What the next batch is likely to see, computed on made-up visitors: coordinates, bound, expected information.
 
 Made-up visitors are drawn from what is declared, with a public seed, and served from the last release as real ones will
-be. Their information is what a batch is expected to hold; its noisy sum then has little left to say, and in many
-dimensions nobody could hear it. Should the declaration be wrong, the noisy sums say so: features may be some FACTORS as
-large as declared, and whichever fits the releases best is believed (`records`). Nobody's data are touched here, so
-nothing costs privacy; the coordinates and the bound are frozen when a batch opens (docs/proofs.md, section 4).
+be. Their information is what a batch is expected to hold; the noisy sum then adds little, and in many dimensions would
+be lost in noise. If the declaration is wrong, the noisy sums show it: features may be any of FACTORS times as large as
+declared, and the factor that fits the releases best is believed (`records`). No real data are used, so nothing here
+costs privacy; the coordinates and the bound are frozen when a batch opens (docs/proofs.md, section 4).
 
 Everything has leading batch axes ``...`` (parallel worlds); made-up visitors are an axis m after them.
 """
@@ -22,27 +22,27 @@ from quietshelf.privacy.release.geometry import coordinates, unknown_curvature
 from quietshelf.privacy.statistics import ObservedChoice, contribution, expected_pair, expected_squares
 
 FACTORS = (0.1, 0.316, 1.0, 3.16, 10.0)
-"""By what features may differ in scale from what is declared."""
+"""Factors by which the scale of features may differ from the declared one."""
 ROOM = 2.5
-"""The bound on a visitor's information, over the mean of it: few visitors are shortened by it."""
+"""The bound on a visitor's information, relative to its mean: few visitors are shortened by it."""
 LENGTH = 1.25
-"""How far items are from their mean in a batch's coordinates, on average; further out scores are clipped. More of it
-stands higher above the noise of a score and says less about how much better one item is than another."""
+"""Average distance of items from their mean in a batch's coordinates; scores are clipped at 1. A larger value stands
+higher above the noise but says less about how much better one item is than another."""
 BOUNDS = 1e-4, 2.0
-"""No bound is smaller or larger."""
+"""The smallest and the largest bound."""
 UNBOUNDED = 1e6
 LEAST_SPREAD = 0.05
 MANY = 192
-"""In more dimensions a matrix of each made-up visitor would take too long."""
+"""In more dimensions, a matrix per made-up visitor would take too long."""
 
 
 class Moments(NamedTuple):
-    """Of x over made-up visitors and items.
+    """Moments of x over made-up visitors and items.
 
     Attributes:
-        mean: By factor, (F, ..., d).
+        mean: Mean by factor, (F, ..., d).
         second: Second moment by factor, (F, ..., d, d).
-        alike: Share of the variance that all visitors see alike: 1 for the same products, 0 for features of their own.
+        alike: Share of the variance common to all visitors: 1 if all see the same products, 0 if each sees their own.
     """
 
     mean: FloatArray
@@ -51,7 +51,7 @@ class Moments(NamedTuple):
 
     @property
     def factors(self) -> FloatArray:
-        """By what scales may differ, (F,)."""
+        """The factors considered, (F,)."""
         return np.array(FACTORS if len(self.mean) > 1 else (1.0,))
 
 
@@ -60,20 +60,20 @@ class Outlook(Protocol):
 
     @property
     def moments(self) -> Moments:
-        """Of what they would see."""
+        """Moments of what they would see."""
 
     def shown(self, release: Release, factor: FloatArray) -> ObservedChoice:
         """What they would be shown, (..., m), if features were ``factor`` (...) times as large as declared."""
 
 
 class View(NamedTuple):
-    """What a batch freezes of its outlook.
+    """What a batch freezes from its outlook.
 
     Attributes:
         coordinates: L, (..., d, d).
         bound: B, (...).
-        expected: Information of one visitor, in these coordinates, by factor, (F, ..., d, d).
-        spread: Variance of a score over the information, at most 1, (...).
+        expected: Expected information of one visitor in these coordinates, by factor, (F, ..., d, d).
+        spread: Variance of a score relative to its information, at most 1, (...).
     """
 
     coordinates: FloatArray
@@ -83,7 +83,7 @@ class View(NamedTuple):
 
 
 class _Expected(NamedTuple):
-    """The bound (...), the information of each sample (..., d, d), mean square of a score and trace of it (...)."""
+    """Bound (...), information per sample (..., d, d), and means of squared scores and of traces, (...)."""
 
     bound: FloatArray
     information: list[FloatArray]
@@ -91,15 +91,15 @@ class _Expected(NamedTuple):
     trace: FloatArray
 
 
-@np.errstate(all="ignore")  # features of any size are served; where they overflow, nothing is expected
+@np.errstate(all="ignore")  # features of any size get an offer; where they overflow, nothing is expected
 def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: FloatArray) -> View:
     """The outlook of the next batch.
 
     Args:
         outlook: Made-up visitors.
-        release: What they are served from.
-        factor: By what features differ from what is declared, as believed now, (...).
-        tried: Factors whose expectations are wanted, (F, ...).
+        release: The release from which they are served.
+        factor: The factor by which features differ from the declaration, as believed now, (...).
+        tried: Factors for which to compute expectations, (F, ...).
     """
     theta = release.theta[..., None, :]
     seen = outlook.shown(release, factor)
@@ -109,14 +109,14 @@ def view(outlook: Outlook, release: Release, *, factor: FloatArray, tried: Float
     sample = [seen if np.array_equal(each, factor) else outlook.shown(release, each) for each in tried]
     expect = _in_many_dimensions if theta.shape[-1] > MANY else _one_by_one
     bound, expected, square, trace = expect(seen, sample, theta, own)
-    spread = np.where(trace > 0, square / np.where(trace > 0, trace, 1.0), 1.0)  # below 1: clipped scores vary less
+    spread = np.where(trace > 0, square / np.where(trace > 0, trace, 1.0), 1.0)  # clipped scores vary less
     return View(frame, bound, np.stack(expected), np.clip(spread, LEAST_SPREAD, 1.0))
 
 
 def _one_by_one(
     seen: ObservedChoice, sample: Sequence[ObservedChoice], theta: FloatArray, frame: FloatArray
 ) -> _Expected:
-    """Every made-up visitor contributes as a real one does."""
+    """Expectations from made-up visitors who contribute as real ones do."""
     size = np.linalg.norm(contribution(seen, theta, frame, UNBOUNDED).information, axis=(-2, -1))
     bound = np.clip(ROOM * size.mean(axis=-1), *BOUNDS)
     limit = bound[..., None]
@@ -128,7 +128,7 @@ def _one_by_one(
 def _in_many_dimensions(
     seen: ObservedChoice, sample: Sequence[ObservedChoice], theta: FloatArray, frame: FloatArray
 ) -> _Expected:
-    """The same but for rounding, without a matrix of each."""
+    """The same up to rounding, without a matrix per visitor."""
     bound = np.clip(ROOM * expected_pair(seen, theta, frame, UNBOUNDED).size.mean(axis=-1), *BOUNDS)
     limit = bound[..., None]
     own = expected_pair(seen, theta, frame, limit)
@@ -137,17 +137,17 @@ def _in_many_dimensions(
 
 
 def _coordinates(seen: ObservedChoice, share: Shares) -> FloatArray:
-    """L with L Γ L' proportional to I, Γ the plain information; items are LENGTH away from the mean on average."""
+    """L with L Γ L' proportional to I, Γ the plain information; items are LENGTH from their mean on average."""
     mean = (share.items[..., None, :] @ seen.rows)[..., 0, :]
     away = np.where(seen.offered[..., None], seen.rows - mean[..., None, :], 0.0)
     dim = mean.shape[-1]
     none = (np.sqrt(share.none)[..., None] * mean)[..., None, :]
     rows = np.concatenate([np.sqrt(share.items)[..., None] * away, none], axis=-2)
     flat = rows.reshape(*rows.shape[:-3], -1, dim)
-    curvature = np.swapaxes(flat, -1, -2) @ flat / mean.shape[-2]
+    curvature = flat.mT @ flat / mean.shape[-2]
     seeing = np.isfinite(curvature).all((-1, -2)) & (np.trace(curvature, axis1=-2, axis2=-1) > 0)
     frame = coordinates(np.where(seeing[..., None, None], curvature, unknown_curvature(dim)))
-    length = np.sqrt(((away @ np.swapaxes(frame, -1, -2)[..., None, :, :]) ** 2).sum(-1))
+    length = np.sqrt(((away @ frame.mT[..., None, :, :]) ** 2).sum(-1))
     places = np.maximum(seen.offered.sum((-1, -2)), 1)
     usual = np.where(seeing, length.sum((-1, -2)) / places, 1.0)
     return LENGTH * frame / np.where(np.isfinite(usual) & (usual > 0), usual, 1.0)[..., None, None]

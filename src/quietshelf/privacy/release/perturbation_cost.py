@@ -1,13 +1,13 @@
-"""What a private fit of the choice model costs, and the noise and ridge for a given cost.
+"""The cost of a private fit of the choice model, and the noise and ridge for a given cost.
 
 Three calibrations, each a pair of inverses ``calibrate`` and ``cost``:
 
     "sound"       the envelope of Theorem A and bound (B); sigma grows as 1/sqrt(rho)
     "mean-width"  bound (B) alone: the paper's argument with its constants repaired; sigma grows as 1/rho
-    "paper"       Theorem 1 with the constants as printed (L = 2, eta = 4, R = min(d, K-1), q = 1/2): what is claimed
+    "paper"       Theorem 1 with the constants as printed (L = 2, eta = 4, R = min(d, K-1), q = 1/2): the claim
 
-``cost`` under "sound" is the proven cost of any sigma and ridge, whatever they were calibrated by. Features must have
-|x| <= 1 (up to rounding in clipping them), else nothing is proven. d = 5, K = 10, rho = 1: sigma 3.4 and ridge 3.2
+``cost`` under "sound" is the proven cost of any sigma and ridge, however they were calibrated. Features must have
+|x| <= 1 (up to rounding in clipping), else nothing is proven. d = 5, K = 10, rho = 1: sigma 3.4 and ridge 3.2
 against the paper's 18.7 and 38.
 
 Reference: docs/proofs.md, sections 9 to 11.
@@ -36,7 +36,7 @@ from quietshelf.privacy.release.perturbation_search import SHARES, least_error, 
 
 Calibration = Literal["sound", "mean-width", "paper"]
 RADIUS = 1 + 2e-12
-"""What the norm of a feature may be after clipping to 1 in float64; every constant allows for it."""
+"""The largest norm of a feature after clipping to 1 in float64; every constant allows for it."""
 
 
 def choice_loss(dim: int, capacity: int) -> Loss:
@@ -53,7 +53,7 @@ def choice_loss(dim: int, capacity: int) -> Loss:
     return Loss(difference=4 * RADIUS, trace=RADIUS**2, rank=rank, width=width * RADIUS)
 
 
-@lru_cache(maxsize=256)  # every fit of a run asks for the same
+@lru_cache(maxsize=256)  # every fit of a run asks for the same cost
 def cost(sigma: float, ridge: float, dim: int, capacity: int, calibration: Calibration = "sound") -> float:
     """The rho of one fit; infinite without noise or ridge.
 
@@ -69,16 +69,16 @@ def cost(sigma: float, ridge: float, dim: int, capacity: int, calibration: Calib
 
 
 def calibrate(rho: float, dim: int, capacity: int, calibration: Calibration = "sound") -> Perturbation:
-    """The sigma and ridge of a fit that costs rho: never more, and less by rounding only.
+    """The sigma and ridge of a fit that costs rho: never more, and less only by rounding.
 
-    Except for "paper", they minimise ``d sigma² + ridge²``, the squared error they put into the first-order condition
-    where theta is 1 away from the centre.
+    Except for "paper", they minimise ``d sigma² + ridge²``, the squared error they add to the first-order condition
+    if theta is at distance 1 from the centre.
 
     Args:
         rho: Budget of this fit.
         dim: d.
         capacity: K.
-        calibration: By which theorem.
+        calibration: The theorem to use.
 
     >>> calibrate(1.0, 5, 10)
     Perturbation(sigma=3.3..., ridge=3.1...)
@@ -99,7 +99,7 @@ def calibrate(rho: float, dim: int, capacity: int, calibration: Calibration = "s
 
 
 def renyi_curve(orders: ArrayLike, sigma: float, ridge: float, dim: int, capacity: int) -> FloatArray:
-    """The proven Rényi divergence of one fit at each order: add up over fits, then convert once.
+    """The proven Rényi divergence of one fit at each order: sum over fits, then convert once.
 
     >>> from quietshelf.privacy.accounting import epsilon_of_renyi
     >>> orders = [5.0, 10.0, 20.0, 40.0]

@@ -1,4 +1,4 @@
-"""What objective perturbation costs, for any convex loss: Rényi curves and the zCDP cost they amount to.
+"""The cost of objective perturbation for any convex loss: Rényi curves and the zCDP cost that follows.
 
 The mechanism (the paper's Equation "objective perturbation", with a public centre c): the exact minimiser over R^d of
 
@@ -12,7 +12,7 @@ With G, h, R, W of a ``Loss``, q = G²/(2 sigma²) and t = h/ridge, replacing on
 (alpha-1) D is convex, so it also lies below the segment between any point of (A) and any later point of (B): the lower
 envelope follows (A) up to one order, their common tangent, then (B). The largest D/alpha, the cost in zCDP, is found
 exactly: (A)/alpha increases, (B)/alpha decreases, and on a line through zero at z the ratio line/(alpha (alpha-1)) is
-largest at z + sqrt(z² - z). Errors in placing the tangent cost a little and void nothing.
+largest at z + sqrt(z² - z). Errors in placing the tangent cost a little but invalidate nothing.
 
 Reference: docs/proofs.md, sections 9 to 11.
 """
@@ -29,9 +29,9 @@ from numpy.typing import ArrayLike
 from quietshelf.model.types import FloatArray, finite, integer, positive, require
 
 RIDGE_FLOOR = 1.62
-"""Theorem A is used from t + t² <= 1 on, the short case of its proof; that is ridge >= 1.618... h."""
+"""Theorem A is used for t + t² <= 1, the short case of its proof; that is ridge >= 1.618... h."""
 ROUNDING = 1e-10
-"""Added to every bound, relatively: more than float64 can lose in it while 1 - alpha (alpha-1) t²/(1+t) >= CLOSEST."""
+"""Relative addition to every bound: more than float64 can lose while 1 - alpha (alpha-1) t²/(1+t) >= CLOSEST."""
 CLOSEST = 1e-6
 LEAST = 1e-280
 """Keeps q and t² positive where sigma² and ridge² overflow; rounding them up is safe."""
@@ -47,13 +47,14 @@ class Perturbation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """What is known about one record's convex, twice continuously differentiable loss, at every theta.
+    """Bounds on one record's convex, twice continuously differentiable loss, valid at every theta.
 
     Attributes:
         difference: G, the most by which the gradients of two records differ.
         trace: h, the largest trace of a Hessian.
         rank: R, the largest rank of a Hessian.
-        width: W with E f(b) <= sigma W for a G-Lipschitz f, f(b) >= b . (difference of gradients); G E|N(0, I)| is one.
+        width: W with E f(b) <= sigma W for a G-Lipschitz f, f(b) >= b . (difference of gradients); for example
+            G E|N(0, I)|.
     """
 
     difference: float

@@ -4,11 +4,11 @@ As printed: a loss with |gradient| <= L, Hessian eigenvalues <= eta and Hessian 
 
     Delta >= eta / (exp((1-q) rho / R) - 1)        sigma² >= (L (sqrt(d + 2 q rho) + sqrt(d)) / (q rho))²
 
-Its proof reverses Jensen's inequality; the statement is true all the same, for true L, eta and R. The constants that
-the paper then takes for the choice model (L = 2, eta = 4, R = min(d, K-1), in Algorithm `PrivateMLE`) are another
-matter: R should be min(d, K), and for K = 1 the printed Delta is zero.
+Its proof reverses Jensen's inequality; the statement still holds for the true L, eta and R. The constants that the
+paper then uses for the choice model (L = 2, eta = 4, R = min(d, K-1), in Algorithm `PrivateMLE`) are wrong: R should be
+min(d, K), and for K = 1 the printed Delta is zero.
 
-Repaired: E|b| in place of sqrt(d) sigma, and the trace h of the Hessian in place of R eta,
+Repaired: E|b| instead of sqrt(d) sigma, and the trace h of the Hessian instead of R eta,
 
     Delta >= h / (R (exp((1-q) rho / R) - 1))      sigma  >= (W + sqrt(W² + 2 q rho G²)) / (2 q rho)
 
@@ -45,14 +45,14 @@ def theorem_one(
 
 
 def theorem_one_rho(sigma: float, ridge: float, *, lipschitz: float, smoothness: float, rank: int, dim: int) -> float:
-    """What Theorem 1 says these cost, ``R log(1 + eta/Delta) + 2 L sqrt(d)/sigma + 2 L²/sigma²``: its inverse."""
+    """The cost that Theorem 1 states, ``R log(1 + eta/Delta) + 2 L sqrt(d)/sigma + 2 L²/sigma²``: its inverse."""
     determinant = positive_rank(rank) * math.log1p(positive("smoothness", smoothness) / positive("ridge", ridge))
     step = positive("lipschitz", lipschitz) / positive("sigma", sigma)
     return determinant + 2 * step * math.sqrt(integer("dim", dim)) + 2 * step * step
 
 
 def theorem_one_repaired(rho: float, loss: Loss, *, q: float = 0.5) -> Perturbation:
-    """The smallest sigma and ridge of the repaired theorem; ``repaired_rho`` of them is rho.
+    """The smallest sigma and ridge of the repaired theorem; their ``repaired_rho`` is rho.
 
     >>> from quietshelf.privacy.release.perturbation_curves import mean_length
     >>> theorem_one_repaired(1.0, Loss(difference=4.0, trace=20.0, rank=5, width=4.0 * mean_length(5)))
@@ -79,7 +79,7 @@ def printed_perturbation(rho: float, dim: int, capacity: int) -> Perturbation:
 
 
 def printed_rho(sigma: float, ridge: float, dim: int, capacity: int) -> float:
-    """What the paper claims a fit costs (its Corollary on `PrivateMLE`)."""
+    """The cost of a fit that the paper claims (its Corollary on `PrivateMLE`)."""
     rank = printed_rank(dim, capacity)
     return theorem_one_rho(sigma, ridge, lipschitz=LIPSCHITZ, smoothness=SMOOTHNESS, rank=rank, dim=dim)
 
@@ -97,6 +97,6 @@ def _growth(part: float, rank: int) -> float:
 
 
 def positive_rank(rank: int) -> int:
-    """A rank from 1 on."""
+    """Check that a rank is at least 1."""
     require(integer("rank", rank, low=0) > 0, "rank must be positive: without it the ridge is zero", rank=rank)
     return rank

@@ -1,7 +1,7 @@
-"""The noise and ridge of least error among all that cost the same.
+"""Find the noise and ridge of least error among all that cost the same.
 
-A price that falls in sigma and in the ridge leaves a choice between them. Both put an error into the first-order
-condition of the fit: d sigma² in the mean from the noise, ridge² from the pull towards a centre that is 1 away.
+The price falls in sigma and in the ridge, so one can be traded for the other. Both add an error to the first-order
+condition of the fit: d sigma² on average from the noise, ridge² from the pull towards a centre at distance 1.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from quietshelf.model.types import require
 from quietshelf.privacy.release.perturbation_curves import Perturbation
 
 Price = Callable[[float, float], float]
-"""What a sigma and a ridge cost."""
+"""The price of a sigma and a ridge."""
 SHARES = (1e-6, 1 - 1e-6)
-"""The least possible variance of b over the one taken: from noise alone to ridge alone."""
+"""The least possible variance of b relative to the one chosen: from only noise to only ridge."""
 LARGEST = 1e30
 
 
@@ -29,7 +29,7 @@ def least_error(price: Price, budget: float, *, dim: int, sigma_floor: float, ri
         sigma_floor: The sigma that an infinite ridge would need; every larger one must be allowed with some ridge.
         ridge_floor: The smallest ridge to consider.
     """
-    from scipy.optimize import minimize_scalar  # a third of a second, spent only where something is calibrated
+    from scipy.optimize import minimize_scalar  # importing takes a third of a second: only when calibrating
 
     def at(share: float) -> Perturbation:
         sigma = sigma_floor / math.sqrt(share)
@@ -40,7 +40,7 @@ def least_error(price: Price, budget: float, *, dim: int, sigma_floor: float, ri
 
     best = minimize_scalar(weight, bounds=SHARES, method="bounded", options={"xatol": 1e-5})
     sigma, ridge = at(float(best.x))
-    # what is left over is given to the noise; where the ridge is at its floor that can be much
+    # spend what is left on less noise; if the ridge is at its floor that can be much
     exact = _root(lambda s: price(s, ridge), budget, sigma_floor / 2, 2 * sigma)
     return not_above(price, budget, Perturbation(exact, ridge))
 
@@ -51,7 +51,7 @@ def log_error(found: Perturbation, *, dim: int) -> float:
 
 
 def not_above(price: Price, budget: float, found: Perturbation) -> Perturbation:
-    """The same with sigma larger by as little as it takes to stay within the budget."""
+    """Raise sigma by the little it takes to stay within the budget."""
     sigma, step = found.sigma, 2.0**-52
     while price(sigma, found.ridge) > budget:
         sigma, step = sigma * (1 + step), 2 * step

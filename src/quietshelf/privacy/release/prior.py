@@ -1,12 +1,12 @@
-"""What is believed of tastes before the first release: utilities of items differ by about 1, and so many buy.
+"""The prior on tastes before the first release: utilities of items differ by about 1, at the declared conversion.
 
-Two independent parts, both normal. *Tastes*: whatever tells items apart. A priori utilities have the standard deviation
-1 over items; how strong tastes really are is read from the releases (`records`). *Level*: what all items share, the
-direction with x . theta = 1 for every item, if there is one. Its mean is that at which the declared conversion would be
-seen. Everything here is public.
+It has two independent normal parts. *Tastes*: what distinguishes items. A priori utilities have standard deviation 1
+over items; the releases show how strong tastes really are (`records`). *Level*: what all items share, the direction
+with x . theta = 1 for every item, if there is one. Its mean is that at which the declared conversion would be seen.
+Everything here is public.
 
-Item effects, the last places of x, are tastes of mean zero and a spread of their own: an item of which nothing is known
-yet stands where its features put it. Where items have no features, effects are all that tells them apart.
+Item effects, the last places of x, are tastes of mean zero with a spread of their own: a new item starts where its
+features put it. If items have no features, only effects distinguish them.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import numpy as np
 from quietshelf.model.types import BoolArray, FloatArray
 
 UNDECLARED = 0.2
-"""Share of visitors who choose something, where nobody said."""
+"""Share of visitors who choose something, if undeclared."""
 DOUBT, IGNORANCE = 1.0, 2.0
-"""Standard deviations of the level where conversion is declared, and where it is not."""
+"""Standard deviations of the level if conversion is declared, and if not."""
 SMALLEST, LARGEST = 1e-100, 1e100
-"""Of second moments and priors: beyond them nothing is taken to be known, for what is made of them would overflow."""
+"""Limits of second moments and priors: beyond them computations would overflow, so nothing counts as known."""
 FLOOR = 0.1
 """Variances of features are floored at this share of their mean."""
 ALIKE = 1e-9
-"""If that mean is a smaller share of their mean square, all items are alike, but for rounding."""
+"""If that mean is a smaller share of their mean square, all items are the same up to rounding."""
 CONSTANT = 0.98
-"""A direction counts as that of the level if it explains so much of the constant."""
+"""A direction counts as the level if it explains at least this share of the constant."""
 
 
 EFFECT_SPREAD = 0.5
-"""Standard deviation of item effects, over that of utilities that features explain."""
+"""Standard deviation of item effects, relative to that of the utilities that features explain."""
 
 
 class Prior(NamedTuple):
@@ -45,11 +45,11 @@ class Prior(NamedTuple):
 
     @property
     def precision(self) -> FloatArray:
-        """Of both together."""
+        """The precision of both parts together."""
         return self.tastes + self.level
 
     def informed(self, theta: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(theta, precision) after an independent estimate of this precision: where it is vague, the prior speaks."""
+        """Combine the prior with an independent estimate of this precision; where that is vague, the prior decides."""
         return combined((self.theta, self.precision), (theta, precision))
 
 
@@ -73,12 +73,12 @@ def prior_of(
     """The prior for features of this mean (..., d) and second moment (..., d, d).
 
     Args:
-        mean: Of x over items and visitors.
-        second: Of x, likewise.
-        conversion: Declared share of visitors who choose something; None if nobody said.
+        mean: Mean of x over items and visitors.
+        second: Second moment of x over items and visitors.
+        conversion: Declared share of visitors who choose something; None if undeclared.
         capacity: K.
         effects: How many of the last places of x are item effects.
-        spread: Of effects, as `EFFECT_SPREAD`.
+        spread: Standard deviation of effects, as `EFFECT_SPREAD`.
     """
     plain = slice(mean.shape[-1] - effects or None)
     law = _of_moments(mean[..., plain], second[..., plain, plain])
@@ -99,14 +99,14 @@ def _of_moments(mean: FloatArray, second: FloatArray) -> _Law:
     usual, size = values.mean(-1, keepdims=True), np.trace(second, axis1=-2, axis2=-1)[..., None] / dim
     usual = np.where(usual > ALIKE * size, usual, np.where(size > 0, size, 1.0))
     values = np.maximum(values, FLOOR * usual)
-    tastes = (vectors * (dim * values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    tastes = (vectors * (dim * values)[..., None, :]) @ vectors.mT
     tiny = 1e-9 * np.trace(second, axis1=-2, axis2=-1)[..., None, None] + np.finfo(float).tiny
     level = np.linalg.solve(second + tiny * np.eye(dim), mean[..., None])[..., 0]
     return _Law(tastes, level, (level * mean).sum(-1) > CONSTANT)
 
 
 def _with_effects(plain: _Law, effects: int, spread: float) -> _Law:
-    """With effects beside features; all of them together are the level where features have none."""
+    """Add effects to features; if features have no level, the effects together are the level."""
     dim = plain.level.shape[-1]
     tastes = np.zeros((*plain.level.shape[:-1], dim + effects, dim + effects))
     tastes[..., :dim, :dim] = plain.tastes
@@ -118,7 +118,7 @@ def _with_effects(plain: _Law, effects: int, spread: float) -> _Law:
 
 
 def combined(*beliefs: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """(theta, precision) of independent beliefs together: precisions add up, and weigh the thetas.
+    """Combine independent beliefs (theta, precision): precisions add up, and weigh the thetas.
 
     >>> combined((np.zeros(1), np.eye(1)), (np.ones(1), 3 * np.eye(1)))
     (array([0.75]), array([[4.]]))

@@ -1,22 +1,22 @@
-"""Private Newton: the tastes behind a finished log, from a few noisy sums over all of it.
+"""Private Newton: estimate the tastes behind a finished log from a few noisy sums over all of it.
 
-Releases: ``STEPS`` times the noisy bounded pair (score and information) of everybody in the log, at the theta and in
-    the coordinates that earlier releases gave; the last with ``LAST`` of the budget, and the estimate is made of it
-    alone. Beside the last, the noisy sum of the squared lengths of the weighted scores, for the standard errors:
-    weighting makes scores vary less than their information says, by a share that this sum tells.
+Releases: ``STEPS`` times the noisy bounded pair (score and information) summed over everyone in the log, at the theta
+    and in the coordinates that earlier releases gave. The last one uses ``LAST`` of the budget, and the estimate is
+    made from it alone. With the last, the noisy sum of squared lengths of the weighted scores, for the standard errors:
+    weighted scores vary less than their information says, and this sum tells by how much.
 Neighbours: one contributor replaced; their number and order stay.
 Sensitivity, noise: those of `release.batch_pair` with B = 1, at each release's share of rho; the squared
     length of a weighted score is between 0 and 1, so its sum moves by 1 at most.
-Privacy: the shares add up to rho, everybody being in every release; one batch in the ledger, so it adds them up.
+Privacy: the shares add up to rho, everyone being in every release; they are one batch in the ledger, so it adds them.
 Assumes: theta, coordinates and steps are computed from releases and public numbers alone. Each contributor's rows are
-    computed from that contributor and public constants: features standardised, imputed or averaged over the log, or
-    items and columns chosen by it, let one contributor move all rows. Such steps go into ``data_dependent``, and the
+    computed from that contributor and public constants: if features are standardised, imputed or averaged over the log,
+    or items and columns chosen by it, one contributor can move all rows. Such steps go into ``data_dependent``, and the
     ledger then reads infinite. How many contributors there are is public.
 Reference: docs/proofs.md, section 18.
 
 `quiet` itself would let every visitor count once, in one of many batches, which suits visitors who come one by one. A
-log is all there at once, and early batches, evaluated far from the answer, bias what is said of strong tastes. Steps
-are held within a radius: far from the answer the information is too small to step by.
+log is complete from the start, and early batches, evaluated far from the answer, would bias estimates of strong tastes.
+Steps are limited to a radius, because far from the answer the information is too small to step by.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ from quietshelf.privacy.statistics import Grids, ObservedChoice, Total, factors,
 
 STEPS = 12
 LAST = 0.68
-"""Share of the last release."""
+"""The last release's share of the budget."""
 SQUARES = 0.02
-"""Share of the sum of squares; the other releases have the rest in equal parts."""
+"""The share of the sum of squares; the other releases get the rest in equal parts."""
 RADIUS = 1.0
 """The longest step, in coordinates in which the declared curvature is I/d: utilities then move by about one."""
 PRIOR_VISITORS = 0.01
-"""What the prior counts for: enough to have an answer where the log says nothing."""
+"""Number of visitors the prior counts for: enough to have an answer where the log says nothing."""
 CHUNK = 1 << 12
 CAUTION = 2.0
-"""Standard deviations of its noise that are added to the sum of squares: errors are rather too large than too small."""
+"""Standard deviations of noise added to the sum of squares, so that standard errors are rarely too small."""
 MARGIN = 1 - 1e-12
 BOUND = 1.0
-"""B. In 24 simulated logs of 1,200 visitors (d = 4) half of it lost more, most where nothing was declared: errors of
-0.43 in place of 0.14 at rho = 0.2. Twice as much gained next to nothing."""
+"""B. In 24 simulated logs of 1,200 visitors (d = 4) half of it was worse, most so where nothing was declared: errors
+of 0.43 instead of 0.14 at rho = 0.2. Twice as much gained next to nothing."""
 
 
 class Contributors(Protocol):
-    """Everybody in a log, each of whom contributes once, however the log is kept."""
+    """Everyone in a log, each contributing once, however the log is stored."""
 
     @property
     def size(self) -> int:
-        """How many."""
+        """The number of contributors."""
 
     def total(self, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
-        """The sums of their pairs at theta, in the coordinates of the frame, and of the squared lengths of scores."""
+        """Sum their pairs at theta, in the coordinates of the frame, and the squared lengths of scores."""
 
 
 class Sums(NamedTuple):
-    """One release: the noisy pair (score, information) of everybody, and where it was evaluated."""
+    """One release: the noisy pair (score, information) of everyone, and where it was evaluated."""
 
     theta: FloatArray
     coordinates: FloatArray
@@ -77,14 +77,14 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PrivateTastes:
-    """What a private fit of a log gives; everything in it is public.
+    """The result of a private fit of a log; everything in it is public.
 
     Attributes:
         theta: Tastes, (d,).
-        covariance: Of theta, sampling and noise both counted, (d, d).
+        covariance: Covariance of theta, including sampling and noise, (d, d).
         ledger: What was spent.
-        drowned: In how many directions the last release's information was below its noise.
-        releases: The noisy pairs, in their order; all that is paid for is these and the squares.
+        drowned: Number of directions in which the last release's information was below its noise.
+        releases: The noisy pairs, in order; the budget paid for these and the squares.
         squares: The noisy sum of squared lengths of weighted scores.
     """
 
@@ -97,7 +97,7 @@ class PrivateTastes:
 
     @property
     def standard_errors(self) -> FloatArray:
-        """Of theta, (d,)."""
+        """Standard errors of theta, (d,)."""
         return np.asarray(np.sqrt(np.diagonal(self.covariance)))
 
 
@@ -111,16 +111,17 @@ def private_newton(
     declared: bool = True,
     data_dependent: Sequence[str] = (),
 ) -> PrivateTastes:
-    """Fit the choice model to everybody in a log, each of whom contributes once.
+    """Fit the choice model to everyone in a log, each contributing once.
 
     Args:
         contributors: Rows (n, J, d), places that hold an item (n, J), place chosen (n,); or a log kept otherwise.
         rho: The whole budget.
         curvature: Γ0, public, (d, d).
-        source: Where the noise comes from.
-        unit: Whether the contributors are persons, or only visits.
-        declared: Whether Γ0 was declared, and is trusted longer, or is the blind guess I/d.
-        data_dependent: Steps, in words, by which one contributor may have changed others' rows: no bound is known.
+        source: The source of the noise.
+        unit: Whether contributors are persons or only visits.
+        declared: Whether Γ0 was declared, and so is trusted longer, or is the blind guess I/d.
+        data_dependent: Preparation steps, in words, by which one contributor may have changed others' rows; the cost
+            is then unbounded.
     """
     everybody = InMemory(contributors) if isinstance(contributors, ObservedChoice) else contributors
     first = floored(finite("curvature", curvature))
@@ -150,22 +151,22 @@ def private_newton(
 
 
 class InMemory(NamedTuple):
-    """Contributors whose rounds are all in memory."""
+    """Contributors with all rounds in memory."""
 
     shown: ObservedChoice
 
     @property
     def size(self) -> int:
-        """How many."""
+        """The number of contributors."""
         return len(self.shown.position)
 
     def total(self, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
-        """Their sums."""
+        """Sum their pairs, and the squared lengths of scores."""
         return _total(self.shown, theta, frame, grids)
 
 
 def first_rounds(person: IntArray) -> IntArray:
-    """The first round of every person, in the order of persons: an order that nobody's rounds can change.
+    """The first round of every person, in the order of persons, which no one's rounds can change.
 
     >>> first_rounds(np.array([1, 0, 1, 2]))
     array([1, 0, 3])
@@ -174,7 +175,7 @@ def first_rounds(person: IntArray) -> IntArray:
 
 
 def _opened(rho: float, unit: Literal["visit", "person"], source: NoiseSource, steps: Sequence[str]) -> Ledger:
-    """A ledger that admits rho; with data-dependent steps in it, one that reads infinite whatever is released."""
+    """Open a ledger for rho, or, with data-dependent steps, one that reads infinite whatever is released."""
     if not steps:
         return Ledger(budget=None if source.noiseless else rho, unit=unit)
     event = Event(
@@ -190,13 +191,13 @@ def _opened(rho: float, unit: Literal["visit", "person"], source: NoiseSource, s
 
 
 def _shares() -> list[float]:
-    """What each pair may spend; rounded down, so that all releases never add up to more than one."""
+    """The budget share of each pair, rounded down so that the shares never add up to more than one."""
     rest = (1 - LAST - SQUARES) / (STEPS - 1)
     return [MARGIN * rest] * (STEPS - 1) + [MARGIN * LAST]
 
 
 def _total(shown: ObservedChoice, theta: FloatArray, frame: FloatArray, grids: Grids) -> tuple[Total, float]:
-    """The sums of the pair and of the squared lengths of its score, each term on its grid."""
+    """Sum the pairs and the squared lengths of their scores, each term on its grid."""
     total, squares = nothing((), theta.size), 0.0
     for begin in range(0, len(shown.position), CHUNK):
         part = slice(begin, begin + CHUNK)
@@ -215,7 +216,7 @@ def _within_radius(before: FloatArray, after: FloatArray, curvature: FloatArray)
 
 
 def _covariance(latest: Record, prior: Estimate, found: Estimate, variation: float) -> FloatArray:
-    """Of theta = A^-1 b: the score varies by ``variation`` times its information, and by the noise on top."""
+    """Covariance of theta = A^-1 b: the score varies by ``variation`` times its information, plus the noise."""
     noise = records.signal_noise(latest, found.theta, np.linalg.inv(found.precision))
     weight = latest.values / (latest.values + noise)
     spread = (latest.frame * (weight**2 * (variation * latest.values + noise))) @ latest.frame.T + prior.precision

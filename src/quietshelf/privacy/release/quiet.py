@@ -1,9 +1,9 @@
-"""`quiet`: what is learned from public batches of visitors, each of whom contributes once.
+"""`quiet`: learn from public batches of visitors, each contributing once.
 
-State in, state out: a `Learner` is a value. It opens batches, which freeze whatever a contribution is computed with
-(theta, coordinates, bound, noise scales). A release is two steps: `charge` enters its cost, or refuses and changes
-nothing; `learn` draws the noise. A batch is charged once: a second time is refused, whether or not its noise was ever
-drawn.
+State in, state out: a `Learner` is a value. It opens batches, which freeze everything that a contribution is computed
+with (theta, coordinates, bound, noise scales). A release takes two steps: `charge` enters its cost, or refuses and
+changes nothing; `learn` draws the noise. A batch is charged once: a second charge is refused, whether or not its noise
+was ever drawn.
 Reference: docs/proofs.md, sections 3 to 7.
 """
 
@@ -29,21 +29,21 @@ from quietshelf.privacy.release.records import Estimate, Record
 from quietshelf.privacy.statistics import Total
 
 TRIALS = 4
-"""Releases after which the factor by which scales are wrong is settled."""
+"""Releases after which the factor by which declared scales are wrong is fixed."""
 
 
 class OpenBatch(NamedTuple):
     """What is frozen when a batch opens.
 
     Attributes:
-        number: From 0 on.
-        size: Its visitors; it closes when so many have arrived.
+        number: Number of the batch, from 0.
+        size: Number of visitors; the batch closes when this many have arrived.
         theta: Where contributions are evaluated, (..., d).
         coordinates: L, (..., d, d).
         scales: Standard deviations of the noise to come, and the bound on a visitor's information.
-        expected: Information of one visitor that is expected under each factor, (F, ..., d, d).
-        spread: Variance of a score over the information, (...).
-        arms_scale: Standard deviation of the noise on the outcomes of two arms; None if they are not compared.
+        expected: Expected information of one visitor under each factor, (F, ..., d, d).
+        spread: Variance of a score relative to its information, (...).
+        arms_scale: Standard deviation of the noise on the outcomes of two arms; None without a comparison.
     """
 
     number: int
@@ -63,16 +63,16 @@ class OpenBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Learner:
-    """All that is known after some releases; everything in it is public.
+    """Everything known after some releases; all of it is public.
 
     Attributes:
-        config: How it learns.
+        config: How to learn.
         capacity: K.
-        moments: Of the features that made-up visitors saw when it started.
-        given: A prior that somebody gave; None for the usual one.
-        estimate: What is known now.
-        records: One of each release.
-        ledger: What was spent.
+        moments: Moments of the features that made-up visitors saw at the start.
+        given: A prior given by the user; None for the default prior.
+        estimate: The current estimate.
+        records: One record per release.
+        ledger: What has been spent.
     """
 
     config: Quiet
@@ -94,15 +94,15 @@ class Learner:
         lead: tuple[int, ...] = (),
         prior: tuple[FloatArray, FloatArray] | None = None,
     ) -> Learner:
-        """Before the first visitor.
+        """The learner before the first visitor.
 
         Args:
             config: How to learn.
-            outlook: Made-up visitors: they give the prior its scale.
+            outlook: Made-up visitors; they give the prior its scale.
             capacity: K.
-            source: Where noise will come from.
-            lead: Parallel worlds.
-            prior: Public (theta, precision) to start from, (d,) and (d, d), in place of the usual one.
+            source: The source of the noise to come.
+            lead: Axes of parallel worlds.
+            prior: Public (theta, precision) to start from, (d,) and (d, d), instead of the default prior.
         """
         mean, second, alike = outlook.moments
         dim = mean.shape[-1]
@@ -116,14 +116,14 @@ class Learner:
 
     @classmethod
     def resumed(cls, config: Quiet, capacity: int, moments: Moments, given: Estimate | None, ledger: Ledger) -> Learner:
-        """Before the first release, from what was frozen at the start."""
+        """The learner before the first release, from what was frozen at the start."""
         none = Estimate(np.zeros(moments.mean.shape[1:]), np.zeros(moments.second.shape[1:]))
         known = cls(config, capacity, moments, given, none, (), ledger).prior
         return cls(config, capacity, moments, given, Estimate(known.theta, known.precision), (), ledger)
 
     @cached_property
     def release(self) -> Release:
-        """What policies may know; made once, so that what depends on it alone is worked out once."""
+        """What policies may know; cached, so that everything computed from it alone is computed once."""
         lead = self.estimate.theta.shape[:-1]
         return Release(
             theta=self.estimate.theta,
@@ -136,30 +136,30 @@ class Learner:
 
     @cached_property
     def arms(self) -> tuple[ArmSums, ...]:
-        """What two arms sold, release by release, where they are compared."""
+        """What the two arms sold, per release, if they are compared."""
         return tuple(each.arms for each in self.records if each.arms is not None)
 
     @cached_property
     def outsold(self) -> bool:
-        """Whether what the shop showed before earns more than this, beyond doubt."""
+        """Whether the shop's own ranking beyond doubt earns more than the learned policy."""
         return worse(self.arms, conversion=self.config.conversion)
 
     @cached_property
     def place(self) -> IntArray:
-        """Of the factor, among those that scales may be wrong by, which fits the releases best, (...)."""
+        """Index of the scale factor that fits the releases best, (...)."""
         lead = self.estimate.theta.shape[:-1]
         return np.broadcast_to(records.believed(self.records, self.moments.factors), lead)
 
     @property
     def factor(self) -> FloatArray:
-        """By what features seem to differ in scale from what was declared, (...)."""
+        """The factor by which features seem to differ in scale from the declaration, (...)."""
         return np.asarray(self.moments.factors[self.place])
 
     @property
     def prior(self) -> Prior:
-        """What was known before the first release, if features have the scale that the releases speak for.
+        """The prior, if features have the scale that the releases indicate.
 
-        One that was given is forgotten as records are: the usual one takes its place.
+        A given prior is forgotten at the rate of records, and the default prior takes its place.
         """
         counts = self.config.forgetting ** len(self.records)
         if self.given is not None and counts == 1:
@@ -184,11 +184,11 @@ class Learner:
         return np.asarray(np.take_along_axis(by_factor, place, axis=0)[0])
 
     def next_size(self, previous: int | None) -> int:
-        """Visitors in the batch that follows one of size ``previous`` (None: the first)."""
+        """Size of the batch that follows one of size ``previous`` (None: of the first batch)."""
         return self.config.batch_size(self.estimate.theta.shape[-1], previous)
 
     def open(self, number: int, size: int, outlook: Outlook) -> OpenBatch:
-        """A batch with everything frozen as it is known now."""
+        """Open a batch, freezing everything as it is known now."""
         tried = self.factor[None]
         if len(self.records) < TRIALS and len(self.moments.factors) > 1:
             tried = np.broadcast_to(
@@ -208,7 +208,7 @@ class Learner:
         )
 
     def charge(self, batch: OpenBatch, source: NoiseSource) -> Learner:
-        """The learner with the cost of a batch entered. A refused budget, or a second time, raises."""
+        """Enter the cost of a batch. Raises if the budget refuses it, or if it was charged before."""
         charged = {event.batch for event in self.ledger.events}
         require(batch.number not in charged, "a batch must be released once", batch=batch.number)
         spent: tuple[Event, ...] = batch_pair.events(batch=batch.number, scales=batch.scales, source=source)
@@ -219,9 +219,10 @@ class Learner:
     def learn(
         self, batch: OpenBatch, total: Total, source: NoiseSource, *, present: int = 0, steady: bool = True
     ) -> Learner:
-        """The learner after the release of a full batch whose cost is entered. The noise is drawn here, once.
+        """Release a full batch whose cost is entered, and learn from it. Draws the noise, once.
 
-        ``present`` of its visitors were served by the shop's present ranking; ``steady`` if the share stayed the same.
+        ``present`` of its visitors were served by the shop's present ranking; ``steady`` says that the share of the
+        learned policy stayed the same.
         """
         charged = {event.batch for event in self.ledger.events}
         require(batch.number in charged, "a batch must be charged before it is released", batch=batch.number)
@@ -243,7 +244,7 @@ class Learner:
         return replace(self, records=(*self.records, latest)).rebuilt()
 
     def rebuilt(self) -> Learner:
-        """The learner whose estimate is made of all its records, from the one before on."""
+        """Recompute the estimate from all records, starting from the previous one."""
         second = self._believed(self.moments.second)
         options = {} if self.given is None else {"strengths": np.ones(1)}
         now = records.rebuild(
@@ -253,7 +254,7 @@ class Learner:
 
     @property
     def health(self) -> str:
-        """One line on whether the last release saw anything above its noise, computed from releases alone."""
+        """One line on whether the last release saw anything above its noise; computed from releases alone."""
         dim = self.estimate.theta.shape[-1]
         if not self.records:
             return f"no release yet: the first comes after {self.next_size(None):,} visitors"
@@ -266,7 +267,7 @@ class Learner:
         return f"{level}: a batch would need about {needed:,} visitors{self._scale_advice()}"
 
     def _scale_advice(self) -> str:
-        """What to do if features look otherwise than declared; nothing where nothing is wrong."""
+        """Advice if features look different from the declaration, else empty."""
         factor = float(np.max(self.factor)) if self.factor.size else 1.0
         if factor == 1.0 or self.factor.size > 1:
             return ""
@@ -277,7 +278,7 @@ class Learner:
 def _checked(prior: tuple[FloatArray, FloatArray], dim: int, lead: tuple[int, ...]) -> Estimate:
     theta, precision = finite("prior theta", prior[0], shape=(dim,)), finite("prior precision", prior[1])
     require(precision.shape[-2:] == (dim, dim), "prior precision must be (d, d)", shape=precision.shape)
-    symmetric = bool(np.allclose(precision, np.swapaxes(precision, -1, -2)))
+    symmetric = bool(np.allclose(precision, precision.mT))
     require(symmetric, "prior precision must be symmetric")
     values = np.linalg.eigvalsh(precision)
     smallest, largest = float(values.min()), float(max(values.max(), np.abs(theta).max()))

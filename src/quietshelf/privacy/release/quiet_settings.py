@@ -1,4 +1,4 @@
-"""How `quiet` learns: what alters the guarantee, and what does not.
+"""The settings of `quiet`: those that affect the guarantee, and those that do not.
 
 Reference: docs/proofs.md, sections 3, 7 and 19.
 """
@@ -15,28 +15,28 @@ from quietshelf.privacy.release.noise import NoiseSource
 from quietshelf.privacy.release.prior import EFFECT_SPREAD, UNDECLARED
 
 MOST_COMPARISON = 0.9
-"""Of a release's budget: a shelf that learns nothing needs no learner."""
+"""The largest share of a release's budget for the comparison; learning needs the rest."""
 LEAST_RHO = 1e-12
-"""Of one release."""
+"""The least rho of one release."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quiet:
-    """How `quiet` learns. The first half alters the guarantee, the second does not.
+    """How `quiet` learns. The first half affects the guarantee, the second does not.
 
     Attributes:
         rho: The promise to one person (or one visit) for the whole run, in zCDP.
-        visits: How many visits of one person count, at most one a batch; each release spends rho / visits.
-        unit: Whether visitors are told apart as persons, or only as visits.
-        comparison: Share of each release's budget that goes to the comparison of two arms; 0 compares nothing.
-        conversion: Declared share of visitors who choose something; None if nobody knows.
+        visits: How many visits of one person count, at most one per batch; each release spends rho / visits.
+        unit: Whether persons are identified, or only visits.
+        comparison: Share of each release's budget for the comparison of two arms; 0 for no comparison.
+        conversion: Declared share of visitors who choose something; None if unknown.
         first: The first batch has ``first sqrt(d) / conversion (1 + 1 / rho)`` visitors, rho of one release.
-        growth: Each batch is so many times the one before.
-        max_batch: No batch is larger; for tastes that drift.
-        forgetting: Each older record counts so many times less at every release; 1 forgets nothing.
-        optimism: Standard deviations added to utilities, and of tastes drawn for a visitor where all see the same.
+        growth: Size of each batch relative to the one before.
+        max_batch: The largest batch; for tastes that drift.
+        forgetting: Factor by which every release reduces the weight of older records; 1 forgets nothing.
+        optimism: Standard deviations added to utilities, and of tastes drawn per visitor where all see the same items.
         item_effects: How many of the last places of x are item effects.
-        effect_spread: Their standard deviation, over that of utilities that features explain.
+        effect_spread: Standard deviation of effects, relative to that of the utilities that features explain.
     """
 
     rho: float
@@ -78,25 +78,25 @@ class Quiet:
 
     @property
     def rho_per_release(self) -> float:
-        """What one batch may cost."""
+        """The budget of one batch."""
         return self.rho / self.visits
 
     @property
     def rho_to_learn(self) -> float:
-        """What the pair of one batch may cost."""
+        """The budget for the pair of one batch."""
         return self.rho_per_release * (1.0 - self.comparison)
 
     @property
     def rho_to_compare(self) -> float:
-        """What the outcomes of one batch may cost."""
+        """The budget for the outcomes of one batch."""
         return self.rho_per_release * self.comparison
 
     def ledger(self, source: NoiseSource) -> Ledger:
-        """An empty ledger with this budget; without limit where the source is noiseless and all is lost anyway."""
+        """An empty ledger with this budget; no limit if the source is noiseless, because rho is then infinite."""
         return Ledger(budget=None if source.noiseless else self.rho, visits=self.visits, unit=self.unit)
 
     def batch_size(self, dim: int, previous: int | None) -> int:
-        """Visitors in the batch that follows one of size ``previous``."""
+        """Size of the batch that follows one of size ``previous``."""
         share = min(self.conversion or UNDECLARED, 0.9)
         first = self.first * math.sqrt(dim) / share * (1.0 + 1.0 / self.rho_to_learn)
         exact = first if previous is None else self.growth * previous

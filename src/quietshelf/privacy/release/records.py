@@ -1,9 +1,9 @@
 """From noisy batch sums to an estimate: post-processing of what is already public.
 
-Every release leaves a record: where it was evaluated (theta, L), the noisy score, and the information that the batch is
-taken to have held: what was expected of it, corrected by its noisy sum as far as that stands above its noise. The
-estimate is rebuilt from all records, each weighted by how far its information stands above the noise of its score and
-above doubts about itself. No raw data enter, so nothing here costs privacy (docs/proofs.md, section 2).
+Every release leaves a record: where it was evaluated (theta, L), the noisy score, and an estimate of the information in
+the batch: the expected information, corrected by the noisy sum as far as that stands above its noise. The estimate of
+theta is rebuilt from all records, each weighted by how far its information stands above the noise of its score and
+above its own uncertainty. No raw data enter, so nothing here costs privacy (docs/proofs.md, section 2).
 
 Everything has leading batch axes ``...`` (parallel worlds).
 """
@@ -24,21 +24,21 @@ from quietshelf.privacy.release.strength import STRENGTHS, Strengths
 from quietshelf.privacy.statistics import svec_dim
 
 EIGENVALUE_FLOOR = 1e-6
-"""Information of a record in any direction, at least, for each visitor."""
+"""The least information of a record in any direction, per visitor."""
 REBUILDS = 2
-"""How often the estimate is rebuilt after a release; the weights depend on it, and settle at once."""
+"""Passes per rebuild of the estimate: the weights depend on it, and settle after two."""
 SCALE_DOUBT = 1.0
-"""Standard deviation of the factor by which information may differ from what was expected."""
+"""Standard deviation of the factor by which information may differ from the expectation."""
 SHAPE_DOUBT = 0.2
-"""Relative error of what was expected."""
+"""Relative error of the expectation."""
 FIT_DOUBT = 0.3
-"""The same where factors are compared: the true law is none of theirs."""
+"""The same when factors are compared: none of them gives the true law."""
 FACTOR_DOUBT = 1.0
 """Standard deviation of the logarithm of the factor by which declared scales are wrong."""
 NEAR = 0.5
-"""Utilities that differ by so much hardly alter a curvature; records evaluated further away count e times less by 1."""
+"""Changes of utilities up to this hardly alter a curvature; each 1 beyond divides the weight of a record by e."""
 STEP = 1.5
-"""The most by which a release moves utilities, as a root mean square: beyond, curvature says little."""
+"""The most by which a release may move utilities (root mean square): further out the curvature says little."""
 
 
 class _Fields(NamedTuple):
@@ -56,7 +56,7 @@ class _Fields(NamedTuple):
 
 
 class Record(_Fields):
-    """What one release left behind, in the coordinates of its batch.
+    """What one release leaves behind, in the coordinates of its batch.
 
     Attributes:
         theta: Where the contributions were evaluated, raw coordinates, (..., d).
@@ -66,32 +66,30 @@ class Record(_Fields):
         values: v, its eigenvalues, (..., d), floored.
         scales: Standard deviations of the noise, and the bound.
         size: Visitors in the batch.
-        kept: Share of what the noisy sum adds to the expectation that was taken for information, (...).
-        spread: Variance of the score over its information, (...).
-        fit: How well expectations under each factor fitted, as a logarithm of their likelihood, (F, ...).
-        arms: What two arms sold; None where they are not compared.
+        kept: Share of the noisy correction to the expectation that was kept as information, (...).
+        spread: Variance of the score relative to its information, (...).
+        fit: Log-likelihood of the noisy sum under each factor, (F, ...).
+        arms: What the two arms sold; None without a comparison.
     """
 
     @cached_property
     def frame(self) -> FloatArray:
-        """``L^-1 Q``, (..., d, d): the record's eigenvectors carried back to raw coordinates."""
-        result: FloatArray = np.linalg.solve(self.coordinates, self.vectors)
-        return result
+        """``L^-1 Q``, (..., d, d): the record's eigenvectors in raw coordinates."""
+        return np.linalg.solve(self.coordinates, self.vectors)
 
     @property
     def signal(self) -> FloatArray:
         """``Q' (H theta' - g)``, (..., d): what a Newton step from theta would solve for, along the eigenvectors."""
-        score = (np.swapaxes(self.vectors, -1, -2) @ self.score[..., None])[..., 0]
+        score = (self.vectors.mT @ self.score[..., None])[..., 0]
         return np.asarray(self.values * self.primed(self.theta) - score)
 
     def primed(self, theta: FloatArray) -> FloatArray:
         """``Q' L^-T theta``, (..., d): tastes in the batch's coordinates, along the eigenvectors."""
-        result: FloatArray = (np.swapaxes(self.frame, -1, -2) @ theta[..., None])[..., 0]
-        return result
+        return (self.frame.mT @ theta[..., None])[..., 0]
 
 
 class Evidence(NamedTuple):
-    """What some records say of theta: precision (..., d, d), and precision times theta, (..., d)."""
+    """What records say about theta: precision (..., d, d), and precision times theta, (..., d)."""
 
     precision: FloatArray
     shift: FloatArray
@@ -107,8 +105,8 @@ class Estimate(NamedTuple):
 def blended(information: FloatArray, expected: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     """``a T + k (H - a T)``: the expected sum T, scaled by a, corrected by the noisy sum H; and k.
 
-    The scale a weighs 1, give or take SCALE_DOUBT, against what H says of it; k is the share of the remainder that is
-    not noise of standard deviation ``scale``.
+    The scale a combines its prior, 1 with standard deviation SCALE_DOUBT, with what H says about it; k is the share of
+    the remainder that is not noise of standard deviation ``scale``.
     """
     along = (information * expected).sum((-1, -2))  # H says a = along / |T|², with variance scale² / |T|²
     amount = (scale**2 + SCALE_DOUBT**2 * along) / (scale**2 + SCALE_DOUBT**2 * _squared(expected))
@@ -127,7 +125,7 @@ def fits(information: FloatArray, expected: FloatArray, scale: FloatArray) -> Fl
 
 
 def believed(records: Sequence[Record], factors: FloatArray) -> IntArray:
-    """Place of the factor that fits all records best, (...)."""
+    """The index of the factor that fits all records best, (...)."""
     doubt = -0.5 * (np.log(factors) / FACTOR_DOUBT) ** 2
     told = [record.fit for record in records if len(record.fit) == len(factors)]
     lead = told[0].shape[1:] if told else ()
@@ -137,7 +135,7 @@ def believed(records: Sequence[Record], factors: FloatArray) -> IntArray:
 
 def record(noisy: Noisy, *, theta: FloatArray, coordinates: FloatArray, scales: Scales, size: int,
            expected: FloatArray, place: IntArray, spread: FloatArray) -> Record:  # fmt: skip
-    """Keep what later estimates need; ``place`` is that of the factor believed in so far."""
+    """Keep what later estimates need; ``place`` is the index of the factor believed so far."""
     sums = size * expected
     own = sums[0] if len(sums) == 1 else np.take_along_axis(sums, place[None, ..., None, None], axis=0)[0]
     level = np.asarray(scales.information)
@@ -170,11 +168,11 @@ def rebuild(
 
     Args:
         records: All releases so far.
-        prior: What was believed before.
-        second: Second moment of x, (..., d, d): what a change of theta does to utilities.
+        prior: The prior.
+        second: Second moment of x, (..., d, d): how a change of theta moves utilities.
         current: The estimate before the last record.
-        forgetting: Each older record counts so many times less.
-        strengths: Variances of utilities to choose from; 1 alone if the prior is given.
+        forgetting: Factor by which each release reduces the weight of older records.
+        strengths: Variances of utilities to choose from; only 1 if the prior was given.
     """
     estimate, beliefs = current, Strengths.of(prior, strengths)
     for _ in range(REBUILDS):
@@ -186,7 +184,7 @@ def rebuild(
 
 
 def evidence(records: Sequence[Record], second: FloatArray, current: Estimate, forgetting: float) -> Evidence:
-    """What all records say, each direction weighted by ``v / (spread v + s²)``."""
+    """Combine all records, each direction weighted by ``v / (spread v + s²)``."""
     covariance = np.linalg.inv(current.precision)
     precision, shift = np.zeros_like(current.precision), np.zeros_like(current.theta)
     last = records[-1].theta
@@ -196,16 +194,16 @@ def evidence(records: Sequence[Record], second: FloatArray, current: Estimate, f
         noise = signal_noise(item, current.theta, covariance)
         weight = counts[..., None] * item.values / (item.spread[..., None] * item.values + noise)
         rooted = item.frame * np.sqrt(weight * item.values)[..., None, :]
-        precision = precision + rooted @ np.swapaxes(rooted, -1, -2)
+        precision = precision + rooted @ rooted.mT
         shift = shift + (item.frame @ (weight * item.signal)[..., None])[..., 0]
-    return Evidence(0.5 * (precision + np.swapaxes(precision, -1, -2)), shift)
+    return Evidence(0.5 * (precision + precision.mT), shift)
 
 
 def signal_noise(item: Record, theta: FloatArray, covariance: FloatArray) -> FloatArray:
-    """s²: variance of a record's signal in each of its directions beside that of the choices, (..., d).
+    """s²: variance of a record's signal in each of its directions, apart from that of the choices, (..., d).
 
-    The noise of the score; and errors of H, which act on how far theta is from where the record was evaluated: of what
-    was expected, in proportion to it, and of what the noisy sum added, alike in all directions.
+    It has the noise of the score, and errors of H, which act on the distance of theta from where the record was
+    evaluated: errors of the expectation, proportional to it, and of the noisy correction, equal in all directions.
     """
     dim = theta.shape[-1]
     distance = item.primed(theta - item.theta) ** 2 + (item.frame * (covariance @ item.frame)).sum(-2)
@@ -224,7 +222,7 @@ def drowned(item: Record) -> FloatArray:
 
 
 def _root_mean_square(change: FloatArray, second: FloatArray) -> FloatArray:
-    """Of the change of utilities that a change of theta makes, (...)."""
+    """Root mean square of the change of utilities that a change of theta makes, (...)."""
     return np.asarray(np.sqrt(np.maximum((change * (second @ change[..., None])[..., 0]).sum(-1), 0.0)))
 
 

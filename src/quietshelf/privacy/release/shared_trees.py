@@ -1,7 +1,7 @@
-"""Several trees over the same rounds, for contestants of a simulation who are compared with the same noise.
+"""Several trees over the same rounds, for contestants in a simulation that are compared with the same noise.
 
-Nothing here is a mechanism of its own: each tree releases, to the last bit, what it would release alone. The numbers
-that all of them would draw are drawn once, and scaled by each tree's law.
+This is no mechanism of its own: each tree releases, to the last bit, what it would release alone. The numbers that all
+of them would draw are drawn once and scaled by each tree's law.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from quietshelf.privacy.statistics import interleaved, svec_dim
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Tree):
-    """Trees that differ in their laws alone; the first leading axis of states and sums is theirs.
+    """Trees that differ only in their laws; they are the first leading axis of states and sums.
 
     Attributes:
-        laws: One a tree.
+        laws: One law per tree.
     """
 
     laws: tuple[Law, ...]
 
     @cached_property
     def _scales(self) -> FloatArray:
-        """Of every svec coordinate, (C, D)."""
+        """Standard deviation of every svec coordinate, (C, D)."""
         diagonal, off = np.array(self.laws).T[..., None]
         others = svec_dim(self.dim) - self.dim
         return interleaved(np.repeat(diagonal, self.dim, axis=-1), np.repeat(off, others, axis=-1))
@@ -41,7 +41,7 @@ class Trees(Tree):
 
 
 def together(trees: Sequence[Tree]) -> Trees:
-    """Trees with sources that would draw the same numbers; the first one's is used."""
+    """Merge trees whose sources would draw the same numbers; the first tree's source is used."""
     first = trees[0]
     alike = all(_sizes(each) == _sizes(first) for each in trees)
     require(alike, "trees that are taken together must be alike but for their laws")

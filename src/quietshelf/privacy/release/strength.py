@@ -1,7 +1,7 @@
-"""How strong tastes are, read from the releases: the variance of utilities over items under which they are most likely.
+"""The strength of tastes: the variance of utilities over items that makes the releases most likely.
 
 The precision under strength s is ``T/s + R``, T of tastes in the prior and R of everything else. One basis makes both
-diagonal, so all strengths are compared at the price of one. Post-processing of what is public (docs/proofs.md,
+diagonal, so comparing all strengths costs no more than one. Post-processing of what is public (docs/proofs.md,
 section 2). Everything has leading batch axes ``...`` (parallel worlds).
 """
 
@@ -15,7 +15,7 @@ from quietshelf.model.types import FloatArray
 from quietshelf.privacy.release.prior import Prior
 
 STRENGTHS = np.exp(np.linspace(-6.0, 6.0, 25))
-"""Variances of utilities over items that are thought of, and..."""
+"""The variances of utilities over items considered, and..."""
 STRENGTH_DOUBT = 2.0
 """... the standard deviation of their logarithm."""
 SMALLEST = 1e-14
@@ -23,14 +23,14 @@ SMALLEST = 1e-14
 
 
 class Basis(NamedTuple):
-    """In which ``V' (T + R) V = I`` and ``V' T V = diag(t)``: V (..., d, d) and t (..., d)."""
+    """A basis in which ``V' (T + R) V = I`` and ``V' T V = diag(t)``: V (..., d, d) and t (..., d)."""
 
     vectors: FloatArray
     tastes: FloatArray
 
     @classmethod
     def of(cls, tastes: FloatArray, rest: FloatArray) -> Basis:
-        """Of two positive semidefinite matrices whose sum is positive definite."""
+        """Find the basis for two positive semidefinite matrices whose sum is positive definite."""
         values, vectors = np.linalg.eigh(tastes + rest)
         root = vectors / np.sqrt(np.maximum(values, SMALLEST * values[..., -1:]))[..., None, :]
         share, turn = np.linalg.eigh(_along(root, tastes @ root))
@@ -42,12 +42,12 @@ class Basis(NamedTuple):
 
 
 class Strengths(NamedTuple):
-    """The strengths to choose from, beside a prior.
+    """The strengths to choose from, with a prior.
 
     Attributes:
-        prior: What was believed before.
+        prior: The prior.
         tried: Variances of utilities, (S,).
-        wide: Precisions of the prior under each, in its own basis, (S, ..., d); nothing where there is no choice.
+        wide: Precisions of the prior under each strength, in its own basis, (S, ..., d); ones if there is no choice.
     """
 
     prior: Prior
@@ -56,15 +56,15 @@ class Strengths(NamedTuple):
 
     @classmethod
     def of(cls, prior: Prior, tried: FloatArray = STRENGTHS) -> Strengths:
-        """Which does not depend on evidence: made once for several passes."""
+        """Prepare what does not depend on evidence, once for several passes."""
         if len(tried) == 1:
             return cls(prior, tried, np.ones((1, *prior.theta.shape)))
         return cls(prior, tried, Basis.of(prior.tastes, prior.level).precisions(_each(tried, prior)))
 
     def strongest(self, told: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Theta and its precision under the strength of tastes that makes the evidence most likely, in each world.
+        """Theta and its precision under the strength of tastes that makes the evidence most likely, per world.
 
-        The evidence is a precision (..., d, d), and that times theta, (..., d).
+        The evidence is a precision (..., d, d) and that precision times theta, (..., d).
         """
         prior, each = self.prior, _each(self.tried, self.prior)
         gain = self._gains(told, shift) if len(self.tried) > 1 else np.zeros(self.wide.shape[:-1])
@@ -74,7 +74,7 @@ class Strengths(NamedTuple):
         return np.linalg.solve(precision, pulled)[..., 0], precision
 
     def _gains(self, told: FloatArray, shift: FloatArray) -> FloatArray:
-        """Twice what each strength gains in log-likelihood, but for a constant, (S, ...)."""
+        """Twice the log-likelihood gain of each strength, up to a constant, (S, ...)."""
         prior, strengths = self.prior, _each(self.tried, self.prior)
         basis = Basis.of(prior.tastes, prior.level + told)
         pulled = prior.tastes @ prior.theta[..., None]
@@ -92,5 +92,4 @@ def _each(tried: FloatArray, prior: Prior) -> FloatArray:
 
 
 def _along(vectors: FloatArray, columns: FloatArray) -> FloatArray:
-    result: FloatArray = np.swapaxes(vectors, -1, -2) @ columns
-    return result
+    return vectors.mT @ columns

@@ -1,10 +1,9 @@
 """The constants of the paper, as functions: tree noise, the shift, the radius, regret, refits.
 
-No proof of privacy rests on them: the ledger prices whatever noise they give, and the rest says how much to explore and
-how often to refit. Letters as in the paper: d dimension, K capacity, T horizon, rho1 for the fits, D_MLE the cap on
-fits, q the split of a fit's budget, kappa of Assumption 2. Where the print has a slip, the docstring says what is read
-instead.
-Reference: docs/proofs.md, sections 14, 15 and 17.
+No proof of privacy depends on them: the ledger prices whatever noise they give, and the rest says how much to explore
+and how often to refit. Letters as in the paper: d dimension, K capacity, T horizon, rho1 for the fits, D_MLE the cap on
+fits, q the split of a fit's budget, kappa of Assumption 2. Where the paper has a slip, the docstring says how it is
+read. Reference: docs/proofs.md, sections 14, 15 and 17.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from quietshelf.model.types import integer, positive, require
 
 
 def levels(horizon: int) -> int:
-    """The paper's m = 1 + floor(log2 T): levels of PrivateCov's tree, and the most nodes that hold one visitor.
+    """The paper's m = 1 + floor(log2 T): the levels of PrivateCov's tree, and the most nodes that contain one visitor.
 
     >>> levels(10_000), levels(8192), levels(8191)
     (14, 14, 13)
@@ -31,7 +30,7 @@ def printed_variance(epsilon: float, delta: float, *, capacity: int, horizon: in
 
 
 def repaired_variance(epsilon: float, delta: float, *, capacity: int, horizon: int) -> float:
-    """The same with sensitivity² 2 K², not 2 K, and delta2/(2 m) a node, not delta2/2 (section 14).
+    """The same with sensitivity² 2 K², not 2 K, and delta2/(2 m) per node, not delta2/2 (section 14).
 
     32 m K² log(2/delta2) log(2.5 m/delta2) / epsilon2².
     """
@@ -41,7 +40,7 @@ def repaired_variance(epsilon: float, delta: float, *, capacity: int, horizon: i
 
 
 def printed_shift(deviation: float, *, dim: int, horizon: int) -> float:
-    """Lambda of the lemma "pd noisy gram"; V_t = noisy Gram sum + 2 lambda I is positive definite but for chance 1/T².
+    """Lambda of the lemma "pd noisy gram": V_t = noisy Gram sum + 2 lambda I is positive definite with chance 1 - 1/T².
 
     Read differently: at d = 1 the third term is 0/0 and its limit, 0, is taken; the statement is for one t, and holds
     for all of them with chance 1 - 1/T; the lemma's Gram sum leaves out the sum over the assortment.
@@ -61,7 +60,7 @@ def printed_shift(deviation: float, *, dim: int, horizon: int) -> float:
 
 
 def tight_shift(deviation: float, *, dim: int, chance: float) -> float:
-    """The least eigenvalue of the noise is above minus this, but for ``chance``: section 17.
+    """The least eigenvalue of the noise is above minus this, except with probability ``chance``: section 17.
 
     Args:
         deviation: A bound on the standard deviation of every svec coordinate of the noise.
@@ -74,13 +73,13 @@ def tight_shift(deviation: float, *, dim: int, chance: float) -> float:
 
 @dataclass(frozen=True)
 class Radius:
-    """Alpha_t as a function of t, from 1 on: everything but the chance of choices is worked out.
+    """Alpha_t as a function of t, from 1: everything except the randomness of choices is precomputed.
 
     Attributes:
         dim: d.
-        error: What the fit is off by beside the chance of choices.
-        kappa: Of Assumption 2.
-        shifted: What lambda adds.
+        error: Error of the fit apart from the randomness of choices.
+        kappa: The kappa of Assumption 2.
+        shifted: The term from lambda.
         scale: c.
         ahead: Added to t in the first term.
     """
@@ -93,7 +92,7 @@ class Radius:
     ahead: int = 0
 
     def __call__(self, time: int) -> float:
-        """Of visitor t."""
+        """The radius for visitor t."""
         choices = _choice_error(time + self.ahead, self.dim)
         return self.scale * ((choices + self.error) / self.kappa + self.shifted)
 
@@ -165,11 +164,11 @@ def benchmark_radius(
 
 
 def regret_bound(alpha: float, *, dim: int, capacity: int, horizon: int, shift: float, explored: int) -> float:
-    """The proof's explicit bound, less its O(1): T0 + 2 alpha_T sqrt(2 d T log((d lambda + T K)/(d lambda + d K))).
+    """The proof's explicit bound, without its O(1): T0 + 2 alpha_T sqrt(2 d T log((d lambda + T K)/(d lambda + d K))).
 
     Read differently: equation "regret" multiplies this out and prints sqrt(4 d T ...) in its third term where the
     product is sqrt(8 d T ...); the product is taken. (In its proof x <= log(1 + x) should read x <= 2 log(1 + x), which
-    gives the factor 2 that is there.) With T0 above T, as at the paper's sizes, it says nothing.
+    gives the factor 2 that is there.) With T0 above T, as at the paper's sizes, the bound is vacuous.
 
     Args:
         alpha: alpha_T, as ``radius`` gives it with scale 1.
@@ -218,7 +217,7 @@ def rank(dim: int, capacity: int) -> int:
 
 
 def _fit_error(*, dim: int, capacity: int, horizon: int, rho: float, fits: int, split: float) -> float:
-    """What the bracket of alpha_t has beside the chance of choices: ridge Delta, perturbation b."""
+    """The terms in the bracket of alpha_t apart from the randomness of choices: ridge Delta, perturbation b."""
     each = positive("rho", rho) / integer("fits", fits)
     require(0 < positive("split", split) < 1, "split must be between 0 and 1", split=split)
     ridge = 4 / math.expm1(min((1 - split) * each / rank(dim, capacity), 700.0))  # beyond, it is zero anyway

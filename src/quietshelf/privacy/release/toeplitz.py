@@ -9,8 +9,8 @@ Noise: z_t of standard deviation s |c| / sqrt(2 rho) in every svec coordinate, c
     single release, where the tree has 13.5.
 Privacy: rho-zCDP for the whole run. The releases are functions of Y = C X + z, since A X + A C^-1 z = A C^-1 Y; given
     Y before t, replacing visitor n moves Y_t by c_(t-n) (X_n - X'_n). This is the proof of section 13 with c for b: it
-    holds for any c, and |c| is that of the c in use. How close c is to b is a matter of accuracy alone.
-Assumes: at most T rounds; real arithmetic; a saved state is resumed once. C X is on no grid: no discrete noise.
+    holds for any c, and |c| is that of the c in use. How close c is to b only affects accuracy.
+Assumes: at most T rounds; real arithmetic; a saved state is resumed once. C X is on no grid, so noise is not discrete.
 Reference: docs/proofs.md, section 13; McMahan, Pillutla & Steinke's buffered linear Toeplitz mechanism.
 
 Buffers. b_k = (1/pi) ∫ x^k (x (1-x))^(-1/2) dx over [0, 1] = (1/2 pi) ∫ (1 + e^u)^-k / cosh(u/2) du over the reals.
@@ -35,9 +35,9 @@ from quietshelf.privacy.release.tree import State, accepted, in_order, sensitivi
 from quietshelf.privacy.statistics import from_svec, svec_dim
 
 STEP = 1.25
-"""Of the trapezoidal rule in u; 20 buffers at T = 10^4."""
+"""Step of the trapezoidal rule in u; 20 buffers at T = 10^4."""
 BELOW, ABOVE = 10.0, 5.0
-"""The rule runs from u = -log T - BELOW to ABOVE, which leaves c within 0.7 % of b."""
+"""The rule runs from u = -log T - BELOW to ABOVE, which keeps c within 0.7 % of b."""
 MARGIN = 1.0 + 1e-12
 """Covers the rounding of |c| itself."""
 
@@ -131,12 +131,12 @@ class Toeplitz:
 
     @cached_property
     def buffers(self) -> Buffers:
-        """Rates and weights in use."""
+        """The rates and weights in use."""
         return buffers(self.horizon)
 
     @cached_property
     def sensitivity(self) -> float:
-        """Of C X: s |c|."""
+        """Sensitivity of C X: s |c|."""
         norm = MARGIN * math.sqrt(squared_norm(self.buffers, self.horizon))
         return norm * sensitivity(self.capacity, self.dim)
 
@@ -152,22 +152,22 @@ class Toeplitz:
 
     @cached_property
     def diagonal(self) -> float:
-        """The deviation of the last sum, the noisiest; within 0.01 %, as of `noise_units`."""
+        """The noise of the last sum, the noisiest; within 0.01 %, as in `noise_units`."""
         single = sensitivity(self.capacity, self.dim) / math.sqrt(2 * self.rho)
         return single * noise_units(self.horizon, "toeplitz").largest
 
     @property
     def widest(self) -> float:
-        """The same: the noise is round in svec coordinates."""
+        """The same: the noise is isotropic in svec coordinates."""
         return self.diagonal
 
     def start(self, lead: tuple[int, ...] = ()) -> State:
-        """Before the first round: no sum, no noise."""
+        """The state before the first round: no sum, no noise."""
         size = svec_dim(self.dim)
         return State(0, np.zeros((*lead, size)), np.zeros((1 + self.buffers.rates.size, *lead, size)))
 
     def add(self, state: State, gram: FloatArray) -> tuple[State, FloatArray]:
-        """One more visitor in each world, and one more draw of z."""
+        """Add one visitor per world, with one more draw of z."""
         shape = (*state.sums.shape[:-1], self.dim, self.dim)
         contribution = accepted(state, gram, shape=shape, horizon=self.horizon, capacity=self.capacity)
         rates, weights = self.buffers

@@ -2,7 +2,7 @@
 
 Releases: at every round t <= T the sum of popcount(t) noisy nodes. The node made at round t holds the Gram matrices of
     the last 2^l rounds, l the lowest set bit of t; its noise is drawn then, once, and kept for as long as it is used.
-Neighbours: one visitor replaced. Visitor 1 is in m = 1 + floor(log2 T) nodes, nobody is in more.
+Neighbours: one visitor replaced. Visitor 1 is in m = 1 + floor(log2 T) nodes, no visitor is in more.
 Sensitivity: sqrt(2) K for a node (K if d = 1), so sqrt(m) times that for all nodes together; it needs |x| <= 1. The
     paper's sqrt(2 K) holds for K = 1 only. Rounded to a grid: + 2 grid sqrt(d(d+1)/2), and at most 2 K.
 Noise: `paper_law`: variance K m / rho2 in every entry of a symmetric matrix, as printed. `sound_law`: variance s on the
@@ -31,18 +31,18 @@ from quietshelf.privacy.release.theory import levels, printed_variance, repaired
 from quietshelf.privacy.statistics import from_svec, gram_sensitivity, interleaved, on_grid, svec, svec_dim
 
 SLACK = 1e-13
-"""Rounding that the trace of a Gram matrix may show above K before it is refused."""
+"""How far rounding may lift the trace of a Gram matrix above K before it is refused."""
 MARGIN = 1 + 3 * SLACK
-"""What that rounding, and the root of the number of nodes, can add to a sensitivity; it is charged."""
+"""What this rounding, and the root of the number of nodes, can add to a sensitivity; it is charged for."""
 
 
 class State(NamedTuple):
-    """What a continual sum remembers: plain arrays. Private, and to be resumed once (docs/proofs.md, section 6).
+    """What a continual sum remembers: plain arrays. Private; resume it only once (docs/proofs.md, section 6).
 
     Attributes:
         time: Rounds so far.
-        sums: Exact sums in svec coordinates. Tree: one of each level, (m, ..., D). Toeplitz: of all rounds, (..., D).
-        noise: Noise in use. Tree: one of each level, (m, ..., D). Toeplitz: total and buffers, (1 + J, ..., D).
+        sums: Exact sums in svec coordinates. Tree: one per level, (m, ..., D). Toeplitz: of all rounds, (..., D).
+        noise: Noise in use. Tree: one per level, (m, ..., D). Toeplitz: total and buffers, (1 + J, ..., D).
     """
 
     time: int
@@ -55,9 +55,9 @@ class ContinualSum(Protocol):
 
     Attributes:
         horizon: T, the most rounds.
-        event: What the whole run costs; to be entered in the ledger before the first round.
-        diagonal: Standard deviation that a diagonal entry of the noise exceeds in no round.
-        widest: The same for every svec coordinate.
+        event: Cost of the whole run; enter it in the ledger before the first round.
+        diagonal: A bound, over all rounds, on the standard deviation of a diagonal entry of the noise.
+        widest: The same bound for every svec coordinate.
     """
 
     @property
@@ -76,7 +76,7 @@ class ContinualSum(Protocol):
         """The state before the first round of parallel worlds ``lead``; draws nothing."""
 
     def add(self, state: State, gram: FloatArray) -> tuple[State, FloatArray]:
-        """The state after one more visitor in each world, (..., d, d), and the noisy sum, (..., d, d)."""
+        """Add one visitor per world, (..., d, d); return the new state and the noisy sum, (..., d, d)."""
 
 
 class Law(NamedTuple):
@@ -105,7 +105,7 @@ def paper_law(rho: float, *, capacity: int, horizon: int) -> Law:
 
 
 def sound_law(rho: float, *, sensitivity: float, horizon: int) -> Law:
-    """The least round noise under which the whole tree costs rho: variance m sensitivity² / (2 rho)."""
+    """The least isotropic noise under which the whole tree costs rho: variance m sensitivity² / (2 rho)."""
     scale = noise_for(math.sqrt(levels(horizon)) * sensitivity, rho)
     return Law(scale, scale)
 
@@ -130,7 +130,7 @@ def repaired_law(epsilon: float, delta: float, *, capacity: int, horizon: int) -
 
 
 def fair_law(epsilon: float, delta: float, *, sensitivity: float, horizon: int) -> Law:
-    """The least round noise under which the tree, one Gaussian release, is (epsilon, delta)-private (section 14)."""
+    """The least isotropic noise with which the tree, one Gaussian release, is (epsilon, delta)-private (section 14)."""
     low, high = 0.0, 1.0
     while epsilon_of_gaussian(high, delta) <= positive("epsilon", epsilon):
         high *= 2
@@ -156,9 +156,9 @@ class Tree:
         dim: d.
         capacity: K, the most items a visitor is shown.
         law: Noise of a node.
-        source: Where noise comes from; with a grid, each visitor's svec is rounded to it.
-        bounded: Whether features are in the unit ball. If so larger Gram matrices are refused; if not, nothing is
-            proven: rho is infinite.
+        source: The source of the noise; with a grid, each visitor's svec is rounded to it.
+        bounded: Whether features are in the unit ball. If so, larger Gram matrices are refused; if not, nothing is
+            proven and rho is infinite.
         nominal_rho: What the paper claims for this law, if anything.
         detail: For the ledger.
     """
@@ -201,7 +201,7 @@ class Tree:
         return max(self.law) * math.sqrt(levels(self.horizon))
 
     def start(self, lead: tuple[int, ...] = ()) -> State:
-        """Before the first round: empty nodes."""
+        """The state before the first round: empty nodes."""
         empty = np.zeros((levels(self.horizon), *lead, svec_dim(self.dim)))
         return State(0, empty, empty)
 
@@ -215,7 +215,7 @@ class Tree:
     def add_rounds(
         self, state: State, grams: FloatArray, drawn: Sequence[FloatArray] | None = None
     ) -> tuple[State, FloatArray]:
-        """The same for several rounds, along the first axis; with noise that `draw` gave for each, if it did."""
+        """`add` for several rounds, along the first axis; ``drawn`` is noise that `draw` gave for each in advance."""
         last = state._replace(time=state.time + len(grams) - 1)
         limit, shape = self.capacity if self.bounded else None, (len(grams), *state.sums.shape[1:-1], *[self.dim] * 2)
         contributions = accepted(last, grams, shape=shape, horizon=self.horizon, capacity=limit)
@@ -235,7 +235,7 @@ class Tree:
         return State(time, sums, noise), from_svec(noisy, self.dim)
 
     def draw(self, state: State) -> FloatArray:
-        """Noise of the node that ends at the next round, of whichever level."""
+        """Draw the noise of the node that ends at the next round, whatever its level."""
         return self._draw(state.sums.shape[1:-1])
 
     def _draw(self, lead: tuple[int, ...]) -> FloatArray:
@@ -261,7 +261,7 @@ def paper(rho: float, *, horizon: int, dim: int, capacity: int, source: NoiseSou
 
 
 def sound(rho: float, *, horizon: int, dim: int, capacity: int, source: NoiseSource) -> Tree:
-    """PrivateCov with the noise that rho needs."""
+    """PrivateCov with the least noise that costs rho."""
     law = sound_law(rho, sensitivity=sensitivity(capacity, dim, source.grid), horizon=horizon)
     return Tree(horizon=horizon, dim=dim, capacity=capacity, law=law, source=source, detail="PrivateCov, proven noise")
 
@@ -269,16 +269,16 @@ def sound(rho: float, *, horizon: int, dim: int, capacity: int, source: NoiseSou
 def accepted(
     state: State, gram: FloatArray, *, shape: tuple[int, ...], horizon: int, capacity: int | None
 ) -> FloatArray:
-    """The svec of one visitor's Gram matrix in each world; refuses one round too many and too large a trace.
+    """Check one visitor's Gram matrix per world and return its svec; refuses rounds beyond T and too large a trace.
 
-    Gram matrices are symmetric and positive semidefinite, as `statistics.gram` makes them; that is not checked again.
+    `statistics.gram` makes symmetric positive semidefinite matrices; this is not checked again.
 
     Args:
-        state: What was added so far.
-        gram: One visitor of each world.
-        shape: What ``gram`` must have.
+        state: The state so far.
+        gram: Gram matrix of one visitor per world.
+        shape: The required shape of ``gram``.
         horizon: T.
-        capacity: K where features are in the unit ball, None where they are as they come.
+        capacity: K if features are in the unit ball, None if they are unbounded.
     """
     require(state.time < horizon, f"rounds must be at most horizon={horizon}", round=state.time + 1)
     gram = finite("gram", gram)
@@ -296,5 +296,5 @@ def _digits(time: int) -> list[int]:
 
 
 def in_order(terms: FloatArray | list[FloatArray]) -> FloatArray:
-    """The sum over the first axis, one term after the other: to the last bit the same whatever worlds run beside."""
+    """Sum over the first axis in order: to the last bit the same, whatever other worlds run."""
     return reduce(np.add, terms)

@@ -19,7 +19,6 @@ from quietshelf.privacy.statistics.pair import (
     contribution,
     nothing,
     on_grid,
-    summed,
     valid_bound,
 )
 from quietshelf.privacy.statistics.received import broken_rule
@@ -63,7 +62,6 @@ __all__ = [
     "on_grid",
     "outcome",
     "row_grid",
-    "summed",
     "svec",
     "svec_dim",
     "svec_weights",

@@ -1,4 +1,4 @@
-"""What made-up visitors, who have chosen nothing, would contribute. No proof rests on this: nobody is real."""
+"""What made-up visitors, who have chosen nothing, would contribute. No proof depends on this: no visitor is real."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from quietshelf.privacy.statistics.rows import ObservedChoice
 def expected_squares(
     shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean square of each visitor's score over what they may choose, and the trace of their information, (...) each.
+    """Mean square of each visitor's score over their possible choices, and the trace of their information, (...) each.
 
-    Of made-up visitors, who have chosen nothing. An empty place is as far from the centre as none, and never chosen.
+    For made-up visitors, who have chosen nothing. An empty place is as far from the centre as no choice, and never
+    chosen.
     """
     lead = shown.rows.shape[:-2]
     known, around = _nobodys(shown, theta, coordinates)
@@ -32,10 +33,10 @@ class Expected(NamedTuple):
     """What made-up visitors would contribute.
 
     Attributes:
-        information: Its mean over the visitors, (..., d, d).
-        size: |w J|_F of each, (..., m).
-        square: Mean square of the score of each, (..., m).
-        trace: Of the information of each, (..., m).
+        information: Mean information over the visitors, (..., d, d).
+        size: |w J|_F of each visitor, (..., m).
+        square: Mean square of each visitor's score, (..., m).
+        trace: Trace of each visitor's information, (..., m).
     """
 
     information: FloatArray
@@ -47,9 +48,9 @@ class Expected(NamedTuple):
 def expected_pair(
     shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray | float
 ) -> Expected:
-    """For many dimensions: what `contribution` and `expected_squares` say but for rounding, without a matrix of each.
+    """`contribution` and `expected_squares` up to rounding, for many dimensions: makes no matrix per visitor.
 
-    For made-up visitors (..., m) alone: nothing that is proven rests on it.
+    For made-up visitors (..., m) only: no proof depends on it.
     """
     lead, dim = shown.rows.shape[:-2], shown.rows.shape[-1]
     known, around = _nobodys(shown, theta, coordinates)
@@ -58,7 +59,7 @@ def expected_pair(
     along = np.einsum("kdn,dn->kn", around.away, around.rest)
     reach = (around.cut * (around.cut * around.square - 2.0 * along)).max(axis=0) + rest
     factors = around.away * np.sqrt(around.chance * around.cut * shrink)[:, None]
-    products = np.einsum("jdn,kdn->jkn", factors, factors)  # J is a sum of K + 1 squares: these say all of its size
+    products = np.einsum("jdn,kdn->jkn", factors, factors)  # J is a sum of K + 1 outer products: these give its size
     large = (products**2).sum(axis=(0, 1))
     joint = shrink * shrink * reach + large / np.broadcast_to(bound, lead).reshape(-1) ** 2
     counts = known & np.isfinite(joint)
@@ -69,14 +70,14 @@ def expected_pair(
     )
     size, score, trace = np.where(counts, numbers, 0.0).reshape(3, *lead)
     flat = np.moveaxis(np.where(counts, factors, 0.0) * np.sqrt(weight), -1, 0).reshape(*lead[:-1], -1, dim)
-    return Expected(np.swapaxes(flat, -1, -2) @ flat / lead[-1], size, score, trace)
+    return Expected(flat.mT @ flat / lead[-1], size, score, trace)
 
 
 def _nobodys(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray) -> tuple[BoolArray, Centred]:
-    """Where utilities of made-up visitors are finite, (n,), and what surrounds their centres."""
+    """Where utilities of made-up visitors are finite, (n,), and the rows around their centres."""
     places, dim = shown.rows.shape[-2:]
     found = utilities(shown.rows, theta)
     known = np.where(shown.offered, np.isfinite(found), True).all(axis=-1).reshape(-1)
     utility = np.where(shown.offered, found, -np.inf).reshape(-1, places)
-    rows = np.where(shown.offered[..., None], shown.rows @ np.swapaxes(coordinates, -1, -2), 0.0)
+    rows = np.where(shown.offered[..., None], shown.rows @ coordinates.mT, 0.0)
     return known, centred(np.ascontiguousarray(utility.T), rows.reshape(-1, places, dim))

@@ -1,4 +1,4 @@
-"""The bounded pair as it is released: the rows that the information is made of, on a public grid.
+"""The bounded pair in the form that is released: a score, and the rows of the information, on a public grid.
 
 Contribution: score ``-w phi_chosen``, each number rounded towards zero to a grid; and the K + 1 rows
     ``a_j = sqrt(w p_j h_j s) (z_j - m)`` of `statistics.pair`, none last, each number rounded to the nearest multiple
@@ -37,23 +37,23 @@ from quietshelf.privacy.statistics.rows import ObservedChoice
 from quietshelf.privacy.statistics.symmetric import upper
 
 EXACT = 2.0**52
-"""Units of the grid that a sum may reach: half of what float64 holds exactly."""
+"""The most units of the grid that a sum may reach: half of what float64 holds exactly."""
 NOISE_ROOM = 2.0**47
-"""Units that one standard deviation of the noise may have: 32 of them are as far as a sum may reach."""
+"""The most units in one standard deviation of the noise: 32 deviations reach as far as a sum may."""
 MARGIN = 1.0 - 2e-10
 """Covers all rounding of float64 (docs/proofs.md, section 4)."""
 
 
 MOST_MOVED = 0.75
-"""By rounding, in units of B: on a grid that is coarser still, nobody contributes anything."""
+"""The most that rounding may move an information, in units of B; on coarser grids every contribution is zero."""
 
 
 class Grids(NamedTuple):
-    """Public powers of two to whose multiples contributions are rounded; 0 for not at all.
+    """Public powers of two to whose multiples contributions are rounded; 0 for no rounding.
 
     Attributes:
-        score: Of the score, and of outcomes.
-        rows: q, of the rows of the information, (...).
+        score: Grid of the score, and of outcomes.
+        rows: q, the grid of the rows of the information, (...).
     """
 
     score: float
@@ -61,20 +61,20 @@ class Grids(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Contributions: score (..., d), and rows (..., K + 1, d), none last; rows of empty places are zero."""
+    """Contributions: score (..., d), and rows (..., K + 1, d), no choice last; rows of empty places are zero."""
 
     score: FloatArray
     rows: FloatArray
 
 
 def row_grid(bound: FloatArray | float, noise: FloatArray | float, visitors: int) -> FloatArray:
-    """q: the finest grid on which informations of so many visitors, and noise of that size, add up exactly, (...).
+    """q, the finest grid on which the informations of ``visitors`` and noise of that size add up exactly, (...).
 
     >>> float(row_grid(1.0, 1.0, 1000)) == 2.0**-21
     True
     """
     least = np.maximum(valid_bound(bound) * visitors / EXACT, np.asarray(noise) / NOISE_ROOM)
-    _, exponent = np.frexp(least)  # q² is at least 2^exponent, above what is needed
+    _, exponent = np.frexp(least)  # q² is at least 2^exponent, more than needed
     return np.asarray(np.ldexp(1.0, -(-exponent // 2)))
 
 
@@ -86,9 +86,9 @@ def factors(
     grids: Grids,
     counts: BoolArray | None = None,
 ) -> Factors:
-    """The contribution of each visitor, rounded; zero for those who do not count.
+    """The rounded contribution of each visitor; zero for visitors who do not count.
 
-    The same bits alone and beside others, with empty places and without; arguments are those of `pair.contribution`.
+    It has the same bits alone and in a group, with empty places and without. Arguments are as in `pair.contribution`.
     """
     theta, coordinates = np.ascontiguousarray(theta), np.ascontiguousarray(coordinates)
     lead, (places, dim) = shown.position.shape, shown.rows.shape[-2:]
@@ -106,19 +106,19 @@ def factors(
 
 
 def totalled(found: Factors) -> Total:
-    """The sum over the first axis: one matrix product."""
+    """Sum over the first axis with one matrix product."""
     _, *worlds, _, dim = found.rows.shape
     rows = np.moveaxis(found.rows, 0, -3).reshape(*worlds, -1, dim)
-    return Total(found.score.sum(0), upper(np.swapaxes(rows, -1, -2) @ rows))
+    return Total(found.score.sum(0), upper(rows.mT @ rows))
 
 
 def _full(
     part: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray, grid: FloatArray
 ) -> Factors:
-    """Of n visitors all of whose places hold an item."""
+    """The contributions of n visitors without empty places."""
     count, places, dim = part.rows.shape
     utility = utilities(part.rows, theta)
-    rows = part.rows @ np.swapaxes(coordinates, -1, -2)
+    rows = part.rows @ coordinates.mT
     position = np.maximum(part.position, NOTHING)
     score, factored = np.empty((count, dim)), np.empty((count, places + 1, dim))
     step = max(2, min(TOGETHER, NUMBERS // ((places + 1) * dim)))
@@ -129,7 +129,7 @@ def _full(
 
 
 def _some(utility: FloatArray, rows: FloatArray, position: IntArray, bound: FloatArray, grid: FloatArray) -> Factors:
-    """Utilities (n, K), rows z (n, K, d), place chosen, B and q (n,); two at least, as in `pair`."""
+    """Contributions from utilities (n, K), rows z (n, K, d), place chosen, B and q (n,); at least two, as in `pair`."""
     count, places, dim = rows.shape
     if count == 1:
         twice = np.zeros(2, dtype=np.int64)
@@ -141,7 +141,7 @@ def _some(utility: FloatArray, rows: FloatArray, position: IntArray, bound: Floa
     shrink, reach = shrunk(around)
     around.away[...] *= np.sqrt(around.chance * around.cut * shrink)[:, None]
     factored = np.ascontiguousarray(np.moveaxis(around.away, -1, 0))
-    products = factored @ np.swapaxes(factored, -1, -2)  # |A'A| is |AA'|, a matrix of K + 1 by K + 1
+    products = factored @ factored.mT  # |A'A| is |AA'|, a matrix of K + 1 by K + 1
     large = (products * products).sum(-1).sum(-1)  # row by row: errors grow with K, not K²
     off = 0.5 * grid * math.sqrt((places + 1) * dim) / np.sqrt(bound)
     moved = (2.0 + off) * off

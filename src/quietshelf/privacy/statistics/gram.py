@@ -16,7 +16,7 @@ import numpy as np
 from quietshelf.model.types import FloatArray, positive
 
 ORDINARY = 1e150
-"""Squares of smaller numbers do not overflow; where those of a length vanish, it is far below a radius above 1/this."""
+"""Squares of smaller numbers do not overflow; a length whose square underflows is far below any radius above 1/this."""
 
 
 def clip(features: FloatArray, radius: float = 1.0) -> FloatArray:
@@ -27,29 +27,28 @@ def clip(features: FloatArray, radius: float = 1.0) -> FloatArray:
            [0.3, 0.4]])
     """
     positive("radius", radius)
-    with np.errstate(over="ignore", invalid="ignore"):  # lengths that overflow are not used
+    with np.errstate(over="ignore", invalid="ignore"):  # overflowing lengths are not used
         length = np.sqrt(np.einsum("...d,...d->...", features, features))[..., None]
         clipped = np.asarray(features / np.maximum(length, radius))
     if radius > 1 / ORDINARY and np.abs(features).max(initial=0.0) < ORDINARY:
-        return clipped  # as the general way below says of every row, found sooner
+        return clipped  # what the general case below gives, sooner
     ordinary = (np.abs(features) < ORDINARY).all(axis=-1, keepdims=True) & (radius > 1 / ORDINARY)
     return np.where(ordinary, clipped, _clip_far(features, radius))
 
 
 def _clip_far(features: FloatArray, radius: float) -> FloatArray:
-    """The same where squares of features, or of the radius, overflow or vanish."""
+    """`clip` where squares of features, or of the radius, overflow or underflow."""
     largest = np.abs(features).max(axis=-1, keepdims=True, initial=0.0)
     unit = features / np.where(largest > 0, largest, 1.0)  # so that squares cannot overflow
     length = np.linalg.norm(unit, axis=-1, keepdims=True)
-    with np.errstate(over="ignore"):  # what overflows is over the radius, and clipped
+    with np.errstate(over="ignore"):  # an overflow is beyond the radius, and clipped
         over = largest * length > radius
         return np.where(over, unit / np.where(over, length, 1.0), features / radius)
 
 
 def gram(rows: FloatArray) -> FloatArray:
     """``sum over places of x x'``: (..., K, d) -> (..., d, d)."""
-    result: FloatArray = np.swapaxes(rows, -1, -2) @ rows
-    return result
+    return rows.mT @ rows
 
 
 def gram_sensitivity(capacity: int) -> float:

@@ -1,4 +1,4 @@
-"""What one visitor contributes to a comparison of two arms: whether something was chosen, and what it earned.
+"""What one visitor contributes to a comparison of two arms: whether they chose something, and what it earned.
 
 Both numbers lie between 0 and 1, in the two places of the arm that served the visitor; the other arm's are zero. The
 arm is decided before the visitor is looked at, so replacing a visitor moves one arm by (1, 1) at most.
@@ -14,15 +14,15 @@ import numpy as np
 from quietshelf.model.types import NOTHING, FloatArray, IntArray, positive
 
 ARMS = ("learned", "present")
-"""Who serves a visitor: the policy that learns, or what the shop does today."""
+"""The two arms: the learned policy, and what the shop does today."""
 OUTCOMES = ("chosen", "revenue")
-"""What is compared; revenue in units of the declared most."""
+"""What is compared; revenue is in units of the declared most."""
 OUTCOME_NUMBERS = len(ARMS) * len(OUTCOMES)
 OUTCOME_SENSITIVITY = math.sqrt(len(OUTCOMES))
-"""The most that replacing one visitor moves the sums. Rounding to a power of two below 1 keeps it: 0 and 1 stay."""
+"""The most that replacing one visitor moves the sums. Rounding to a power of two below 1 preserves it: 0 and 1 stay."""
 
 
-@np.errstate(all="ignore")  # what overflows is cut, and nobody is told of it
+@np.errstate(all="ignore")  # overflowing revenue is clipped, and no warning may show it
 def if_chosen(revenue: FloatArray, *, present: bool, most: float) -> FloatArray:
     """What each item shown, (k,), would add to the sums if it were chosen, (k, OUTCOME_NUMBERS).
 
@@ -35,15 +35,15 @@ def if_chosen(revenue: FloatArray, *, present: bool, most: float) -> FloatArray:
 
 
 def bounded(worth: FloatArray) -> FloatArray:
-    """Each number between 0 and 1; what is none is 0."""
+    """Clip each number to [0, 1]; NaN becomes 0."""
     return np.clip(np.nan_to_num(worth, nan=0.0), 0.0, 1.0)
 
 
 def outcome(worth: FloatArray, position: IntArray) -> FloatArray:
-    """The contribution of each visitor, (..., OUTCOME_NUMBERS), to whom items of that worth, (..., k, .), were shown.
+    """The contribution of each visitor, (..., OUTCOME_NUMBERS), given the worth of the items shown, (..., k, .).
 
     Args:
-        worth: As `if_chosen` gives it; bounded here again, whoever stored it.
+        worth: From `if_chosen`; bounded here again, in case it was stored in between.
         position: The place chosen, (...), -1 for none.
     """
     taken = np.take_along_axis(worth, np.maximum(position, 0)[..., None, None], axis=-2)[..., 0, :]

@@ -6,8 +6,8 @@ Contribution: ``(-w phi_chosen, w J)`` in public coordinates z_j = L x_j, over t
     phi_j = s (psi_j - r), s = C/(C + |r|), so that sum_j p_j phi_j = 0 and |phi_j| <= C whatever m is;
     J = s sum_j p_j h_j (z_j - m)(z_j - m)'; a = max over every possible choice of |phi_j|, b = |J|_F;
     w = min(1, 1/sqrt(a²/C² + b²/B²)).
-    Nothing but phi_chosen looks at what was chosen, so the score keeps mean zero at the true theta. Where any of this
-    is not finite the contribution is exactly zero.
+    Only phi_chosen depends on the choice, so the score keeps mean zero at the true theta. Where any of this is not
+    finite the contribution is exactly zero.
 Neighbours: one visitor replaced, features, offer and choice alike; theta, L and B fixed.
 Sensitivity: in units u = (score/(sqrt(2) C), svec(information)/B) sqrt(2), attained, whatever the features are. As
     rounded for a release by `statistics.factors`: the same.
@@ -26,21 +26,21 @@ import numpy as np
 from quietshelf.model.choice.likelihood import shares, utilities
 from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, require
 from quietshelf.privacy.statistics.rows import ObservedChoice
-from quietshelf.privacy.statistics.symmetric import svec_dim, upper
+from quietshelf.privacy.statistics.symmetric import svec_dim
 
 SENSITIVITY = math.sqrt(2.0)
 """The most that replacing one visitor moves the sums, in units u, rounded or not."""
 SCORE_BOUND = 1.0
-"""C: no score is longer. It is fixed: the scale of L plays its part."""
+"""C: no score is longer. It is fixed, because the scale of L takes its role."""
 SMALLEST_BOUND, LARGEST_BOUND = 1e-6, 1e6
-"""Of B: far beyond these the squares below would leave the range in which rounding is relative."""
+"""Limits of B: far beyond them the squares below would leave the range in which rounding is relative."""
 STEPS = 3
-"""Fixed-point steps towards the centre m. Their number is public; the bounds hold wherever m ends."""
+"""Fixed-point steps towards the centre m. Their number is public; the bounds hold wherever m ends up."""
 MARGIN = 1.0 - 1e-11
 ROUNDING_ROOM = 8900
 """The margin covers all rounding while 7 K + d is at most this (docs/proofs.md, section 4)."""
 NUMBERS, TOGETHER = 160_000, 2048
-"""Numbers, and visitors, worked on at once at most: what they need then stays in the cache."""
+"""The most numbers and visitors per step, so that scratch memory stays in the cache."""
 
 
 class Pair(NamedTuple):
@@ -48,7 +48,7 @@ class Pair(NamedTuple):
 
     Attributes:
         score: ``-w phi_chosen``, (..., d): like a gradient of the loss (minus the log-likelihood), in coordinates z.
-        information: ``w J``, (..., d, d), how its mean changes with theta, in the same coordinates.
+        information: ``w J``, (..., d, d): how the mean score changes with theta, in the same coordinates.
     """
 
     score: FloatArray
@@ -58,7 +58,7 @@ class Pair(NamedTuple):
 class Total(NamedTuple):
     """A sum of contributions: score (..., d), and the upper triangle of the information, (..., d (d + 1) / 2).
 
-    Beside them the outcomes of two arms, (..., OUTCOME_NUMBERS), where they are compared, else nothing.
+    Also the outcomes of two arms, (..., OUTCOME_NUMBERS), if they are compared, else empty.
     """
 
     score: FloatArray
@@ -66,13 +66,14 @@ class Total(NamedTuple):
     outcomes: FloatArray = np.empty(0)
 
     def __add__(self, other: Total) -> Total:  # type: ignore[override]  # a sum of sums, not of tuples
-        return Total(self.score + other.score, self.information + other.information)
+        outcomes = self.outcomes + other.outcomes
+        return Total(self.score + other.score, self.information + other.information, outcomes)
 
 
 def valid_bound(bound: FloatArray | float) -> FloatArray:
-    """B as an array, if it is one that the proof covers."""
+    """Return B as an array; refuse values that the proof does not cover."""
     values = np.asarray(bound, dtype=np.float64)
-    good = bool(((values >= SMALLEST_BOUND) & (values <= LARGEST_BOUND)).all())  # not so if one is NaN
+    good = bool(((values >= SMALLEST_BOUND) & (values <= LARGEST_BOUND)).all())  # False if one is NaN
     require(good, f"bound must be between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}", bound=bound)
     return values
 
@@ -84,10 +85,10 @@ def contribution(
     bound: FloatArray | float,
     counts: BoolArray | None = None,
 ) -> Pair:
-    """The bounded pair of each visitor; zero for those who do not count.
+    """The bounded pair of each visitor; zero for visitors who do not count.
 
-    A visitor's pair has the same bits alone and beside others, with empty places and without: empty places are left
-    out first, and every product is one of a visitor's own, of a shape that depends on nobody else.
+    A visitor's pair has the same bits alone and in a group, with empty places and without: empty places are removed
+    first, and every product involves one visitor only, in a shape that depends on no other.
 
     Args:
         shown: Rows (..., K, d), which places are offered, and the chosen place.
@@ -107,7 +108,7 @@ def contribution(
 
 
 def _with_gaps(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
-    """The pairs of visitors some of whose places are empty."""
+    """The pairs of visitors with empty places."""
     lead, dim = shown.position.shape, shown.rows.shape[-1]
     pair = Pair(np.zeros((*lead, dim)), np.zeros((*lead, dim, dim)))
     for some, part, mine, frame, limit in without_gaps(shown, theta, coordinates, bound):
@@ -118,9 +119,9 @@ def _with_gaps(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray
 def without_gaps(
     shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray
 ) -> Iterator[tuple[BoolArray, ObservedChoice, FloatArray, FloatArray, FloatArray]]:
-    """Visitors without their empty places, together those who were offered equally many items: who, and what of them.
+    """Remove empty places and yield groups of visitors who were offered equally many items, with their arguments.
 
-    Those to whom nothing was offered are left out: nothing is learned from them.
+    Visitors to whom nothing was offered are skipped: nothing is learned from them.
     """
     lead, dim = shown.position.shape, shown.rows.shape[-1]
     if theta.ndim > 1 or coordinates.ndim > 2:
@@ -138,10 +139,10 @@ def without_gaps(
 
 
 def _full(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bound: FloatArray) -> Pair:
-    """The pairs of visitors all of whose places hold an item."""
+    """The pairs of visitors without empty places."""
     lead, (places, dim) = shown.rows.shape[:-2], shown.rows.shape[-2:]
     utility = utilities(shown.rows, theta).reshape(-1, places)
-    rows = (shown.rows @ np.swapaxes(coordinates, -1, -2)).reshape(-1, places, dim)
+    rows = (shown.rows @ coordinates.mT).reshape(-1, places, dim)
     position, limit = np.maximum(shown.position, NOTHING).reshape(-1), bound.reshape(-1)
     together = max(2, min(TOGETHER, NUMBERS // ((places + 1 + dim) * dim)))
     parts = [
@@ -155,10 +156,10 @@ def _full(shown: ObservedChoice, theta: FloatArray, coordinates: FloatArray, bou
 def _weighted(utility: FloatArray, rows: FloatArray, position: IntArray, bound: FloatArray) -> Pair:
     """The pairs of n visitors: utilities (n, K), rows z (n, K, d), place chosen (n,), B (n,).
 
-    Everything is made from the centred rows z_j - m, the squares of which are summed last: the information is then
-    positive semidefinite in floating point too, and nothing cancels when features share a large offset. The
-    sensitivity rests on this. Visitors run along contiguous numbers, for speed; two at least, so that sums are taken in
-    the same order however many there are.
+    Everything is computed from the centred rows z_j - m, whose squares are summed last: the information is then
+    positive semidefinite in floating point too, and nothing cancels when features share a large offset. The sensitivity
+    depends on this. For speed, memory is contiguous along visitors; a single visitor is computed as two, so that sums
+    run in the same order for any number.
     """
     if len(rows) == 1:
         twice = np.zeros(2, dtype=np.int64)
@@ -177,14 +178,14 @@ def _weighted(utility: FloatArray, rows: FloatArray, position: IntArray, bound: 
 
 
 class Centred(NamedTuple):
-    """What surrounds the centre m of each visitor, the K items first and none last.
+    """The rows around the centre m of each visitor, the K items first and no choice last.
 
     Attributes:
         chance: p_j, (K + 1, n).
         away: z_j - m, (K + 1, d, n).
         square: Their squared lengths, (K + 1, n).
         cut: h_j = min(1, C/|z_j - m|), (K + 1, n).
-        rest: r = sum of p_j h_j (z_j - m), (d, n): zero if m were solved for.
+        rest: r = sum of p_j h_j (z_j - m), (d, n): zero at the exact centre.
     """
 
     chance: FloatArray
@@ -195,7 +196,7 @@ class Centred(NamedTuple):
 
 
 def centred(utility: FloatArray, rows: FloatArray) -> Centred:
-    """From the mean of z on, each step moves m to the mean weighted by p_j h_j: by r / sum of p_j h_j.
+    """Find the centre m: from the mean of z, each step moves m to the mean weighted by p_j h_j, by r / sum of p_j h_j.
 
     Utilities are (K, n), rows (n, K, d).
     """
@@ -216,7 +217,7 @@ def centred(utility: FloatArray, rows: FloatArray) -> Centred:
 
 
 def bounded(around: Centred, bound: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """``w s`` (n,), ``w J`` (d, d, n), and where both are finite, (n,); uses up ``around.away``."""
+    """``w s`` (n,), ``w J`` (d, d, n), and where both are finite, (n,); overwrites ``around.away``."""
     shrink, reach = shrunk(around)
     away = around.away
     away *= np.sqrt(around.chance * around.cut * shrink)[:, None]
@@ -253,16 +254,11 @@ def _outer(rows: FloatArray) -> FloatArray:
     return sums
 
 
-def summed(pairs: Pair) -> Total:
-    """Sum over the first axis, not rounded."""
-    return Total(pairs.score.sum(0), upper(pairs.information).sum(0))
-
-
 def nothing(lead: tuple[int, ...], dim: int) -> Total:
-    """The sum over nobody."""
+    """The sum over no visitor."""
     return Total(np.zeros((*lead, dim)), np.zeros((*lead, svec_dim(dim))))
 
 
 def on_grid(values: FloatArray, grid: float) -> FloatArray:
-    """Each number rounded towards zero to a multiple of ``grid``, a power of two: exact in float64, sums as well."""
+    """Each number rounded towards zero to a multiple of ``grid``, a power of two: exact in float64, and so are sums."""
     return np.asarray(np.trunc(values / grid) * grid)

@@ -1,4 +1,4 @@
-"""A round, cut down to what statistics need: the features that were shown, and which of them was chosen."""
+"""A round reduced to what statistics need: the features shown, and which item was chosen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ObservedChoice(NamedTuple):
     Attributes:
         rows: Features of the items shown, (..., K, d); zero in empty places.
         offered: Which places hold an item, (..., K).
-        position: The place that was chosen, (...), or -1 for none.
+        position: The place chosen, (...), or -1 for none.
     """
 
     rows: FloatArray
@@ -24,7 +24,7 @@ class ObservedChoice(NamedTuple):
 
 
 def observed_choice(round: Round) -> ObservedChoice:  # noqa: A002 - the noun on the arrow
-    """The rows of a round. A choice of an item that was not shown counts as no choice."""
+    """Reduce a round. A choice of an item that was not shown counts as no choice."""
     chosen = (round.assortment == round.choice[..., None]) & (round.choice[..., None] != NOTHING)
     position = np.where(chosen.any(-1), chosen.argmax(-1), NOTHING)
     return ObservedChoice(round.context.features.rows(round.assortment), round.assortment != NOTHING, position)

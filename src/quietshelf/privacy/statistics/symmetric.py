@@ -1,7 +1,7 @@
-"""Symmetric matrices as vectors, lengths kept: ``|svec(A)| = |A|_F``.
+"""Symmetric matrices as vectors of the same length: ``|svec(A)| = |A|_F``.
 
-Noise that is round in svec coordinates has variance s² on the diagonal and s²/2 off it: the least a symmetric release
-needs (docs/proofs.md, section 8).
+Noise that is isotropic in svec coordinates has variance s² on the diagonal and s²/2 off it: the least a symmetric
+release needs (docs/proofs.md, section 8).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def svec_dim(dim: int) -> int:
 
 @cache
 def _upper(dim: int) -> tuple[IntArray, FloatArray, IntArray]:
-    """Where the upper triangle stands in a matrix, its weights, and where each entry of the matrix stands in svec."""
+    """Indices of the upper triangle in a matrix, its weights, and the index in svec of each entry of the matrix."""
     row, column = np.triu_indices(dim)
     place = np.zeros((dim, dim), dtype=np.int64)
     place[row, column] = place[column, row] = np.arange(row.size)
@@ -28,14 +28,13 @@ def _upper(dim: int) -> tuple[IntArray, FloatArray, IntArray]:
 
 
 def upper(matrix: FloatArray) -> FloatArray:
-    """The upper triangle row by row, as it is: (..., d, d) -> (..., d (d + 1) / 2)."""
+    """The upper triangle row by row, unweighted: (..., d, d) -> (..., d (d + 1) / 2)."""
     dim = matrix.shape[-1]
-    result: FloatArray = matrix.reshape(*matrix.shape[:-2], dim * dim).take(_upper(dim)[0], axis=-1)
-    return result
+    return matrix.reshape(*matrix.shape[:-2], dim * dim).take(_upper(dim)[0], axis=-1)
 
 
 def from_upper(vector: FloatArray, dim: int) -> FloatArray:
-    """The symmetric matrix of an upper triangle: (..., d (d + 1) / 2) -> (..., d, d)."""
+    """The symmetric matrix with a given upper triangle: (..., d (d + 1) / 2) -> (..., d, d)."""
     return vector.take(_upper(dim)[2], axis=-1).reshape(*vector.shape[:-1], dim, dim)
 
 
@@ -45,23 +44,22 @@ def svec_weights(dim: int) -> FloatArray:
 
 
 def interleaved(on: FloatArray, off: FloatArray) -> FloatArray:
-    """Diagonal entries (..., d) and the others, in the order of an upper triangle."""
+    """Merge diagonal entries (..., d) and the others in the order of an upper triangle."""
     return np.concatenate([on, off], axis=-1).take(_order(on.shape[-1]), axis=-1)
 
 
 @cache
 def _order(dim: int) -> IntArray:
-    """Where in (diagonal entries, other entries) each entry of an upper triangle is found."""
+    """The index in (diagonal entries, other entries) of each entry of an upper triangle."""
     row, column = np.triu_indices(dim)
     return np.argsort(np.argsort(row != column, kind="stable"))
 
 
 def svec(matrix: FloatArray) -> FloatArray:
     """The upper triangle row by row, off-diagonals times sqrt 2: (..., d, d) -> (..., d (d + 1) / 2)."""
-    result: FloatArray = upper(matrix) * _upper(matrix.shape[-1])[1]
-    return result
+    return upper(matrix) * _upper(matrix.shape[-1])[1]
 
 
 def from_svec(vector: FloatArray, dim: int) -> FloatArray:
-    """The symmetric matrix of an svec: (..., d (d + 1) / 2) -> (..., d, d)."""
+    """The symmetric matrix with a given svec: (..., d (d + 1) / 2) -> (..., d, d)."""
     return from_upper(vector / _upper(dim)[1], dim)

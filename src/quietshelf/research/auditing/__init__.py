@@ -1,4 +1,4 @@
-"""Neighbouring worlds, given a callable -> a lower bound on the privacy really lost; attacks on whole policies."""
+"""A mechanism in two neighbouring worlds -> a lower bound on the privacy it really loses; attacks on whole policies."""
 
 from quietshelf.research.auditing.attacks import VARIANTS, attack
 from quietshelf.research.auditing.auditable import Auditable, Claim, ExactCost

@@ -1,4 +1,4 @@
-"""An audit as figures for a table, as plain data for a machine, and as a page for a privacy officer."""
+"""An audit as figures for a table, as plain data, and as a page for a privacy officer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import numpy as np
 from quietshelf.__about__ import __version__
 from quietshelf.privacy.accounting.attackers import power_under_gaussian, power_under_zcdp
 from quietshelf.privacy.accounting.figures import rounded_down, rounded_up
-from quietshelf.report.audit_page import AuditCurve, AuditRow, Limit, audit_page
-from quietshelf.research.auditing.measure import CONFIDENCE, Finding
+from quietshelf.report.audit_page import LIMIT, LOWEST, AuditRow, audit_page
+from quietshelf.report.charts import COLOURS, Curve
+from quietshelf.research.auditing.measure import CONFIDENCE, Finding, Roc
 from quietshelf.research.auditing.plan import Audit
 from quietshelf.research.auditing.verdicts import headline, method, sentence, summary, verdict
 
 
 def figures(finding: Finding) -> tuple[str, str, str]:
-    """Claim (rounded upwards), measured and computed (downwards), in rho, or in epsilon where that is claimed."""
+    """The claim (rounded up), the measured and the computed loss (rounded down), in rho, or epsilon if claimed so."""
     claim, exact = finding.claim, finding.exact
     in_epsilon = math.isinf(claim.rho) and not claim.nothing
     sign, claimed, measured = ("ε", claim.epsilon, finding.epsilon) if in_epsilon else ("ρ", claim.rho, finding.sampled)
@@ -34,7 +35,7 @@ def deltas(found: Audit) -> str:
 
 
 def plain(found: Audit) -> dict[str, Any]:
-    """Figures for machines."""
+    """The audit as plain data."""
     return {
         "refuted": found.refuted,
         "version": __version__,
@@ -64,12 +65,12 @@ def plain(found: Audit) -> dict[str, Any]:
 
 
 def page(found: Audit, path: Path) -> Path:
-    """The findings as an HTML page."""
+    """Write the findings as an HTML page."""
     rows = [
         AuditRow(f.name, f.pair, *figures(f), verdict(f), f.refuted, sentence(f))
         for f in sorted(found.findings, key=lambda finding: not finding.refuted)
     ]
-    curves = [AuditCurve(f.name, *f.roc) for f in worst(found)]
+    attacks = [roc_curve(f.name, f.roc, place % COLOURS) for place, f in enumerate(worst(found))]
     facts = [
         ("made", f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC"),
         ("quietshelf", __version__),
@@ -89,27 +90,35 @@ def page(found: Audit, path: Path) -> Path:
         broken=found.refuted,
         summary=method(found),
         rows=rows,
-        curves=curves,
-        limits=limits(found),
+        curves=[*attacks, *_limits(found)],
         facts=facts,
     )
 
 
-def limits(found: Audit) -> list[Limit]:
-    """The largest power at each rate of false alarms that the claims in rho allow."""
-    level = np.geomspace(1e-3, 1.0 - 1e-9, 120)
+def roc_curve(name: str, roc: Roc, tone: int) -> Curve:
+    """A ROC curve with the outline of its band, from the lowest false-alarm rate of the chart on."""
+    outline = (
+        np.maximum(np.concatenate([roc.level_low, roc.level_high[::-1]]), LOWEST),
+        np.concatenate([roc.power_high, roc.power_low[::-1]]),
+    )
+    return Curve(name, np.maximum(roc.level, LOWEST), roc.power, 0 * roc.power, tone, np.stack(outline))
+
+
+def _limits(found: Audit) -> list[Curve]:
+    """The largest power that the claims in rho allow at each false-alarm rate."""
+    level = np.geomspace(LOWEST, 1.0 - 1e-9, 120)
     budgets = sorted({f.claim.rho for f in found.findings if math.isfinite(f.claim.rho)})
     return [
-        Limit(f"{words}, ρ = {rounded_up(rho)}", level, curve(level, rho))
+        Curve(f"{words}, ρ = {rounded_up(rho)}", level, power(level, rho), 0 * level, LIMIT)
         for rho in budgets
-        for words, curve in (("most under zCDP", power_under_zcdp), ("most against quiet", power_under_gaussian))
+        for words, power in (("most under zCDP", power_under_zcdp), ("most against quiet", power_under_gaussian))
     ]
 
 
 def worst(found: Audit) -> list[Finding]:
-    """Of each policy (or mechanism, where no policy was audited) the attack that tells most.
+    """The most telling attack on each policy, or on each mechanism if no policy was audited.
 
-    That is the most successful one; but where nothing is promised the least successful one, which still succeeds.
+    That is the most successful one; where nothing is promised, the least successful one, since even that succeeds.
     """
     kind = "policy" if any(task.kind == "policy" for task in found.tasks) else "mechanism"
     best: dict[str, Finding] = {}

@@ -1,8 +1,8 @@
 """A world in which everything but the target is fixed and known to the attacker, run many times side by side.
 
-All runs have the same other visitors and the same chances of choice and of offers: what differs is who the target was
-and the noise of the curator. So the attacker knows all that the guarantee lets anybody know (docs/proofs.md, section
-2), and whatever else varies would only help the target.
+All runs share the other visitors and the random numbers behind choices and offers; they differ only in the target and
+in the curator's noise. So the attacker knows everything that the guarantee allows (docs/proofs.md, section 2), and any
+further variation would only help the target.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TASTES = np.array([0.8, 0.4])
 
 @dataclass(frozen=True, eq=False)
 class Visitor:
-    """The target: what the items look like to them, (N, d), and whether they buy the first item shown or nothing."""
+    """The target: their features of the items, (N, d), and whether they buy the first item shown or nothing."""
 
     features: FloatArray
     buys: bool
@@ -28,13 +28,13 @@ class Visitor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scenario:
-    """All visitors but one.
+    """All visitors but the target.
 
     Attributes:
-        features: Of the others, (T, N, d) or, where they differ from run to run, (T, runs, N, d); the row at the
-            target's place is not used.
-        draws: Uniform numbers that decide what the others pick, (T,) or (T, runs); above 1 they pick nothing.
-        place: When the target comes.
+        features: Their features, (T, N, d) or, if they differ between runs, (T, runs, N, d); the target's row is
+            unused.
+        draws: Uniform numbers that decide their choices, (T,) or (T, runs); above 1 they choose nothing.
+        place: The target's position.
         capacity: K.
     """
 
@@ -65,12 +65,12 @@ class AuditWorld:
         return context
 
     def choose(self, context: Context, assortment: IntArray) -> IntArray:  # noqa: ARG002 - that of the open round
-        """What is picked: by the target as in the scenario, by others by chance."""
+        """The target's fixed choice, or another visitor's random one."""
         if self._here:
             return assortment[..., 0] if self._target.buys else np.full(self._runs, NOTHING)
         assert self._round is not None  # noqa: S101 - a round is open
         return self._round.choose(assortment)
 
-    def regret(self, context: Context, assortment: IntArray) -> FloatArray:  # noqa: ARG002 - nobody asks
-        """Not of interest here."""
+    def regret(self, context: Context, assortment: IntArray) -> FloatArray:  # noqa: ARG002 - not used
+        """Zero: an audit does not look at regret."""
         return np.zeros(self._runs)

@@ -1,4 +1,4 @@
-"""What can be audited: a name, a claim, and a callable that runs the shipped code in one of two neighbouring worlds."""
+"""The subject of an audit: a name, a claim, and a callable that runs the shipped code in one of two worlds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quietshelf.model.types import FloatArray, require
 from quietshelf.privacy.accounting import DELTA, epsilon_of, epsilon_of_gaussian
 
 Run = Callable[[bool, int, np.random.Generator], FloatArray]
-"""(whether the target is the first neighbour, how many runs, chance) -> all that leaves, (runs, features)."""
+"""(whether the target is the first neighbour, number of runs, generator) -> everything released, (runs, features)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +21,10 @@ class Claim:
     """What is promised of a mechanism.
 
     Attributes:
-        rho: In zCDP; infinite where nothing is promised.
-        gaussian: Whether it is also promised that no test does better than against one Gaussian release of that rho.
-        delta: At which epsilon is stated; the one of all statements, unless the mechanism is calibrated at its own.
-        epsilon: Claimed at that delta; follows from rho unless given.
+        rho: The claim in zCDP; infinite if nothing is promised.
+        gaussian: Whether it also promises that no test does better than against one Gaussian release of that rho.
+        delta: The delta that epsilon is stated for; the default one, unless the mechanism is calibrated at its own.
+        epsilon: The claim at that delta; follows from rho unless given.
     """
 
     rho: float = math.inf
@@ -40,33 +40,33 @@ class Claim:
 
     @property
     def nothing(self) -> bool:
-        """Whether there is no promise that could be broken."""
+        """Whether nothing is promised."""
         return math.isinf(self.rho) and math.isinf(self.epsilon)
 
 
 class ExactCost(NamedTuple):
-    """What a pair of neighbours costs, computed without sampling: rho in zCDP, and epsilon at the claim's delta."""
+    """The exact cost of a pair of neighbours: rho in zCDP, and epsilon at the claim's delta."""
 
     rho: float
     epsilon: float
 
     @classmethod
     def gaussian(cls, rho: float, delta: float) -> ExactCost:
-        """Of two Gaussians with the same covariance."""
+        """The cost of telling two Gaussians of equal covariance apart."""
         return cls(rho, epsilon_of_gaussian(math.sqrt(2 * rho), delta))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Auditable:
-    """Something that claims to be private, and two neighbouring worlds to try it in.
+    """Something that claims to be private, and two neighbouring worlds to test it in.
 
     Attributes:
         name: What is audited.
         pair: The two neighbours, in words.
         claim: What is promised.
-        run: The shipped code path; draws must be independent, one a row.
-        exact: What this pair of neighbours really costs, where that can be computed without sampling.
-        slow: How many times fewer runs it gets than others.
+        run: The shipped code path; rows must be independent draws.
+        exact: Computes the exact cost of this pair, if that is possible.
+        slow: Divide the number of runs by this.
     """
 
     name: str

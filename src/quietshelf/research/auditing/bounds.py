@@ -1,9 +1,9 @@
-"""From error rates of an attack to lower bounds on the privacy lost: every figure errs on the side of the accused.
+"""From error rates of an attack to lower bounds on the privacy lost; every figure errs in the mechanism's favour.
 
-An attack says "first" or "second" world. Its rates are known up to Clopper-Pearson bounds: at least ``power`` of the
-first worlds are called first, at most ``level`` of the second. Whatever the mechanism is, post-processing cannot
-increase a divergence, so the rates alone prove a loss (docs/proofs.md, sections 1 and 11). What they say of rho is in
-`accounting.attackers`.
+An attack guesses "first" or "second" world. Clopper-Pearson bounds limit its rates: at least ``power`` of the first
+worlds are called first, at most ``level`` of the second. Post-processing cannot increase a divergence, whatever the
+mechanism is, so the rates alone prove a loss (docs/proofs.md, sections 1 and 11). `accounting.attackers` turns them
+into rho.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quietshelf.model.types import FloatArray, IntArray
 
 
 def at_least(hits: IntArray | int, runs: int, error: float) -> FloatArray:
-    """Clopper-Pearson: a probability that gave ``hits`` of ``runs`` is at least this, but for a chance ``error``."""
+    """Clopper-Pearson lower bound on a probability that gave ``hits`` of ``runs``; fails with chance ``error``."""
     from scipy.special import betaincinv
 
     k = np.asarray(hits, dtype=np.float64)
@@ -24,7 +24,7 @@ def at_least(hits: IntArray | int, runs: int, error: float) -> FloatArray:
 
 
 def at_most(hits: IntArray | int, runs: int, error: float) -> FloatArray:
-    """The same from above.
+    """Clopper-Pearson upper bound.
 
     >>> round(float(at_most(0, 1000, 0.05)), 4)  # the rule of three
     0.003
@@ -33,7 +33,7 @@ def at_most(hits: IntArray | int, runs: int, error: float) -> FloatArray:
 
 
 def epsilon_of_rates(level: FloatArray, power: FloatArray, delta: float) -> FloatArray:
-    """The least epsilon under which (epsilon, delta)-privacy allows a test of this level and power."""
+    """The smallest epsilon at which (epsilon, delta)-privacy allows a test of this level and power."""
     a, b = np.asarray(level, dtype=np.float64), np.asarray(power, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         forth = np.log(b - delta) - np.log(a)
@@ -42,7 +42,7 @@ def epsilon_of_rates(level: FloatArray, power: FloatArray, delta: float) -> Floa
 
 
 def mu_of_rates(level: FloatArray, power: FloatArray) -> FloatArray:
-    """The least shift of a Gaussian of variance 1 that allows a test of this level and power."""
+    """The smallest shift of a unit Gaussian that allows a test of this level and power."""
     from scipy.special import ndtri
 
     return np.maximum(ndtri(np.asarray(power)) - ndtri(np.asarray(level)), 0.0)
@@ -52,11 +52,11 @@ def divergence_at_least(first: FloatArray, second: FloatArray, error: float, *, 
     """Donsker and Varadhan's bound ``E_P[g] - log E_Q[exp g] <= D_1(P||Q) <= rho`` from draws of any bounded g.
 
     Args:
-        first: g of draws from P; values in [low, high].
-        second: g of draws from Q, in the same form.
-        error: Chance that the answer is too large, at most.
-        low: The least that g can be.
-        high: The most that g can be.
+        first: g of draws from P, in [low, high].
+        second: g of draws from Q, in [low, high].
+        error: The chance that the answer is too large.
+        low: Lower bound of g.
+        high: Upper bound of g.
     """
     mean = first.mean() - _slack(first, high - low, error / 2)
     tilted = np.exp(second)
@@ -65,6 +65,6 @@ def divergence_at_least(first: FloatArray, second: FloatArray, error: float, *, 
 
 
 def _slack(values: FloatArray, width: float, error: float) -> float:
-    """Maurer and Pontil's empirical Bernstein bound on how far a mean of bounded draws is from its expectation."""
+    """Maurer and Pontil's empirical Bernstein bound on the error of a mean of bounded draws."""
     count, weight = values.size, math.log(2 / error)
     return math.sqrt(2 * float(values.var(ddof=1)) * weight / count) + 7 * width * weight / (3 * (count - 1))

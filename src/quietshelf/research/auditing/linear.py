@@ -1,8 +1,8 @@
-"""What a pair of neighbours costs exactly, where what leaves is linear in Gaussian noise: no sampling, no confidence.
+"""The exact cost of a pair of neighbours if the release is linear in Gaussian noise: no sampling, no confidence.
 
-The mechanism is run as shipped, with noise sources of our own: one that draws nothing shows by how much the neighbours'
-means differ, one that draws a single coordinate at a time shows how each draw reaches the output. Together they are
-the law, N(mean, A A'), and so the divergence: ``rho = |A^+ (mean - mean')|² / 2``.
+The mechanism runs as shipped, with special noise sources: without noise it shows the difference of the means; with one
+noise coordinate at a time it shows how each draw reaches the output. Together these give the law, N(mean, A A'), and
+the divergence, ``rho = |A^+ (mean - mean')|² / 2``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from quietshelf.privacy.accounting import Assumption
 from quietshelf.privacy.release.noise import NoiseSource, Simulated
 
 Mechanism = Callable[[bool, NoiseSource, int], FloatArray]
-"""(whether the target is the first neighbour, noise, how many runs) -> all that leaves, (runs, features)."""
+"""(whether the target is the first neighbour, noise, number of runs) -> everything released, (runs, features)."""
 OUTSIDE = 1e-7
-"""Share of the difference of means that no noise reaches, above which it is told from rounding."""
+"""If a larger share of the difference of means is covered by no noise, it is not rounding."""
 
 
 class OneAtATime:
-    """Noise that is zero but for one coordinate, another in each world: world j has the j-th draw, at its scale."""
+    """Noise with one non-zero coordinate per world: world j gets the j-th draw, at its scale."""
 
     grid = 0.0
     assumption = Assumption.REAL_ARITHMETIC
@@ -33,7 +33,7 @@ class OneAtATime:
         self.drawn = 0
 
     def draw(self, scale: float, size: tuple[int, ...]) -> FloatArray:
-        """Zeros, and in the worlds whose turn it is the scale."""
+        """Zeros, except for the scale in each world's own coordinate."""
         worlds, numbers = size[0], int(np.prod(size[1:], dtype=np.int64))
         noise = np.zeros((worlds, numbers))
         turns = np.arange(self.drawn, min(self.drawn + numbers, worlds))
@@ -47,7 +47,7 @@ class OneAtATime:
 
 
 def response(mechanism: Mechanism, secret: bool) -> tuple[FloatArray, FloatArray]:
-    """The mean of what leaves, (features,), and A, (features, draws): by how much each draw moves it."""
+    """The mean of the release, (features,), and A, (features, draws): how far each draw moves it."""
     counter = OneAtATime()
     mechanism(secret, counter, 1)
     outputs = mechanism(secret, OneAtATime(), counter.drawn + 1)  # the last world draws nothing
@@ -56,7 +56,7 @@ def response(mechanism: Mechanism, secret: bool) -> tuple[FloatArray, FloatArray
 
 
 def exact_rho(mechanism: Mechanism) -> float:
-    """What this pair of neighbours costs; infinite where a difference is left that no noise hides."""
+    """The cost of this pair of neighbours; infinite if part of their difference is covered by no noise."""
     (mean, columns), (other, _) = response(mechanism, True), response(mechanism, False)
     difference = mean - other
     solution = np.linalg.lstsq(columns, difference, rcond=1e-12)[0]

@@ -1,7 +1,7 @@
-"""An auditable thing -> a lower bound on what it really loses, and a verdict on its claim.
+"""An audit: a lower bound on the privacy that a mechanism really loses, and a verdict on its claim.
 
-Half of the runs teach: they choose the score, the thresholds and the clipping. The other half judges, once. Each bound
-it yields is too large with a small chance only; the chances of all bounds of an audit add up to 1 - confidence.
+Half of the runs train: they choose the score, the thresholds and the clipping. The other half is used once, to test.
+Each bound is too large only with a small chance; over all bounds of an audit these chances add up to 1 - confidence.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ POINTS = 24
 """Thresholds of a ROC curve."""
 CLIPS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 PARTS = 10
-"""Chances that one audit is split into: two rates at each of three thresholds, two divergences, and two for the ROC."""
+"""Error shares of one audit: two rates at each of three thresholds, two divergences, and two for the ROC."""
 EXACT = 1e-9
-"""An exact figure refutes a claim if it exceeds it by more than rounding."""
+"""Relative excess over a claim that counts as rounding."""
 
 
 class Roc(NamedTuple):
-    """Rates of the attack at thresholds from strict to lenient, (points,), with bounds that hold for all at once."""
+    """Rates of the attack at thresholds from strict to lenient, (points,), with simultaneous bounds."""
 
     level: FloatArray
     power: FloatArray
@@ -42,18 +42,18 @@ class Roc(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What an audit found.
+    """The result of one audit.
 
     Attributes:
         name: What was audited.
         pair: The neighbours, in words.
         claim: What is promised.
-        runs: In each of the two worlds.
-        rho: At least this much is lost, in zCDP, whatever the mechanism is.
-        epsilon: The same at the claim's delta.
-        gaussian_rho: The least rho whose Gaussian curve allows this attack.
-        exact: What the pair costs by computation; None where it was not computed.
-        roc: How the attack does.
+        runs: Runs in each of the two worlds.
+        rho: Lower bound on the loss in zCDP, valid for any mechanism.
+        epsilon: Lower bound on epsilon at the claim's delta.
+        gaussian_rho: The smallest rho whose Gaussian curve allows this attack.
+        exact: The exact cost of the pair; None if it was not computed.
+        roc: The attack's ROC curve.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Finding:
 
     @property
     def measured(self) -> float:
-        """The same, or what was computed exactly if that is larger."""
+        """The larger of that and the exact cost."""
         return self.sampled if self.exact is None else max(self.sampled, self.exact.rho)
 
     @property
@@ -89,11 +89,11 @@ def audit(
     """Try to refute a claim.
 
     Args:
-        subject: What is audited.
-        runs: In each of the two worlds; half of them teach, half judge.
-        rng: Chance.
-        tests: How many subjects are audited together; all findings hold at once with the confidence stated.
-        confidence: Of the whole family.
+        subject: What to audit.
+        runs: Runs in each of the two worlds; half of them train, half test.
+        rng: Source of randomness.
+        tests: Number of subjects audited together; all findings hold jointly.
+        confidence: Joint confidence of all of them.
     """
     integer("runs", runs, low=FEWEST)
     require(0 < confidence < 1, "confidence must be in (0, 1)", confidence=confidence)
@@ -124,7 +124,7 @@ def audit(
 
 
 class _Plan(NamedTuple):
-    """What the teaching half decides: thresholds for rho, epsilon and mu, a log-likelihood line and its clipping."""
+    """Choices made on the training half: thresholds for rho, epsilon and mu, a log-likelihood line and its clipping."""
 
     thresholds: tuple[float, float, float]
     line: tuple[float, float]
@@ -151,7 +151,7 @@ def _line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
 
 
 def _divergence(x: FloatArray, y: FloatArray, line: tuple[float, float], clip: float, error: float) -> float:
-    """Of the first draws from the second; a negative clip says that the line was meant the other way round."""
+    """The divergence of the first draws from the second; a negative clip reverses the line."""
     slope, middle = line
     g, h = (np.clip(np.sign(clip) * slope * (part - middle), -2 * abs(clip), abs(clip)) for part in (x, y))
     return divergence_at_least(g, h, error, low=-2 * abs(clip), high=abs(clip))
@@ -163,7 +163,7 @@ def _at(x: FloatArray, y: FloatArray, threshold: float, error: float) -> tuple[F
 
 
 def _rates(x: FloatArray, y: FloatArray, thresholds: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
-    """(level from above, power from below) of calling a run first where its score is at least the threshold."""
+    """(upper bound on level, lower bound on power) of calling a run "first" if its score reaches the threshold."""
     called = _called(y, thresholds), _called(x, thresholds)
     return at_most(called[0], y.size, error), at_least(called[1], x.size, error)
 
@@ -173,7 +173,7 @@ def _called(scores: FloatArray, thresholds: FloatArray) -> IntArray:
 
 
 def _points(y: FloatArray, grid: FloatArray) -> FloatArray:
-    """Thresholds for the picture: false-alarm rates evenly spread in probit, from one in a thousand."""
+    """Thresholds of the ROC curve: false-alarm rates evenly spaced in probit, from one in a thousand."""
     from scipy.special import ndtr
 
     wanted = np.quantile(y, 1 - ndtr(np.linspace(-3.1, 3.1, POINTS)))

@@ -1,4 +1,4 @@
-"""Every mechanism and calibration, as shipped, with the neighbours that hurt it most."""
+"""Every mechanism and calibration, as shipped, with its worst-case neighbours."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from quietshelf.research.auditing.shelves import shelf_subject
 
 DIM, CAPACITY, HORIZON = 2, 3, 8
 EVEN = 4
-"""Items where the worst pair asks for an even number."""
+"""Items for a worst-case pair that needs an even number."""
 MANY = 50
-"""Items with which the proof's pair of a batch costs nearly all of rho."""
+"""Items at which the proof's worst-case pair for a batch costs nearly all of rho."""
 SMALL = 0.25
 """Another bound B."""
 EPSILON_CALIBRATIONS = ("sound", "repaired", "paper")
-"""Of the (epsilon, delta) benchmark."""
+"""Calibrations of the (epsilon, delta) benchmark."""
 TRIES = 1000
-"""Pairs at every step of a search."""
+"""Pairs per step of a search."""
 
 
 def linear(name: str, claim: Claim, neighbours: Neighbours, mechanism: Mechanism) -> Auditable:
-    """An auditable thing whose outputs are linear in its Gaussian noise, so that its cost is known exactly as well."""
+    """A subject whose outputs are linear in Gaussian noise, so that its exact cost is known too."""
     return Auditable(
         name=name,
         pair=neighbours.words,
@@ -90,10 +90,6 @@ def _learners(rho: float) -> list[Auditable]:
     pair = far_scores(DIM)
     run = sampled(partial(releases.learner, pair, rho))
     return [Auditable(name="quiet, two batches", pair=pair.words, claim=_gaussian(rho), run=run)]
-
-
-def _shelves(rho: float) -> list[Auditable]:
-    return [shelf_subject(rho)]
 
 
 def _newtons(rho: float) -> list[Auditable]:
@@ -169,7 +165,7 @@ MECHANISMS: Mapping[str, Callable[[float], list[Auditable]]] = {
     "batch-pair": _batch_pairs,
     "comparison": _comparisons,
     "learner": _learners,
-    "shelf": _shelves,
+    "shelf": lambda rho: [shelf_subject(rho)],
     "private-newton": _newtons,
     "gram-tree": partial(_grams, partial(_tree, "sound"), "gram tree"),
     "gram-toeplitz": partial(_grams, _toeplitz, "gram toeplitz"),
@@ -181,10 +177,10 @@ MECHANISMS: Mapping[str, Callable[[float], list[Auditable]]] = {
     **{f"private-fit-eps-delta-{word}": partial(_epsilon_fits, word) for word in EPSILON_CALIBRATIONS},  # type: ignore[arg-type]
     "private-fit-eps-delta-theorem": _theorem_fits,
 }
-"""By the names of the command line."""
+"""Subjects by the mechanism's name on the command line."""
 USUAL = ("batch-pair", "comparison", "learner", "shelf", "private-newton", "gram-tree", "gram-toeplitz", "private-fit")
 KNOWN_FALSE = ("gram-tree-paper",)
-"""Shipped to reproduce the paper, and known to cost more than the paper claims (docs/proofs.md, section 8)."""
+"""Shipped to reproduce the paper; costs more than the paper claims (docs/proofs.md, section 8)."""
 
 
 def mechanism(name: str, rho: float) -> list[Auditable]:

@@ -1,7 +1,7 @@
-"""Two visitors of whom one may be exchanged for the other: the worst that the proofs know, and the worst that is found.
+"""Pairs of visitors that may replace each other: the worst cases from the proofs, and the worst that a search finds.
 
 docs/proofs.md, sections 4, 8, 9 and 18 say which pairs attain each sensitivity. A search over random visitors, improved
-step by step, looks for worse ones; it must not find any.
+step by step, looks for worse pairs; it must not find any.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ LONG = 1000.0
 
 
 class Neighbours(NamedTuple):
-    """What the one and what the other saw and did, and the pair in words."""
+    """What each of two visitors saw and chose, and the pair in words."""
 
     first: ObservedChoice
     second: ObservedChoice
     words: str
 
     def target(self, secret: bool) -> ObservedChoice:
-        """Who came: the one, or the other."""
+        """The visitor who came: the first if ``secret``, else the second."""
         return self.first if secret else self.second
 
 
 def visitor(rows: FloatArray, position: int = NOTHING) -> ObservedChoice:
-    """A visitor who saw these features (K, d) and picked that place."""
+    """A visitor who saw items with these features, (K, d), and chose the one at ``position``."""
     return ObservedChoice(np.asarray(rows, dtype=np.float64), np.ones(len(rows), dtype=bool), np.asarray(position))
 
 
@@ -44,25 +44,25 @@ def axis(place: int, dim: int) -> FloatArray:
 
 
 def far_scores(dim: int) -> Neighbours:
-    """Scores as far apart as one item can bring them: bought or not (section 4). Their informations are the same."""
+    """Scores as far apart as one item allows, bought or not (section 4); the information matrices are equal."""
     rows = GOLDEN * axis(0, dim)[None]
     return Neighbours(visitor(rows, 0), visitor(rows), "same visitor, bought the item or nothing")
 
 
 def far_information(dim: int) -> Neighbours:
-    """Informations sqrt(2) B apart, nearly: one very long item, along two different axes (section 4)."""
+    """Information matrices nearly sqrt(2) B apart: one very long item, along two different axes (section 4)."""
     rows = [LONG * axis(place, dim)[None] for place in (0, 1)]
     return Neighbours(visitor(rows[0]), visitor(rows[1]), "visitors with items along different axes")
 
 
 def far_crowds(capacity: int, dim: int) -> Neighbours:
-    """Opposite scores wherever theta is, within reach: all items on one side or all opposite, none bought (18)."""
+    """Opposite scores for any theta within reach: all items on one side or all opposite, none bought (section 18)."""
     rows = np.tile(2.0 * axis(0, dim), (capacity, 1))
     return Neighbours(visitor(rows), visitor(-rows), "visitors with opposite items, nothing bought")
 
 
 def far_pairs(capacity: int, dim: int) -> Neighbours:
-    """Opposite scores and, but for 1/K, orthogonal informations at theta = 0, for K even and d >= 3 (section 4).
+    """Opposite scores and, up to 1/K, orthogonal information matrices at theta = 0, for even K and d >= 3 (section 4).
 
     Everything lies on a unit sphere around xbar = e1 or -e1, spread along e2 or e3.
     """
@@ -86,7 +86,7 @@ def far_gradients(capacity: int, dim: int) -> Neighbours:
 
 
 def pair_cost(first: ObservedChoice, second: ObservedChoice, *, bound: float) -> FloatArray:
-    """What pairs of visitors cost a batch at theta = 0, L = I, relative to rho: half their squared distance in u."""
+    """The cost of pairs of visitors to a batch at theta = 0 and L = I, relative to rho: half their squared distance."""
     dim = first.rows.shape[-1]
     one, two = (contribution(part, np.zeros(dim), np.eye(dim), bound) for part in (first, second))
     score = ((one.score - two.score) ** 2).sum(-1) / (2 * SCORE_BOUND**2)
@@ -95,7 +95,7 @@ def pair_cost(first: ObservedChoice, second: ObservedChoice, *, bound: float) ->
 
 
 def gram_cost(first: ObservedChoice, second: ObservedChoice) -> FloatArray:
-    """How far apart the Gram matrices of pairs of visitors are, squared."""
+    """The squared distance between the Gram matrices of pairs of visitors."""
     return np.asarray((svec(gram(first.rows) - gram(second.rows)) ** 2).sum(-1))
 
 
@@ -108,15 +108,15 @@ def search(
     rng: np.random.Generator,
     longest: float | None = None,
 ) -> Neighbours:
-    """The costliest pair found: random visitors, the best of whom are then changed a little, again and again.
+    """The costliest pair that a search finds: random visitors, the best of whom are perturbed again and again.
 
     Args:
-        cost: Of pairs side by side, (tries,).
-        capacity: Items a visitor sees.
+        cost: The cost of pairs side by side, (tries,).
+        capacity: Items per visitor.
         dim: d.
-        tries: Pairs at first, and at every step.
-        rng: Chance.
-        longest: Features are shortened to this length; None for no limit.
+        tries: Pairs per step.
+        rng: Source of randomness.
+        longest: Clip features to this length; None for no limit.
     """
     rows: FloatArray = rng.standard_normal((2, tries, capacity, dim)) * np.exp(rng.uniform(-1, 2, (2, tries, 1, 1)))
     picked = rng.integers(NOTHING, capacity, (2, tries))

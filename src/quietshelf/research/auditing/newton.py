@@ -1,7 +1,7 @@
-"""The private fit of a finished log: the attacker has all its releases, and all of the log but the target.
+"""The private fit of a finished log: the attacker has all its releases, and all of the log except the target.
 
-So the attacker can work out what the sums would be with either neighbour, at the theta and in the coordinates of each
-release, and weigh what was released by its likelihood: no test does better (docs/proofs.md, section 18).
+So the attacker can compute the sums with either neighbour, at the theta and in the coordinates of each release, and
+take the likelihood ratio of what was released: no test does better (docs/proofs.md, section 18).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from quietshelf.research.auditing.neighbours import Neighbours
 
 SEED = 20
 OTHERS = 60
-"""Enough that theta stays near zero, where the neighbours hurt most; it hides the target no better."""
+"""Enough to keep theta near zero, where the neighbours cost most; more would not hide the target better."""
 SLOW = 20
 
 
 def newton_subject(neighbours: Neighbours, claim: Claim, source: NoiseSource | None = None) -> Auditable:
-    """A private fit with one of two neighbours in the log; noise of the simulation unless a source is given."""
+    """A private fit with one of two neighbours in the log; simulated noise unless a source is given."""
     return Auditable(
         name="private Newton",
         pair=neighbours.words,
@@ -39,7 +39,7 @@ def newton_subject(neighbours: Neighbours, claim: Claim, source: NoiseSource | N
 def newton_run(
     neighbours: Neighbours, rho: float, source: NoiseSource | None, secret: bool, runs: int, rng: np.random.Generator
 ) -> FloatArray:
-    """What leaves each fit, as evidence: log-likelihood ratios of scores, informations and squares; and theta."""
+    """The evidence from each fit: log-likelihood ratios of scores, information and squares; and theta."""
     noise = Simulated(rng) if source is None else source
     crowd = others(neighbours.first)
     target = neighbours.target(secret)
@@ -52,14 +52,14 @@ def newton_run(
 
 
 def others(target: ObservedChoice) -> ObservedChoice:
-    """Who see as many random items as the target and choose at random; they are the same in both worlds."""
+    """The other visitors, the same in both worlds: they see as many items as the target and choose at random."""
     rng, (places, dim) = np.random.default_rng(SEED), target.rows.shape
     rows, offered = rng.standard_normal((OTHERS, places, dim)), np.ones((OTHERS, places), dtype=bool)
     return ObservedChoice(rows, offered, rng.integers(NOTHING, places, OTHERS))
 
 
 def evidence(found: PrivateTastes, neighbours: Neighbours, crowd: ObservedChoice, rho: float) -> FloatArray:
-    """Log-likelihood ratios of the two worlds: all scores, all informations, the squares; (3,)."""
+    """Log-likelihood ratios of the two worlds from all scores, all information matrices and the squares, (3,)."""
     theta = np.stack([one.theta for one in found.releases])
     frames = np.stack([one.coordinates for one in found.releases])
     rest = [part.sum(0) for part in _numbers(crowd, theta, frames)]
@@ -75,13 +75,13 @@ def evidence(found: PrivateTastes, neighbours: Neighbours, crowd: ObservedChoice
 
 
 def _ratio(left: FloatArray, both: FloatArray, scale: FloatArray) -> float:
-    """The log-likelihood ratio of Gaussians of which these are the two means."""
+    """The log-likelihood ratio of two Gaussians with these means."""
     first, second = both
     return float(((first - second) * (left - (first + second) / 2) / scale**2).sum())
 
 
 class _Numbers(NamedTuple):
-    """Of each visitor (first axis): scores and informations at every release, and the squared score at the last."""
+    """Per visitor (first axis): scores and information at every release, and the squared score at the last."""
 
     score: FloatArray
     information: FloatArray
@@ -89,7 +89,7 @@ class _Numbers(NamedTuple):
 
 
 def _numbers(visitors: ObservedChoice, theta: FloatArray, frames: FloatArray) -> _Numbers:
-    """At every theta (releases, d), in every frame (releases, d, d)."""
+    """The contributions of visitors at every theta (releases, d), in every frame (releases, d, d)."""
     (count, places, dim), every = visitors.rows.shape, len(theta)
     wide = ObservedChoice(
         np.broadcast_to(visitors.rows[:, None], (count, every, places, dim)),

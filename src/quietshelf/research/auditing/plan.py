@@ -1,4 +1,4 @@
-"""What one audit covers, and how it is done on all cores: one family of tests, one confidence for all of them."""
+"""The tests of an audit, run on all cores: one family with one joint confidence."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ POLICIES = ("quiet", "dpmnl", "greedy", "ucb-mnl")
 THOROUGH_POLICIES = (*POLICIES, "dpmnl-eps-delta", "ts-mnl", "ofu-mnl")
 RUNS, THOROUGH_RUNS = 8_000, 40_000
 LONGEST = ("shelf", "private-newton")
-"""They go first."""
+"""The slowest tests, started first."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One test, by name, so that it can travel to another process."""
+    """One test, by name, so that it can be sent to another process."""
 
     kind: Literal["mechanism", "policy"]
     name: str
@@ -33,7 +33,7 @@ class Task:
     rho: float
 
     def subject(self) -> Auditable:
-        """What is to be audited."""
+        """The subject to audit."""
         if self.kind == "mechanism":
             return mechanism(self.name, self.rho)[self.place]
         return attack(self.name, VARIANTS[self.place], rho=self.rho)
@@ -44,13 +44,13 @@ Job = Callable[[tuple[int, Task], Callable[[int], None]], Finding]
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """All findings of one audit; with the confidence of `measure` none of them overstates a loss.
+    """All findings of one audit; with the confidence of `measure`, none overstates a loss.
 
     Attributes:
-        findings: One a test, in the order of the tasks.
-        tasks: What was tested.
-        runs: In each of the two worlds of a test.
-        seed: Of simulated noise; a shelf's own noise comes from the operating system and has none.
+        findings: One per test, in the order of the tasks.
+        tasks: The tests.
+        runs: Runs in each of a test's two worlds.
+        seed: Seed of simulated noise; a real shelf's noise comes from the operating system and has none.
     """
 
     findings: tuple[Finding, ...]
@@ -60,12 +60,12 @@ class Audit:
 
     @property
     def refuted(self) -> bool:
-        """Whether any claim cannot be true."""
+        """Whether any claim is refuted."""
         return any(finding.refuted for finding in self.findings)
 
 
 def tasks(mechanisms: Sequence[str], policies: Sequence[str], rho: float) -> list[Task]:
-    """All tests of these mechanisms and policies; unknown names are refused."""
+    """The tests of these mechanisms and policies; refuses unknown names."""
     made = [Task("mechanism", name, place, rho) for name in mechanisms for place in range(len(mechanism(name, rho)))]
     attacks = [Task("policy", name, place, rho) for name in policies for place in range(len(VARIANTS))]
     for task in attacks[:: len(VARIANTS)]:
@@ -74,7 +74,7 @@ def tasks(mechanisms: Sequence[str], policies: Sequence[str], rho: float) -> lis
 
 
 def usual(rho: float, *, thorough: bool) -> list[Task]:
-    """What is audited unless something is named: all that claims to be sound, and what privacy is compared with."""
+    """The default tests: everything that claims to be sound, and the policies without privacy for comparison."""
     if thorough:
         return tasks([name for name in MECHANISMS if name not in KNOWN_FALSE], THOROUGH_POLICIES, rho)
     return tasks(USUAL, POLICIES, rho)
@@ -88,7 +88,7 @@ def run_audit(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Audit:
-    """Do all tests, on several processes if there are workers; the findings do not depend on how many."""
+    """Run all tests; the findings do not depend on the number of workers."""
     integer("runs", runs, low=FEWEST)
     integer("seed", seed, low=0)
     job = partial(_finding, tests=max(1, len(wanted)), runs=runs, seed=seed)

@@ -1,4 +1,4 @@
-"""What an objective-perturbed fit costs exactly, in one and two dimensions, by integrating its density.
+"""The exact cost of an objective-perturbed fit in one and two dimensions, by integrating its density.
 
 The minimiser of ``sum of losses + ridge/2 |theta - c|² + b . theta`` is the point a at which F(a) = -b, F being the
 gradient without b: its density is phi_sigma(F(a)) det DF(a) (docs/proofs.md, section 9).
@@ -13,13 +13,13 @@ import numpy as np
 from quietshelf.model.types import FloatArray, IntArray
 
 PLANE_POINTS = 260
-"""Grid points a side; halving the step changes divergences by less than 1e-6 at the noise that calibrations ask for."""
+"""Grid points per side; halving the step changes divergences by less than 1e-6 at calibrated noise."""
 EPSILON_HALVINGS = 50
 LARGEST_EPSILON = 100.0
 
 
 class Densities(NamedTuple):
-    """Log-densities of the two releases of neighbours at the points of a grid, (..., points), and a cell's size."""
+    """Log-densities of the releases of two neighbours on a grid, (..., points), and the size of a cell."""
 
     first: FloatArray
     second: FloatArray
@@ -32,13 +32,13 @@ class Densities(NamedTuple):
         return np.asarray(np.max(both, axis=0) / (order - 1))
 
     def excess(self, epsilon: float) -> FloatArray:
-        """The larger of the two smallest deltas at this epsilon."""
+        """The smallest delta at this epsilon, the larger of both directions."""
         p, q = np.exp(self.first), np.exp(self.second)
         both = [np.maximum(a - np.exp(epsilon) * b, 0.0).sum(-1) for a, b in ((p, q), (q, p))]
         return np.asarray(np.max(both, axis=0) * self.cell)
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon at which no instance exceeds delta; infinite above what is looked at."""
+        """The smallest epsilon at which no instance exceeds delta; infinite above ``LARGEST_EPSILON``."""
         low, high = 0.0, LARGEST_EPSILON
         if float(self.excess(high).max()) > delta:
             return float("inf")
@@ -48,26 +48,6 @@ class Densities(NamedTuple):
         return high
 
 
-class Pair(NamedTuple):
-    """Slopes and curvatures of the two objectives of neighbours, at the points of a grid of given spacing."""
-
-    first: tuple[FloatArray, FloatArray]
-    second: tuple[FloatArray, FloatArray]
-    spacing: FloatArray
-
-    def densities(self, sigma: float) -> Densities:
-        """With noise of this standard deviation."""
-        both = []
-        for slope, curvature in (self.first, self.second):
-            gaussian = -0.5 * (slope / sigma) ** 2 - np.log(sigma * np.sqrt(2 * np.pi))
-            both.append(gaussian + np.log(curvature))
-        return Densities(both[0], both[1], self.spacing)
-
-    def divergence(self, sigma: float, order: float) -> FloatArray:
-        """The larger of the two Rényi divergences."""
-        return self.densities(sigma).divergence(order)
-
-
 class Crowd(NamedTuple):
     """Instances side by side: features (instances, visitors, K) on a line; the last two visitors are the neighbours."""
 
@@ -75,15 +55,22 @@ class Crowd(NamedTuple):
     choice: IntArray
     centre: FloatArray
 
-    def on_grid(self, ridge: float, sigma: float, order: float, *, finer: float = 1.0) -> Pair:
-        """All of the mass of ``p^order q^(1-order)``, in steps of a third of its width or less."""
+    def on_grid(self, ridge: float, sigma: float, order: float, *, finer: float = 1.0) -> Densities:
+        """The densities where ``p^order q^(1-order)`` has mass, in steps of a third of its width or less."""
         reach = (10 * sigma + 4 * order + 2 * self.x.shape[1]) / ridge
         points = int(finer * 6 * reach * (ridge + order + self.x.shape[1]) / sigma)
         a = self.centre[:, None] + np.linspace(-reach, reach, max(points, 1000))
         slope, curvature = choice_derivatives(self.x[..., None], self.choice[..., None], a[:, None, :])
         common = slope[:, :-2].sum(1) + ridge * (a - self.centre[:, None]), curvature[:, :-2].sum(1) + ridge
         first, second = ((common[0] + slope[:, i], common[1] + curvature[:, i]) for i in (-2, -1))
-        return Pair(first, second, np.full(a.shape[0], a[0, 1] - a[0, 0]))
+        return Densities(
+            log_density(*first, sigma), log_density(*second, sigma), np.full(a.shape[0], a[0, 1] - a[0, 0])
+        )
+
+
+def log_density(slope: FloatArray, curvature: FloatArray, sigma: float) -> FloatArray:
+    """Log-density of the minimiser on the line, from slope and curvature of its objective without noise."""
+    return np.asarray(-0.5 * (slope / sigma) ** 2 - np.log(sigma * np.sqrt(2 * np.pi)) + np.log(curvature))
 
 
 def choice_derivatives(x: FloatArray, choice: IntArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""The shipped releases, run with the target in one of two neighbouring worlds; everybody else is fixed."""
+"""The shipped releases, run with the target in one of two neighbouring worlds and all other visitors fixed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from quietshelf.curation.outlook import normal_outlook
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import NOTHING, Context, FloatArray, Round
 from quietshelf.policies import POLICIES
@@ -30,7 +30,7 @@ from quietshelf.privacy.statistics import (
 from quietshelf.research.auditing.neighbours import Neighbours, far_scores, visitor
 
 SEED = 20
-"""Of the other visitors, who are the same in both worlds and known to the attacker."""
+"""Seed of the other visitors, who are the same in both worlds and known to the attacker."""
 OTHERS = 4
 Make = Callable[[NoiseSource], ContinualSum]
 
@@ -38,14 +38,14 @@ Make = Callable[[NoiseSource], ContinualSum]
 def batch(
     neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int, *, bound: float = batch_pair.BOUND
 ) -> FloatArray:
-    """One batch of `quiet`: the noisy sums of score and information."""
+    """One batch of `quiet` with the target: noisy sums of scores and information."""
     return batch_of([neighbours.target(secret)], rho, source, runs, bound=bound)
 
 
 def batch_of(
     targets: Sequence[ObservedChoice], rho: float, source: NoiseSource, runs: int, *, bound: float = batch_pair.BOUND
 ) -> FloatArray:
-    """One batch with these visitors and a few others: contributions, sums and noise as shipped."""
+    """One batch of these visitors and a few others, with contributions, sums and noise as shipped."""
     places, dim = targets[0].rows.shape
     rows = np.random.default_rng(SEED).standard_normal((OTHERS, places, dim))
     everybody = ObservedChoice(
@@ -64,15 +64,15 @@ def batch_of(
 def comparison(
     rho: float, secret: bool, source: NoiseSource, runs: int, *, bought: Sequence[int] = (0,), worth: float = 1.0
 ) -> FloatArray:
-    """One batch's outcomes: the target bought the dearest item of its arm, or nothing.
+    """One batch's outcomes; the target bought the dearest item of its arm, or nothing.
 
     Args:
-        rho: What the release may cost.
-        secret: Whether it bought.
+        rho: The budget of the release.
+        secret: Whether the target bought.
         source: Noise.
-        runs: How many.
-        bought: The items of the target's screen that it buys; one, unless a fault counts more.
-        worth: What the item earns, in units of the declared most.
+        runs: Number of runs.
+        bought: Items on the target's screen that it buys; one, unless a planted fault counts more.
+        worth: The item's revenue, in units of the declared maximum.
     """
     sold = if_chosen(np.full(1 + OTHERS, worth), present=False, most=1.0)
     places = [0 if secret else NOTHING for _ in bought] + [0] * OTHERS
@@ -84,13 +84,13 @@ def comparison(
 
 
 def both(rho: float, secret: bool, source: NoiseSource, runs: int, *, share: float = 0.25) -> FloatArray:
-    """A batch's pair and outcomes, from one budget: opposite scores, and something bought or nothing."""
+    """A batch's pair and outcomes from one budget: opposite scores, and something bought or nothing."""
     pair = batch(far_scores(2), (1 - share) * rho, secret, source, runs)
     return np.concatenate([pair, comparison(share * rho, secret, source, runs)], axis=-1)
 
 
 def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
-    """Two batches of `quiet` through its curator: all records, estimates and precisions."""
+    """Two batches of `quiet` through its curator: all records, estimates and precision matrices."""
     target = neighbours.target(secret)
     places, dim = target.rows.shape
     curator = quiet_curator(rho, dim, places, source, runs)
@@ -104,21 +104,21 @@ def learner(neighbours: Neighbours, rho: float, secret: bool, source: NoiseSourc
 
 
 def quiet_curator(rho: float, dim: int, places: int, source: NoiseSource, runs: int) -> QuietCurator:
-    """The curator of `quiet` where nothing is declared, over many runs side by side."""
+    """The curator of `quiet` with nothing declared, over many runs side by side."""
     outlook = normal_outlook(None, dim, items=places, capacity=places, policy=POLICIES["quiet"], lead=(runs,))
     start = Learner.start(Quiet(rho=rho), outlook, capacity=places, source=source, lead=(runs,))
     return QuietCurator(start, source, outlook)
 
 
 def round_of(rows: FloatArray, picked: int, runs: int) -> Round:
-    """All items (K, d) shown to one visitor, the same in every run, who picks that one."""
+    """A round, the same in every run: all items, (K, d), are shown and ``picked`` is chosen."""
     places = len(rows)
     context = Context(Dense(np.broadcast_to(rows, (runs, *rows.shape))), np.ones((runs, places)), places)
     return Round(context, np.broadcast_to(np.arange(places), (runs, places)), np.full(runs, picked))
 
 
 def continual(make: Make, neighbours: Neighbours, secret: bool, source: NoiseSource, runs: int) -> FloatArray:
-    """All prefix sums of a continual Gram release; the target comes first, and so is in most of them."""
+    """All prefix sums of a continual Gram release; the target comes first, and so counts in all of them."""
     target = neighbours.target(secret)
     sums = make(source)
     state, seen = sums.start((runs,)), []
@@ -130,6 +130,6 @@ def continual(make: Make, neighbours: Neighbours, secret: bool, source: NoiseSou
 
 
 def history(target: ObservedChoice, horizon: int) -> list[FloatArray]:
-    """What visitors were shown, (K, d) each: the target, then others within the unit ball."""
+    """Features shown to each visitor, (K, d): the target, then others within the unit ball."""
     others = np.random.default_rng(SEED).standard_normal((horizon - 1, *target.rows.shape))
     return [target.rows, *(others / np.maximum(np.linalg.norm(others, axis=-1, keepdims=True), 1.0))]

@@ -1,8 +1,8 @@
-"""One number for each run, large where the target looks like the first neighbour; learnt on runs then put aside.
+"""One number per run, large if the target looks like the first neighbour; trained on runs that are then set aside.
 
-Any score gives a valid audit; a good one finds more. Candidates are Fisher's linear discriminants, which are the
-likelihood ratio where the law is Gaussian, plain and with squares, stiff and soft. The best on a second part of the
-held-out runs is kept.
+Any score gives a valid audit; a better one finds more. The candidates are Fisher's linear discriminants, which are the
+likelihood ratio for Gaussian outputs: with and without squares, at several ridges. The best one on a second part of the
+training runs is kept.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from quietshelf.model.types import BoolArray, FloatArray
 
 RIDGES = (1e-10, 1e-3, 0.3)
-"""From trusting every direction, also those without noise, to trusting each feature by itself."""
+"""From trusting every direction, even those without noise, to using each feature by itself."""
 MOST_SQUARED = 40
 """With more features than this, squares are not tried."""
 CLIP = 1e6
 
 
 class Score(NamedTuple):
-    """Outputs (runs, features) -> scores (runs,): standardise, maybe square, project."""
+    """Outputs (runs, features) -> scores (runs,): standardise, optionally add squares, project."""
 
     kept: BoolArray
     centre: FloatArray
@@ -35,7 +35,7 @@ class Score(NamedTuple):
         return np.asarray(self.expand(outputs) @ self.weights)
 
     def expand(self, outputs: FloatArray) -> FloatArray:
-        """Standardised features, with their squares if wanted."""
+        """Standardised features, with their squares if the score uses them."""
         x = np.clip((outputs[:, self.kept] - self.centre) / self.scale, -CLIP, CLIP)
         return np.concatenate([x, x * x], axis=1) if self.squares else x
 
@@ -62,7 +62,7 @@ def candidates(first: FloatArray, second: FloatArray) -> Iterator[Score]:
 
 
 def _informative(outputs: FloatArray) -> BoolArray:
-    """Features that vary and do not repeat one before them, (features,)."""
+    """Whether each feature varies and does not repeat an earlier one, (features,)."""
     varies, seen = np.ptp(outputs, axis=0) > 0, set()
     for place in np.flatnonzero(varies):
         column = outputs[:, place].tobytes()
@@ -72,7 +72,7 @@ def _informative(outputs: FloatArray) -> BoolArray:
 
 
 def learn(first: FloatArray, second: FloatArray, worth: Callable[[FloatArray, FloatArray], float]) -> Score:
-    """The candidate fitted on one half of these runs that is worth most on the other."""
+    """The candidate, fitted on one half of these runs, that is worth most on the other half."""
     cut = len(first) // 2
     tried = list(candidates(first[:cut], second[:cut]))
     worths = [worth(score(first[cut:]), score(second[cut:])) for score in tried]

@@ -1,4 +1,4 @@
-"""`Shelf` itself, with its discrete Gaussian from the operating system: what visitors and estimates show."""
+"""`Shelf` itself, with discrete Gaussian noise from the operating system: its estimates and later screens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quietshelf.serving.shelf.testing import copied
 
 ITEMS, SHOWN, DIM = 5, 4, 2
 PROBES = 2
-"""Visitors after the release whose screens the attacker holds."""
+"""Visitors after the release whose screens the attacker sees."""
 
 
 def shelf_subject(rho: float) -> Auditable:
@@ -32,13 +32,13 @@ def shelf_subject(rho: float) -> Auditable:
 
 
 def shelf_run(rho: float, secret: bool, runs: int, rng: np.random.Generator) -> FloatArray:
-    """Runs of a shelf that served its first batch; the release comes with the next arrival, anew in each run."""
+    """Runs of a shelf with a full first batch; its release comes with the next arrival, drawn again in each run."""
     shelf = full_shelf(rho, secret)
     return np.stack([after_release(copy_of(shelf, rng)) for _ in range(runs)])
 
 
 def full_shelf(rho: float, secret: bool, source: NoiseSource | None = None) -> Shelf:
-    """A shelf whose first batch is full: the target came first, all others saw nothing of interest."""
+    """A shelf whose first batch is full: the target came first, the others saw items without features."""
     shelf = copied(Shelf(items=ITEMS, dim=DIM, capacity=SHOWN, rho=rho), source=source)
     features = np.tile(
         (1 + 1 / SHOWN) * axis(0, DIM), (ITEMS, 1)
@@ -50,12 +50,12 @@ def full_shelf(rho: float, secret: bool, source: NoiseSource | None = None) -> S
 
 
 def copy_of(shelf: Shelf, rng: np.random.Generator, source: NoiseSource | None = None) -> Shelf:
-    """The same shelf in a world of its own, with coins of its own."""
+    """A copy of the shelf with coins of its own."""
     return copied(shelf, source=source, coins=Coins(rng.bytes(32)))
 
 
 def after_release(shelf: Shelf) -> FloatArray:
-    """What leaves: the record, the estimate, and the next screens."""
+    """What is released: the record, the estimate, and the next screens."""
     ways = np.linspace(-1.0, 1.0, ITEMS)[:, None] * axis(0, DIM)
     screens = [float(shelf.offer(ways).items[0]) for _ in range(PROBES)]
     tastes, learner = shelf.estimate(), shelf.learner

@@ -1,4 +1,4 @@
-"""Findings for a privacy officer: what was tried, what came of it, what it means."""
+"""Findings in words, for a privacy officer: what was tested, the result, and what it means."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from quietshelf.research.auditing.plan import Audit
 
 NEAR = 0.01
 """The rate of false alarms at which an attack is described."""
-NO_PROOF = "An audit can refute a promise, it cannot prove one: for that see the proofs."
+NO_PROOF = "An audit can refute a promise but not prove one: for that, see the proofs."
 
 
 def verdict(finding: Finding) -> str:
-    """One word or two."""
+    """The verdict in one or two words."""
     if finding.claim.nothing:
         return "no claim"
     return "REFUTED" if finding.refuted else "not refuted"
 
 
 def verdict_on_rates(finding: Finding) -> str:
-    """The same beside the rates of `near`, which chance alone may put a little above what is allowed."""
+    """The verdict, to stand beside the rates of `near`, which sampling error may put slightly above the limit."""
     above = not finding.refuted and _above(finding)
     return f"{verdict(finding)}, the difference is within sampling error" if above else verdict(finding)
 
 
 def _above(finding: Finding) -> bool:
-    """Whether the attack recognised more than the claim allows, significant or not."""
+    """Whether the attack recognised more than the claim allows, significantly or not."""
     _, power, limit = near(finding)
     return limit is not None and power > limit
 
 
 def near(finding: Finding) -> tuple[float, float, float | None]:
-    """(false alarms near `NEAR`, true cases recognised at them, the most that the claim allows; None if not in rho)."""
+    """(false-alarm rate near `NEAR`, share of true cases recognised, the most allowed; None if not claimed in rho)."""
     place = int(np.argmin(np.abs(finding.roc.level - NEAR)))
     level, power = float(finding.roc.level[place]), float(finding.roc.power[place])
     if math.isinf(finding.claim.rho):
@@ -45,7 +45,7 @@ def near(finding: Finding) -> tuple[float, float, float | None]:
 
 
 def sentence(finding: Finding) -> str:
-    """What the attack on one mechanism or policy achieved."""
+    """The result of one attack in a sentence."""
     level, power, limit = near(finding)
     found = f"At {_share(level)} false alarms the attacker recognised {_share(power)} of the true cases"
     if finding.claim.nothing:
@@ -60,14 +60,14 @@ def sentence(finding: Finding) -> str:
 
 
 def conclusion(audit: Audit) -> str:
-    """What came of the whole audit."""
+    """The result of the whole audit."""
     if broken := sorted({finding.name for finding in audit.findings if finding.refuted}):
         return f"Refuted: {', '.join(broken)}. Do not rely on what it promises."
     return f"No promise was refuted. {NO_PROOF}"
 
 
 def headline(audit: Audit) -> tuple[str, str]:
-    """How many of the promises that were tested were refuted, and which."""
+    """How many of the tested promises were refuted, and which."""
     tested = [finding for finding in audit.findings if not finding.claim.nothing]
     broken = sorted({finding.name for finding in tested if finding.refuted})
     number = f"{sum(finding.refuted for finding in tested)} of {len(tested)}"
@@ -76,13 +76,12 @@ def headline(audit: Audit) -> tuple[str, str]:
 
 
 def method(audit: Audit) -> list[str]:
-    """How it was done, with what certainty, and what it finds where nothing is promised."""
+    """How the audit was done, its confidence, and for comparison its result where nothing is promised."""
     open_ones = [finding for finding in audit.findings if finding.claim.nothing]
     lines = [
-        f"{len(audit.findings) - len(open_ones)} promises were put to the test, each by up to {audit.runs:,} runs in "
-        f"each of two worlds that differ in one visitor only. Half of the runs taught the attacker, the other half "
-        f"judged.",
-        f"With a confidence of {100 * CONFIDENCE:g} % for all tests together, no lower bound is too large.",
+        f"{len(audit.findings) - len(open_ones)} promises were tested, each with up to {audit.runs:,} runs in each of "
+        f"two worlds that differ in a single visitor. Half of the runs trained the attacker, the other half tested it.",
+        f"With {100 * CONFIDENCE:g} % confidence for all tests together, no lower bound is too large.",
     ]
     if open_ones:
         best = max(open_ones, key=lambda finding: finding.rho)

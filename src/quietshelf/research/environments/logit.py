@@ -174,13 +174,13 @@ class PreparedRounds(OpenRound):
         """The visitors of round t and the next ones, ``most`` of them at most, along the first axis."""
         self._expect(t)
         ready, self._round = self._prepare(), None
-        part = ready[self._used : self._used + (most if self._ahead else 1)]
+        part = ready[self._used : self._used + (most if self.ahead else 1)]
         self._used, self._next = self._used + len(part), self._next + len(part)
         return part
 
     @property
-    def _ahead(self) -> bool:
-        """Whether several rounds may be handed out at once: not where somebody may ask for the tastes of each."""
+    def ahead(self) -> bool:
+        """Whether rounds may be drawn before their turn: not where somebody may ask for the tastes of each."""
         return True
 
     def _prepare(self) -> KnownRound:

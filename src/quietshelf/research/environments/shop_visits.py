@@ -49,11 +49,14 @@ class ShopEnvironment(PreparedRounds):
     @property
     def theta(self) -> FloatArray:
         """The tastes of the visitor who comes next, (R, d); their average where they are mixed."""
+        if self.ahead:
+            return self._tastes + self._intercept  # they stay, and the next visitors may be being drawn just now
         self._prepare()
         return np.asarray(self._thetas[self._used])
 
     @property
-    def _ahead(self) -> bool:
+    def ahead(self) -> bool:
+        """Unless tastes drift or items are new."""
         return not (self._shop.half_life or self._shop.new_every)
 
     @property

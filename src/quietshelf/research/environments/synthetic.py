@@ -103,7 +103,8 @@ class SyntheticEnvironment(PreparedRounds):
         return self._theta
 
     @property
-    def _ahead(self) -> bool:
+    def ahead(self) -> bool:
+        """Unless tastes drift."""
         return not self._world.drift
 
     def _prepared(self, many: int) -> KnownRound:

@@ -1,4 +1,4 @@
-"""Rounds, as arrays or a long table -> tastes, exactly or in private, as scikit-learn does it (extra ``data``)."""
+"""Rounds, as arrays or a long table -> tastes, fitted exactly or privately, scikit-learn style (extra ``data``)."""
 
 from quietshelf.research.estimators.choice_model import ChoiceModel, CollinearFeatures, ScalesNotDeclared
 from quietshelf.research.estimators.long_format import LongRounds, from_long

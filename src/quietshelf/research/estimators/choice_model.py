@@ -1,4 +1,4 @@
-"""A multinomial logit with scikit-learn's manners: the exact fit, or the private one of docs/proofs.md, section 18."""
+"""A multinomial logit as a scikit-learn estimator: the exact fit, or the private one of docs/proofs.md, section 18."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ except ModuleNotFoundError:
 
 
 class ScalesNotDeclared(UserWarning):
-    """A private fit does not know how large features are, and starts from a blind guess."""
+    """A private fit was given no scales, and starts from a guess."""
 
 
 class CollinearFeatures(UserWarning):
-    """Features of an exact fit move together, so that nothing tells their tastes apart."""
+    """Features of an exact fit are collinear, so that their tastes cannot be told apart."""
 
 
-COLLINEAR = "features move together, and nothing tells their tastes apart: {mixes}"
+COLLINEAR = "features are collinear, so their tastes cannot be told apart: {mixes}"
 BLIND = (
-    "no scales are declared, so the private fit starts from a blind guess of how large features are, which costs "
-    "accuracy (never privacy): declare scales={{{names}}} from what is publicly known, never measured on these rounds"
+    "no scales are declared, so the private fit has to guess how large features are, which costs accuracy (never "
+    "privacy): declare scales={{{names}}} from public knowledge, never measured on these rounds"
 )
 
 
 class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Tastes behind choices: a visitor takes item j of those offered with probability proportional to exp(x_j . coef).
+    """Estimate tastes from choices: a visitor chooses item j with probability proportional to exp(x_j . coef).
 
-    Choosing nothing has utility zero. With ``rho`` the fit is private, its noise comes from the operating system, and
-    there is no ``random_state``: two fits of the same data differ. Every fit on the same people costs again, those of
-    a grid search or a cross-validation too, and costs add up; an estimator keeps no record of earlier fits
+    Choosing nothing has utility zero. With ``rho`` the fit is private: its noise comes from the operating system, and
+    there is no ``random_state``, so two fits of the same data differ. Every fit on the same people costs again, also
+    within a grid search or cross-validation, and costs add up; an estimator keeps no record of earlier fits
     (`quietshelf.accounting.together` adds up ledgers). ``score`` and ``predict`` on visitors' data are not private.
 
     Features are never centred or scaled by the data: a mean over the rounds would let one visitor move everybody's
-    features, and the noise does not cover that. Declare ``scales`` instead, and feed X that was made from each round
-    and public facts alone.
+    features, which the noise does not cover. Declare ``scales`` instead, and compute X from each round and public facts
+    alone.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20_000, 5, 2)) * [40, 1] + [120, 0]
@@ -75,21 +75,21 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     Args:
         rho: The budget of one fit, in zCDP; None fits exactly and promises nothing.
         features: Names of the columns of X; x0, x1, ... by default.
-        scales: Declared spread, or (centre, spread), of every column: a mapping by name, or one each in their order.
-            The coefficients are then per spread. Never measured on the rounds that are fitted.
-        visitor: Columns, by name, that describe the visitor, equal in all places of a round.
+        scales: Declared spread, or (centre, spread), of every column: a mapping by name, or a sequence in their order.
+            Coefficients are then per spread. Never measure them on the rounds that are fitted.
+        visitor: Names of the columns that describe the visitor, equal in all places of a round.
         feature_map: How visitor and item columns make x: item, concat, outer or full.
         intercept: Whether x has a 1, the appeal of any item against choosing nothing.
         capacity: Declared number of items shown at once; shapes the noise of a private fit.
-        ridge: Pull towards zero; exact fits only.
-        delta: At which ``privacy_`` states epsilon.
+        ridge: Ridge penalty; exact fits only.
+        delta: The delta that ``privacy_`` states epsilon for.
 
     Attributes:
         coef_: Tastes, (d,), in declared units.
-        standard_errors_: Of each; those of a private fit count the noise.
-        feature_names_out_: A name for each.
-        privacy_: What the fit promises to whom, a `Promise`; None for an exact fit.
-        ledger_: What it released; None for an exact fit.
+        standard_errors_: Standard errors of ``coef_``; those of a private fit include the noise.
+        feature_names_out_: Names of the coefficients.
+        privacy_: What the fit promises and to whom, a `Promise`; None for an exact fit.
+        ledger_: The fit's releases; None for an exact fit.
         classes_: The places of X, -1 for choosing nothing first: the columns of ``predict_proba``.
         n_features_in_: Columns of X.
     """
@@ -125,13 +125,13 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.delta = delta
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Fit; with ``rho`` this spends it.
+        """Fit the model; with ``rho``, this spends the budget.
 
         Args:
-            X: (n, J, columns): what each place of each round held; NaN in all columns where nothing was offered.
+            X: The item in each place of each round, (n, J, columns); NaN in all columns if nothing was offered there.
             y: Place chosen, (n,), -1 for none.
-            groups: Who came, (n,), text or whole numbers. A private fit then counts the first round of each person, and
-                promises to persons; without, it promises to each round. An exact fit counts all rounds. With
+            groups: Person ids, (n,), text or whole numbers. A private fit then counts the first round of each person
+                and promises to persons; without ids it promises to each round. An exact fit counts all rounds. With
                 `cross_val_score`, pass ``params={"groups": who}``.
         """
         require(self.rho is None or self.ridge == 0, "ridge is for exact fits", ridge=self.ridge, rho=self.rho)
@@ -148,18 +148,18 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return self
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Probability of choosing nothing, and then of each place, (n, 1 + J); zero where nothing is offered."""
+        """Probability of choosing nothing, then of each place, (n, 1 + J); zero where nothing is offered."""
         check_is_fitted(self)
         x, offered, _ = self._rows(X)
         share = shares(utilities(x, self.coef_), offered)
         return np.concatenate([share.none[:, None], share.items], axis=1)
 
     def predict(self, X: ArrayLike) -> IntArray:
-        """The likeliest choice of each round, (n,): a place, or -1 for none."""
+        """The most likely choice of each round, (n,): a place, or -1 for none."""
         return np.asarray(self.predict_proba(X).argmax(axis=1) - 1)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Mean log-likelihood per round, at most 0. A figure of raw data, not private."""
+        """Mean log-likelihood per round, at most 0. Computed from raw data: not private."""
         check_is_fitted(self)
         x, offered, _ = self._rows(X)
         data = checked(x, y, offered, True)
@@ -172,17 +172,17 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return pandas().DataFrame(columns, index=pandas().Index(self.feature_names_out_, name="feature"))
 
     def plot(self, ax: Any = None, *, most: int = 30) -> Any:
-        """Draw the coefficients ± 2 standard errors; the matplotlib axes. Needs the extra ``report``."""
+        """Draw the coefficients ± 2 standard errors; returns the matplotlib axes. Needs the extra ``report``."""
         from quietshelf.report.interactive import plot_tastes
 
         check_is_fitted(self)
         return plot_tastes(self.feature_names_out_, self.coef_, self.standard_errors_, ax, most=most)
 
     def to_prior(self) -> PriorFile:
-        """What a private fit learned, with its cost, for ``Shelf(prior=...)``; ``save`` writes it as a file.
+        """The result of a private fit, with its cost, for ``Shelf(prior=...)``; its ``save`` writes a file.
 
         An exact fit has none: its coefficients are visitors' data. ``Shelf(prior=(theta, precision))`` is for public
-        knowledge alone; nothing there would count what such coefficients cost those they come from.
+        knowledge only; it would not count what such coefficients cost the people they come from.
         """
         check_is_fitted(self)
         if self._prior is None:
@@ -226,7 +226,7 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.ledger_, self.privacy_ = ledger, ledger.promise(delta=self.delta)
 
     def _as_prior(self, found: PrivateTastes, names: list[str]) -> PriorFile:
-        """With the names and units of the columns that the map uses."""
+        """The fit as a prior, with the names and units of the columns that the map uses."""
         visitor, item = self._sides(names)
         visitor = visitor if uses_visitor(self._map) else []
         units = zip(names, *(part.tolist() for part in self._units(names)), strict=True)
@@ -252,7 +252,7 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return names
 
     def _sides(self, names: list[str]) -> tuple[list[str], list[str]]:
-        """Names of the visitor's columns, and of the items'."""
+        """Names of the visitor columns and of the item columns."""
         unknown = [name for name in self.visitor if name not in names]
         require(not unknown, f"visitor must be among the columns {', '.join(names)}", unknown=unknown)
         return list(self.visitor), [name for name in names if name not in self.visitor]
@@ -271,7 +271,7 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return centre, spread
 
     def _rows(self, X: ArrayLike) -> tuple[FloatArray, BoolArray, list[str]]:
-        """The x of each place, (n, J, d), zero where empty; which places hold an item, (n, J); names of columns."""
+        """X of each place, (n, J, d), zero where empty; which places hold an item, (n, J); names of the columns."""
         given = as_float("X", X)
         names = self._names(given)
         offered: BoolArray = np.asarray(~np.isnan(given).all(axis=-1))

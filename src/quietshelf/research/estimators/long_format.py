@@ -1,4 +1,4 @@
-"""A long table, one row per round and item shown -> the arrays that a choice model takes."""
+"""A long table, one row per round and item shown -> the arrays that `ChoiceModel` takes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from quietshelf.model.types import NOTHING, BoolArray, FloatArray, IntArray, as_
 
 
 class LongRounds(NamedTuple):
-    """What `ChoiceModel.fit` takes.
+    """The arguments of `ChoiceModel.fit`.
 
     Attributes:
         X: Features (n, J, d), NaN in places that were not offered.
         y: Place chosen, (n,), -1 for none.
-        groups: Who came, (n,), or None.
+        groups: Person ids, (n,), or None.
     """
 
     X: FloatArray
@@ -34,7 +34,7 @@ def from_long(
     features: Sequence[str],
     person: str | None = None,
 ) -> LongRounds:
-    """Arrays from a DataFrame (pandas or polars), or a dict of columns, with one row per round and item shown.
+    """Make arrays from a DataFrame (pandas or polars) or a dict of columns, with one row per round and item shown.
 
     >>> table = {"visit": [7, 7, 9], "bought": [0, 1, 0], "price": [10.0, 12.0, 8.0]}
     >>> found = from_long(table, round="visit", chosen="bought", features=["price"])
@@ -42,11 +42,11 @@ def from_long(
     ([[10.0, 12.0], [8.0, nan]], [1, -1])
 
     Args:
-        table: The rows, in any order; rounds keep the order in which they first appear.
-        round: Column that tells rounds apart: text or whole numbers.
-        chosen: Column that is true in the row that was chosen; at most one row of a round.
+        table: The rows, in any order; rounds keep their order of first appearance.
+        round: Column of round ids: text or whole numbers.
+        chosen: Column that is true in the chosen row; at most one per round.
         features: Columns of X, in this order.
-        person: Column that says who came, text or whole numbers, the same in all rows of a round.
+        person: Column of person ids, text or whole numbers, the same in all rows of a round.
     """
     ids = as_ids(round, _cells(table, round))
     _, first, code = np.unique(ids, return_index=True, return_inverse=True)

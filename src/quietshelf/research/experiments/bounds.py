@@ -1,4 +1,4 @@
-"""What the paper's theorems allow, worked out for one contestant in one world."""
+"""The bounds of the paper's theorems for one contestant in one world."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from quietshelf.research.loop import SimulationContext
 
 @dataclass(frozen=True)
 class Bounds:
-    """Numbers of one contestant.
+    """The bounds of one contestant.
 
     Attributes:
         shift: lambda.
-        unit: What features are divided by.
-        scale: c, by which the radius in use is smaller than alpha_t.
-        fits: The one after exploration, and the refits that can be triggered while the noise stays within lambda, at
-            whatever was learnt before (docs/proofs.md, section 15); the cap D_MLE may be lower.
-        regret: Of the regret theorem, T0 as in the study.
+        unit: The factor that features are divided by.
+        scale: c, the ratio of the radius in use to alpha_t.
+        fits: Bound on fits: the one after exploration, and the refits that can be triggered while the noise stays
+            within lambda (docs/proofs.md, section 15); the cap D_MLE may be lower.
+        regret: Bound of the regret theorem, with T0 as in the study.
     """
 
     shift: float
@@ -33,7 +33,7 @@ class Bounds:
 
 
 def bounds(settings: Mapping[str, Any], setting: SimulationContext) -> Bounds | None:
-    """The numbers, or None for a policy that the theorems do not speak of."""
+    """The bounds, or None for a policy that the theorems do not cover."""
     config = config_of(settings)
     if config is None:
         return None

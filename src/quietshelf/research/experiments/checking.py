@@ -1,4 +1,4 @@
-"""A study is checked as a whole before its first visitor: a slip in its last line must not show after hours of work."""
+"""Check a whole study before it runs, so that a typo in its last line does not surface after hours of work."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ WORLD_KEYS = {
 
 
 def check(study: Study) -> Study:
-    """The study itself, if all it names exists: settings, policies, kinds, and somebody to compare and to draw."""
+    """Return the study if everything it names exists: settings, policies, kinds, contestants to compare and draw."""
     for world in study.worlds:
         with _place(f"the world {world.get('name', dict(world))!r}"):
             _check_world(world)
     for policy in study.policies:
         with _place(f"the policy {policy.get('policy', dict(policy))!r}"):
             _check_policy(policy, [world.get("name") for world in study.worlds])
-    series = [_nobody_yet(entry.settings) for cell in study.cells for entry in cell.entries]
+    entries = [entry for cell in study.cells for entry in cell.entries]
+    series = [Series(entry.settings, times=np.empty(0), regret=np.empty((0, 0))) for entry in entries]
     for claim in study.claims:
         with _place(f"the claim {claim.get('says', '')!r}"):
             _check_claim(claim, series, watch=study.watch)
@@ -92,7 +93,7 @@ def _check_claim(claim: Settings, series: Sequence[Series], *, watch: bool) -> N
     for key in ("measure", "bound"):
         if key in claim and claim[key] != "regret":
             one_of(key, claim[key], ("regret", *MEASURES))
-            require(watch, f"{claim[key]} is noted only if the study says watch = true", watch=watch)
+            require(watch, f"{claim[key]} is measured only if the study sets watch = true", watch=watch)
 
 
 def _check_figure(figure: Settings, series: Sequence[Series]) -> None:
@@ -140,8 +141,3 @@ def _chosen(series: Sequence[Series], where: Settings, name: str) -> list[Series
     found = matching(series, where)
     require(bool(found), f"{name} must match a contestant", **{name: dict(where)})
     return found
-
-
-def _nobody_yet(settings: Settings) -> Series:
-    """A contestant before its first visitor."""
-    return Series(settings, times=np.empty(0), regret=np.empty((0, 0)))

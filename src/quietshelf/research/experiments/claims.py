@@ -24,15 +24,15 @@ Verdict = Literal["holds", "fails", "undecided"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """One test: what is said to be larger, what smaller, and by how much it is.
+    """One test of "this side is larger than that".
 
     Attributes:
         subject: What is compared, in words.
-        larger: Mean of the side that is said to be larger.
-        smaller: Mean of the other.
+        larger: Mean of the side claimed to be larger.
+        smaller: Mean of the other side.
         low: Lower end of the interval for their difference.
         high: Upper end.
-        verdict: Whether zero lies below it, above it, or inside.
+        verdict: Whether zero lies below the interval, above it, or inside.
     """
 
     subject: str
@@ -45,7 +45,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ClaimOutcome:
-    """What became of a claim in one group of settings."""
+    """The verdict on a claim in one group of settings."""
 
     says: str
     source: str
@@ -60,7 +60,7 @@ class ClaimOutcome:
 
 
 Pair = tuple[str, FloatArray, FloatArray]
-"""Subject; per replicate the value said to be larger, and the other."""
+"""Subject; per replicate, the value claimed to be larger and the other."""
 
 
 def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[ClaimOutcome]:
@@ -68,13 +68,13 @@ def judge(claim: Mapping[str, Any], series: Sequence[Series]) -> list[ClaimOutco
 
     Args:
         claim: ``says``, ``source``, ``kind`` with its own keys, ``where`` and ``by``. Kinds: ``order`` (regret
-            ``falls`` or ``rises`` in ``direction`` ``along`` a setting), ``versus`` (``better`` loses less than
-            ``worse``, all other settings that both have being equal), ``widens`` (by more and more ``along`` a
-            setting), ``slows`` (later visitors lose less than earlier ones), ``always`` (a measure is true at a share
-            ``least`` of the checkpoints after ``after``), ``within`` (a measure is below ``bound`` at the end),
-            ``exceeds`` (it is above ``level``), ``reaches`` (regret is at most the ``goals``, one a value ``along`` a
-            setting, for so many visitors (``horizon``) and at least so many ``replicates``; met when the mean less two
-            standard errors is at or below).
+            ``falls`` or ``rises``, its ``direction``, ``along`` a setting), ``versus`` (``better`` loses less than
+            ``worse``, all other settings they share being equal), ``widens`` (by more and more ``along`` a setting),
+            ``slows`` (later visitors lose less than earlier ones), ``always`` (a measure is true at a share ``least``
+            of the checkpoints after ``after``), ``within`` (a measure is below ``bound`` at the end), ``exceeds`` (it
+            is above ``level``), ``reaches`` (regret is at most the ``goals``, one per value ``along`` a setting, at
+            exactly this ``horizon`` and with at least this many ``replicates``; undecided within two standard
+            errors of the goal).
         series: All series of the study.
     """
     one_of("kind", claim["kind"], KINDS)
@@ -99,7 +99,7 @@ def _groups(series: Sequence[Series], keys: Sequence[str]) -> list[list[Series]]
 
 
 def _order(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
-    """Neighbours along a setting, all other settings equal."""
+    """Adjacent values of a setting, all other settings equal."""
     key, pairs = claim["along"], []
     for one, other in product(group, group):
         if _follows(one, other, key, group):
@@ -109,7 +109,7 @@ def _order(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 
 def _versus(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
-    """The better below the worse, all other settings that both have being equal."""
+    """The better against the worse, all other settings they share being equal."""
     keys = {*claim["better"], *claim["worse"]}
     return [
         (_sides(worse, better, sorted(keys), group), worse.final, better.final)
@@ -118,12 +118,12 @@ def _versus(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 
 def _slows(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
-    """Loss a visitor in the first half of what follows ``after`` above that in the second half."""
+    """Loss per visitor in the first half of the run after ``after``, against that in the second half."""
     pairs = []
     for one in group:
         begin = int(np.searchsorted(one.times, claim.get("after", 0)))
         if begin > one.times.size - 3:
-            continue  # too short a run to have an early and a late part
+            continue  # too short for an early and a late part
         middle = int(np.searchsorted(one.times, (one.times[begin] + one.times[-1]) / 2))
         early = (one.regret[:, middle] - one.regret[:, begin]) / (one.times[middle] - one.times[begin])
         late = (one.regret[:, -1] - one.regret[:, middle]) / (one.times[-1] - one.times[middle])
@@ -132,7 +132,7 @@ def _slows(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 
 def _always(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
-    """The share of checkpoints at which a measure is true, against the share that is claimed."""
+    """The share of checkpoints at which a measure is true, against the claimed share."""
     after = claim.get("after", 0)
     return [
         _above(
@@ -143,7 +143,7 @@ def _always(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 
 def _within(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
-    """A bound above what was measured."""
+    """A bound against the measurement."""
     pairs = []
     for one, limit in _measured(claim["bound"], group):
         measured = one.final if claim["measure"] == "regret" else one.measures[claim["measure"]][:, -1]
@@ -152,7 +152,7 @@ def _within(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 
 def _exceeds(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
-    """What was measured at the end above a level."""
+    """The measurement at the end against a level."""
     return [
         _above(f"measured above level{_of(one, group)}", measured[:, -1], claim["level"])
         for one, measured in _measured(claim["measure"], group)
@@ -160,7 +160,7 @@ def _exceeds(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 
 def _measured(measure: str, group: Sequence[Series]) -> list[tuple[Series, FloatArray]]:
-    """Those of whom something was measured, and what."""
+    """The contestants for which this was measured, with the measurements."""
     return [(one, one.measures[measure]) for one in group if measure in one.measures]
 
 
@@ -169,7 +169,7 @@ def _above(subject: str, values: FloatArray, level: float) -> Pair:
 
 
 def _reaches(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
-    """A goal, and what was lost; nothing where the study was run at another size than the goals are for."""
+    """The goal against the regret; nothing if the study was run at another size than the goals are for."""
     key, goals = claim["along"], claim["goals"]
     values = values_of(group, key)
     require(len(goals) == len(values), f"reaches needs a goal for each {key}", goals=goals, values=values)
@@ -182,7 +182,7 @@ def _reaches(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
 
 
 def _widens(claim: Mapping[str, Any], group: Sequence[Series]) -> list[Pair]:
-    """The gap between worse and better at one value of a setting above that at the value before."""
+    """The gap between worse and better at one value of a setting, against the gap at the value before."""
     key = claim["along"]
     gaps = [(better, worse.final - better.final) for better, worse in _opponents(claim, group)]
     return [
@@ -213,10 +213,10 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "exceeds": ("measure", "level"),
     "reaches": ("along", "goals", "horizon", "replicates"),
 }
-"""What a claim of each kind must say, besides ``says`` and ``kind``."""
+"""The keys that a claim of each kind needs besides ``says`` and ``kind``."""
 OPTIONAL = ("source", "where", "by", "after")
 TRENDS = ("falls", "rises")
-_STRICT = 1e-12  # a share that is exactly as large as claimed is large enough
+_STRICT = 1e-12  # a share exactly as large as claimed passes
 
 
 def _tested(pair: Pair, count: int) -> Comparison:
@@ -229,12 +229,12 @@ def _tested(pair: Pair, count: int) -> Comparison:
 
 
 def _reached(pair: Pair) -> Comparison:
-    """A goal is met when the mean less two standard errors is at or below it."""
+    """A goal is met, or missed, if the mean is below it, or above it, by two standard errors."""
     subject, goal, lost = pair
     away = float((goal - lost).mean())
-    error = float(lost.std(ddof=1)) / lost.size**0.5
-    verdict: Verdict = "holds" if away + 2 * error >= 0 else "fails"
-    return Comparison(subject, float(goal[0]), float(lost.mean()), away - 2 * error, away + 2 * error, verdict)
+    two = 2 * float(lost.std(ddof=1)) / lost.size**0.5
+    verdict: Verdict = "holds" if away >= two else "fails" if away < -two else "undecided"
+    return Comparison(subject, float(goal[0]), float(lost.mean()), away - two, away + two, verdict)
 
 
 def _together(verdicts: Sequence[Verdict]) -> Verdict:
@@ -244,14 +244,14 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _opponents(claim: Mapping[str, Any], group: Sequence[Series]) -> list[tuple[Series, Series]]:
-    """(better, worse), all other settings that both have being equal."""
+    """(better, worse) pairs, all other settings they share being equal."""
     better, worse = (matching(group, claim[side]) for side in ("better", "worse"))
     keys = {*claim["better"], *claim["worse"]}
     return [(one, other) for one in better for other in worse if _alike(one, other, keys)]
 
 
 def _follows(one: Series, other: Series, key: str, group: Sequence[Series]) -> bool:
-    """Whether the other has the next value of a setting in the group, all other settings that both have being equal."""
+    """Whether the other has the group's next value of a setting, all other settings they share being equal."""
     if not _alike(one, other, {key}):
         return False
     values = values_of(group, key)
@@ -259,13 +259,13 @@ def _follows(one: Series, other: Series, key: str, group: Sequence[Series]) -> b
 
 
 def _alike(one: Series, other: Series, apart: set[str]) -> bool:
-    """Whether all settings that both have are equal, but for some."""
+    """Whether all settings they share are equal, except those ``apart``."""
     both = set(one.settings) & set(other.settings)
     return all(one[key] == other[key] for key in both - apart)
 
 
 def _varying(group: Sequence[Series], one: Series, apart: set[str]) -> str:
-    """The settings of one that are not the same in the whole group."""
+    """The settings of one contestant that vary within the group, in words."""
     keys = [key for key in one.settings if key not in apart and len(values_of(group, key)) > 1]
     return described(one, keys)
 
@@ -276,7 +276,7 @@ def _sides(worse: Series, better: Series, keys: list[str], group: Sequence[Serie
 
 
 def _of(one: Series, group: Sequence[Series]) -> str:
-    """What tells one contestant from the others of its group."""
+    """What distinguishes a contestant within its group, in brackets."""
     return _beside(_varying(group, one, set()))
 
 

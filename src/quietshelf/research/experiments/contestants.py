@@ -1,4 +1,4 @@
-"""Contestants of a study by their settings; DPMNL also on a public schedule, the same for all who are on it."""
+"""Contestants of a study from their settings; DPMNL optionally on a public schedule shared by all."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from quietshelf.research.loop.named import SPECS, MakeDpmnl, contestant
 
 NOT_OPTIONS = ("policy", "worlds")
 PUBLIC_SCHEDULE = ("dpmnl", "dpmnl-eps-delta")
-"""Policies whose ``schedule`` is one of `SCHEDULES`; that of others is a setting of their own."""
+"""Policies whose ``schedule`` is one of `SCHEDULES`; other policies have a ``schedule`` of their own kind."""
 SCHEDULES = ("own", "equal")
 
 
 def make(label: str, settings: Mapping[str, Any]) -> Contestant:
-    """The contestant of these settings.
+    """Make a contestant from its settings.
 
     Args:
         label: Its name in the rows.
-        settings: ``policy`` and its options; for DPMNL and its benchmark ``schedule``, "own" (refits when the
-            determinant has doubled, the default) or "equal" (after T0 visitors and at each doubling of their number).
+        settings: ``policy`` and its options; for DPMNL and its benchmark also ``schedule``: "own" (refit when the
+            determinant has doubled, the default) or "equal" (after T0 visitors and each time their number doubles).
     """
     return contestant(settings["policy"], label=label, **options_of(settings))
 
 
 def options_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the curator is given."""
+    """The options of the curator."""
     options = {key: value for key, value in settings.items() if key not in NOT_OPTIONS}
     if settings["policy"] not in PUBLIC_SCHEDULE:
         return options

@@ -1,4 +1,4 @@
-"""What the paper's theorems speak of, noted while a contestant learns: coverage, definiteness, refits, bounds."""
+"""Measure what the paper's theorems are about while a contestant learns: coverage, definiteness, refits, bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quietshelf.model.types import Curator, FloatArray, Random, Release
 from quietshelf.privacy.release.dpmnl_curator import FLOOR
 from quietshelf.research.experiments.bounds import Bounds, bounds
 from quietshelf.research.loop import Contestant, SimulationContext
-from quietshelf.research.loop.recording import RecordingCurator
+from quietshelf.research.loop.recording_curator import RecordingCurator
 
 MEASURES = ("covered", "distance_share", "definite", "fits_made", "fit_bound", "regret_bound")
 
@@ -22,9 +22,9 @@ MEASURES = ("covered", "distance_share", "definite", "fits_made", "fit_bound", "
 class Diagnostics:
     """Measures of one contestant at the checkpoints, each (replicates, checkpoints).
 
-    ``covered``: whether |theta_t - theta*| <= alpha_t in the norm of V_t, alpha_t not scaled down. ``distance_share``:
-    the one as a share of the other. ``definite``: whether V_t was positive definite before its eigenvalues were
-    floored. ``fits_made``: how many so far. ``fit_bound``, ``regret_bound``: what theory allows, as `bounds` has it.
+    ``covered``: whether |theta_t - theta*| <= alpha_t in the norm of V_t, with the unscaled alpha_t.
+    ``distance_share``: the ratio of the two. ``definite``: whether V_t was positive definite before its eigenvalues
+    were floored. ``fits_made``: fits so far. ``fit_bound``, ``regret_bound``: the theoretical `bounds`.
     """
 
     times: tuple[int, ...]
@@ -32,11 +32,11 @@ class Diagnostics:
 
     @property
     def measures(self) -> dict[str, FloatArray]:
-        """By name."""
+        """The measures by name."""
         return {name: np.stack(values, axis=-1) for name, values in self._noted.items()}
 
     def over(self, contestant: Contestant, settings: Mapping[str, Any]) -> Contestant:
-        """The same contestant, its releases noted at the checkpoints."""
+        """The same contestant, measured at the checkpoints."""
 
         def curator(setting: SimulationContext, rng: Random) -> Curator:
             inner = contestant.curator(setting, rng)

@@ -1,4 +1,4 @@
-"""Units -> rows in the store: over local processes, or an existing Dask cluster. The same rows either way."""
+"""Units -> rows in the store, by local processes or a Dask cluster, with identical rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Engine = Callable[[list[Unit], Callable[[int], None]], Iterator[tuple[Unit, Done
 
 
 def run_study(store: RowStore, engine: Engine, progress: Progress | None = None) -> None:
-    """Do what is not done yet, writing each unit as soon as it is finished."""
+    """Run the pending units, writing each as soon as it is finished."""
     pending = store.pending
     total = sum(unit.work for unit in pending)
 
@@ -36,15 +36,15 @@ class Local:
         self._workers = integer("workers", workers or os.cpu_count() or 1)
 
     def __call__(self, units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
-        """Each unit with its rows, in the order in which they are finished."""
-        # Always another process, even if only one, so that the linear algebra runs on one thread everywhere: its last
-        # bits may depend on that.
+        """Each unit with its rows, in order of completion."""
+        # Always another process, even for a single worker, so that linear algebra runs on one thread everywhere: its
+        # last bits may depend on that.
         for place, done in in_processes(run_unit, units, min(self._workers, _room(units)), report):
             yield units[place], done
 
 
 def _room(units: list[Unit]) -> int:
-    """How many units fit into memory side by side; at least one is always tried, and all where no system says."""
+    """How many units fit into free memory side by side: at least one; all if the system does not tell."""
     if "SC_AVPHYS_PAGES" not in getattr(os, "sysconf_names", ()):
         return len(units)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -52,13 +52,13 @@ def _room(units: list[Unit]) -> int:
 
 
 class Cluster:
-    """An existing Dask cluster; its workers need the same quietshelf. Work of a worker that dies is done by another."""
+    """An existing Dask cluster whose workers have the same quietshelf. Dask redoes the work of a dead worker."""
 
     def __init__(self, address: str) -> None:
         self._address = address
 
     def __call__(self, units: list[Unit], report: Callable[[int], None]) -> Iterator[tuple[Unit, Done]]:
-        """Each unit with its rows, in the order in which they are finished."""
+        """Each unit with its rows, in order of completion."""
         done = 0
         with connected(self._address) as client:
             futures = {client.submit(_alone, unit, pure=False, key=f"quietshelf-{unit.name}"): unit for unit in units}

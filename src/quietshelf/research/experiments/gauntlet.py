@@ -1,4 +1,4 @@
-"""A study of many worlds, judged by its figures of merit: for the page, the picture and the terminal."""
+"""A study of many worlds, judged by figures of merit: for its page, its picture and the terminal."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ KIND = "merits"
 """The kind of figure that shows them."""
 KEYS = ("name", "title", "kind", "where", "columns", "random")
 RELEASES = 3
-"""Until so many releases have come, a private policy cannot be expected to know better than chance."""
+"""Before this many releases, a private policy cannot be expected to beat chance."""
 
 
 @dataclass(frozen=True)
 class WorldMerits:
-    """What became of everybody in one world.
+    """The results of one world.
 
     Attributes:
-        name: Of the world.
+        name: Its name.
         note: Its sizes.
         floor: The best policy without privacy, as the study names it.
-        floor_share: What that one lost, as a share of what random offers did.
-        setting: What tells the contestants apart.
-        merits: Of the contestants, by its values.
+        floor_share: The floor's regret as a share of that of random offers.
+        setting: The setting that distinguishes the contestants.
+        merits: Figures of merit by the values of that setting.
     """
 
     name: str
@@ -54,15 +54,15 @@ class WorldMerits:
 
 @dataclass(frozen=True)
 class Overall:
-    """What became of one contestant in all worlds.
+    """The results of one contestant over all worlds.
 
     Attributes:
-        multiple: Geometric mean, over worlds, of its mean regret over that of the best policy without privacy.
-        worst_high: The largest, over worlds, of the 90 % quantiles of its share of random offers' regret.
-        stuck: Runs that are stuck, of all worlds together.
-        worse: Runs that are worse than random in some tenth.
+        multiple: Geometric mean over worlds of the ratio of its mean regret to that of the floor.
+        worst_high: The largest 90 % quantile, over worlds, of its share of random offers' regret.
+        stuck: Number of stuck runs, over all worlds.
+        worse: Number of runs worse than random in some tenth.
         worse_later: The same after the third release.
-        runs: All runs.
+        runs: Number of runs.
     """
 
     multiple: float
@@ -74,14 +74,14 @@ class Overall:
 
 
 def world_merits(study: Study, series: Sequence[Series], figure: Mapping[str, Any]) -> list[WorldMerits]:
-    """The figures of every world, in the study's order.
+    """The figures of merit of every world, in the study's order.
 
     Args:
-        study: Its worlds are told apart by their names; each has one contestant who is neither among those judged nor
-            random: the best policy without privacy.
+        study: Its worlds have names; each has exactly one contestant that is neither judged nor random: the best
+            policy without privacy.
         series: All series of the study.
-        figure: ``where``, who is judged; ``columns``, the setting that tells them apart; ``random``, the policy that
-            offers at random.
+        figure: ``where``, which contestants are judged; ``columns``, the setting that distinguishes them; ``random``,
+            the policy that offers at random.
     """
     cells: dict[str, list[Cell]] = {}
     for cell in study.cells:
@@ -90,7 +90,7 @@ def world_merits(study: Study, series: Sequence[Series], figure: Mapping[str, An
 
 
 def overall(worlds: Sequence[WorldMerits]) -> dict[Any, Overall]:
-    """All worlds together, by the setting that tells contestants apart."""
+    """All worlds together, by the setting that distinguishes contestants."""
     result = {}
     for key in worlds[0].merits:
         merits = [world.merits[key] for world in worlds]
@@ -106,13 +106,13 @@ def overall(worlds: Sequence[WorldMerits]) -> dict[Any, Overall]:
 
 
 def floors(series: Sequence[Series], figure: Mapping[str, Any]) -> list[Series]:
-    """Who is neither judged nor random: just one of each world, in a study that is well written."""
+    """The contestants that are neither judged nor random: exactly one per world in a valid study."""
     judged = matching(series, figure["where"])
     return [one for one in series if one not in judged and one["policy"] != figure["random"]]
 
 
 def release_time(settings: Mapping[str, Any], world: World, count: int = RELEASES) -> int:
-    """Visitors served when the release of that number comes; 0 for policies without public batches."""
+    """The number of visitors before the ``count``-th release; 0 for policies without public batches."""
     made = SPECS[settings["policy"]].make(**options_of(settings))
     if not isinstance(made, MakeQuiet):
         return 0
@@ -123,7 +123,7 @@ def release_time(settings: Mapping[str, Any], world: World, count: int = RELEASE
 
 
 def glance(worlds: Sequence[WorldMerits], figure: Mapping[str, Any]) -> Glance:
-    """The picture, before it is drawn."""
+    """The overview of all worlds, to be drawn or tabulated."""
     keys = list(worlds[0].merits)
     together = overall(worlds)
     rows = [
@@ -145,7 +145,7 @@ def in_words(worlds: Sequence[WorldMerits]) -> list[str]:
     """All worlds together, a line for each contestant."""
     lines = []
     for key, each in (overall(worlds) if worlds else {}).items():
-        lost = f"×{each.multiple:.2f} what is lost without privacy (geometric mean of {len(worlds)} worlds)"
+        lost = f"×{each.multiple:.2f} the regret without privacy (geometric mean of {len(worlds)} worlds)"
         high = f"worst 90 % quantile {_percent(each.worst_high)} of random"
         worse = f"{each.worse} worse than random in some tenth ({each.worse_later} after release {RELEASES})"
         stuck = f"{each.stuck} of {each.runs} runs stuck"
@@ -154,7 +154,7 @@ def in_words(worlds: Sequence[WorldMerits]) -> list[str]:
 
 
 def as_data(worlds: Sequence[WorldMerits]) -> dict[str, Any]:
-    """All figures as plain data, under the key ``merits``; nothing for studies without."""
+    """All figures of merit as plain data under the key ``merits``; empty for studies without."""
     if not worlds:
         return {}
     together = {str(key): asdict(each) for key, each in overall(worlds).items()}
@@ -162,7 +162,7 @@ def as_data(worlds: Sequence[WorldMerits]) -> dict[str, Any]:
 
 
 def merit_table(worlds: Sequence[WorldMerits], figure: Mapping[str, Any]) -> PageTable:
-    """Every figure of every world."""
+    """A table of all figures of merit."""
     head = ("world", "who", "mean, median, 90 % quantile: % of random", "the same: multiple of no privacy", "stuck",
             "worse than random", f"after release {RELEASES}")  # fmt: skip
     rows: list[tuple[str, ...]] = []
@@ -206,7 +206,7 @@ def _plain(world: WorldMerits) -> dict[str, Any]:
 
 
 def _buyers(one: Series) -> str:
-    """How many buy of random offers, where the world says."""
+    """The conversion rate, if the world has one."""
     rate = one["conversion_rate"]
     return "" if rate is None else f"{100 * rate:g} % buy, "
 
@@ -227,7 +227,7 @@ def _cell(each: Merit) -> GlanceCell:
 
 
 def _percent(share: float) -> str:
-    """Two digits are enough to see.
+    """A share in percent, to two digits.
 
     >>> _percent(0.0234), _percent(0.234), _percent(1.5)
     ('2.3 %', '23 %', '150 %')

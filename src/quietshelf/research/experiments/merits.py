@@ -1,7 +1,7 @@
-"""Figures of merit: what a policy lost, against random offers and against the best policy without privacy.
+"""Figures of merit: a policy's regret against random offers and against the best policy without privacy.
 
-Pure functions of cumulative regret, (runs, checkpoints), of contestants who served the same visitors: run by run their
-regrets are comparable. Between checkpoints regret is taken to grow evenly; none is lost before the first visitor.
+Pure functions of cumulative regret, (runs, checkpoints), of contestants that served the same visitors, so that their
+regrets are comparable run by run. Between checkpoints regret is interpolated linearly, from zero at the start.
 
 A run's *share* is its regret at the end divided by that of random offers in the same run. A run is *stuck* if its later
 half loses more than a quarter of what random offers lose in it, and *worse than random* if in one of its ten equal
@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike
 from quietshelf.model.types import BoolArray, FloatArray, require
 
 STUCK = 0.25
-"""Of what random offers lose in the later half: who loses more is stuck."""
+"""A run that loses more than this share of random offers' loss in its later half is stuck."""
 PARTS = 10
 HIGH = 0.9
-"""The quantile that speaks for unlucky runs."""
+"""The quantile that stands for unlucky runs."""
 LONG_ENOUGH = 0.05
 """A horizon is long enough if the best policy without privacy loses at most this share of what random offers lose."""
 
@@ -37,7 +37,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, samples: FloatArray) -> Spread:
-        """Of one number a run.
+        """The spread of one number per run.
 
         >>> Spread.of(np.arange(11.0))
         Spread(mean=5.0, median=5.0, high=9.0)
@@ -45,21 +45,21 @@ class Spread(NamedTuple):
         return cls(float(samples.mean()), float(np.median(samples)), float(np.quantile(samples, HIGH)))
 
     def over(self, other: Spread) -> Spread:
-        """Each figure as a multiple of the other's same figure."""
+        """The ratio to another spread, figure by figure."""
         return Spread(*(one / two if two else np.inf for one, two in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)
 class Merit:
-    """What became of one contestant in one world.
+    """The figures of merit of one contestant in one world.
 
     Attributes:
-        share: Of random offers' regret, over runs.
-        multiple: The figures of ``share`` over the same figures of the best policy without privacy.
-        stuck: Runs that are stuck.
-        worse: Runs that are worse than random in some tenth.
-        worse_later: The same, of the tenths that begin after the third release.
-        runs: How many there are.
+        share: Share of random offers' regret, over runs.
+        multiple: The ratio of ``share`` to that of the best policy without privacy.
+        stuck: Number of stuck runs.
+        worse: Number of runs worse than random in some tenth.
+        worse_later: The same, counting only tenths that begin after the third release.
+        runs: Number of runs.
     """
 
     share: Spread
@@ -71,14 +71,14 @@ class Merit:
 
 
 def merit(times: FloatArray, regret: FloatArray, random: FloatArray, floor: FloatArray, *, after: float = 0.0) -> Merit:
-    """All figures of one contestant.
+    """All figures of merit of one contestant.
 
     Args:
         times: Numbers of visitors, ascending, (checkpoints,).
-        regret: Of the contestant.
-        random: Of random offers in the same runs.
-        floor: Of the best policy without privacy in the same runs.
-        after: Visitors served when the contestant's third release came.
+        regret: Regret of the contestant.
+        random: Regret of random offers in the same runs.
+        floor: Regret of the best policy without privacy in the same runs.
+        after: Visitors served before the contestant's third release.
     """
     require(regret.shape == random.shape == floor.shape, "all must have the same runs", shape=regret.shape)
     share = Spread.of(shares(regret, random))
@@ -98,13 +98,13 @@ def shares(regret: FloatArray, random: FloatArray) -> FloatArray:
 
 
 def stuck(times: FloatArray, regret: FloatArray, random: FloatArray) -> BoolArray:
-    """Whether the later half loses more than a quarter of what random offers lose in it, (runs,)."""
+    """Whether a run loses, in its later half, more than a quarter of what random offers lose there, (runs,)."""
     own, theirs = (lost_between(times, each, [0.5, 1.0])[:, 0] for each in (regret, random))
     return np.asarray(own > STUCK * theirs)
 
 
 def worse_than_random(times: FloatArray, regret: FloatArray, random: FloatArray, *, after: float = 0.0) -> BoolArray:
-    """Whether some tenth that begins with ``after`` visitors served, or later, loses more than random, (runs,)."""
+    """Whether a run loses more than random in some tenth that begins at ``after`` visitors or later, (runs,)."""
     ends = np.linspace(0.0, 1.0, PARTS + 1)
     own, theirs = (lost_between(times, each, ends) for each in (regret, random))
     late = ends[:-1] * times[-1] >= after
@@ -112,7 +112,7 @@ def worse_than_random(times: FloatArray, regret: FloatArray, random: FloatArray,
 
 
 def lost_between(times: FloatArray, regret: FloatArray, ends: ArrayLike) -> FloatArray:
-    """What is lost between shares of the horizon, (runs, ends - 1).
+    """Regret between shares of the horizon, (runs, ends - 1).
 
     >>> lost_between(np.array([5.0, 10.0]), np.array([[4.0, 5.0]]), [0.0, 0.25, 0.5, 1.0])
     array([[2., 2., 1.]])
@@ -126,7 +126,7 @@ def lost_between(times: FloatArray, regret: FloatArray, ends: ArrayLike) -> Floa
 
 
 def geometric_mean(multiples: Iterable[float]) -> float:
-    """Of one number a world: twice as much in one and half as much in another is level.
+    """The geometric mean: twice as much in one world and half as much in another cancel out.
 
     >>> geometric_mean([2.0, 0.5])
     1.0
@@ -135,5 +135,5 @@ def geometric_mean(multiples: Iterable[float]) -> float:
 
 
 def long_enough(floor: Spread) -> bool:
-    """Whether a world runs long enough to be judged, by the share of the best policy without privacy."""
+    """Whether a world's horizon is long enough to judge by, given the floor's share."""
     return floor.mean <= LONG_ENOUGH

@@ -1,8 +1,7 @@
 """What a shop can expect before it opens: noise, first useful release, revenue, and how to divide the budget.
 
-Expectations are simulated: a shop of this size and conversion, with the same products for everybody and normal
-features, which shares none of the real one's data. All variants face the same visitors, so that they differ by what
-they are and not by luck.
+Expectations come from simulating a shop of the same size and conversion, with normal features and the same products for
+everybody; no data of the real shop are used. All variants face the same visitors, so luck does not separate them.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from quietshelf.research.loop.named import MakeQuiet
 from quietshelf.research.loop.parallel import Progress
 
 LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Multiples of the wished rho that are tried, to see what more or less of it would buy."""
+"""Multiples of the wished rho to simulate, to see what more or less of it would buy."""
 CAPS = (1, 2, 5)
 LONGEST, MOST, FEWEST = 10_000, 8, 4
-"""Visitors that are simulated at most, and replicates."""
+"""The most visitors to simulate, and the most and fewest replicates."""
 WORK = 80_000.0
-"""Visitors of all replicates together, of a shop of 100 items and d = 5, that take about half a minute on two cores."""
+"""Visitors, over all replicates, that take about half a minute on two cores at 100 items and d = 5."""
 CHECKPOINTS = 200
 
 
@@ -44,14 +43,14 @@ class Wish:
         items: N.
         capacity: K.
         dim: d: an intercept and the features of a product.
-        conversion: Share of visitors who choose something if offers are random.
-        visitors: Expected, over the shelf's life.
+        conversion: Share of visitors who choose something from random offers.
+        visitors: Expected visitors over the shelf's lifetime.
         rho: The promise to one person over all shelves, in zCDP.
-        delta: At which epsilon is stated.
-        returns: How often one person comes; 1 where every visit is another person, or persons are not told apart.
-        shelves: How many shelves the same persons meet; promises add up over them.
-        seed: Of the simulation.
-        log: What the shelves start from; None for nothing.
+        delta: The delta that epsilon is stated for.
+        returns: Visits per person; 1 if every visit is another person or there are no person ids.
+        shelves: Shelves that the same persons visit; their promises add up.
+        seed: Seed of the simulation.
+        log: The prior the shelves start from, if any.
     """
 
     items: int = 100
@@ -96,7 +95,7 @@ class Wish:
 
     @property
     def rho_of_paper(self) -> float:
-        """What `dpmnl` may spend a visit: it looks at the whole history, and n visits of a person cost n² times one."""
+        """What `dpmnl` may spend per visit: it uses the whole history, where a person's n visits cost n² times one."""
         return self.rho_of_shelf / self.returns**2
 
     def quiet(self, *, level: float = 1.0, visits: int = 1) -> Quiet:
@@ -106,12 +105,12 @@ class Wish:
         return Quiet(rho=rho, visits=visits, unit=unit, conversion=self.conversion)  # type: ignore[arg-type]
 
     def counted(self, visits: int) -> float:
-        """The share of all visits that a cap lets count, if everybody comes equally often."""
+        """The share of visits that count under a cap, if everybody comes equally often."""
         return min(1.0, visits / self.returns)
 
 
 def sizes(wish: Wish) -> tuple[int, int]:
-    """(visitors, replicates) that are simulated: as many as half a minute allows, from the shop's size alone."""
+    """(visitors, replicates) to simulate: what half a minute allows at the shop's size."""
     weight = (3.0 + wish.items * wish.dim / 500.0) / 4.0
     horizon = min(wish.visitors, LONGEST)
     replicates = int(WORK / weight / horizon)
@@ -122,7 +121,7 @@ def sizes(wish: Wish) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One way to run the shelf: settings of `quiet` (None for other policies) and how much of the traffic counts."""
+    """One way to run the shelf: settings of `quiet` (None for other policies) and the share of visits that count."""
 
     label: str
     policy: str
@@ -131,7 +130,7 @@ class Variant:
     log: PriorFile | None = None
 
     def contestant(self, rho_of_paper: float) -> Contestant:
-        """As it takes part in the simulation."""
+        """The variant as a contestant of the simulation."""
         if self.quiet is None:
             return contestant(self.policy, rho=rho_of_paper if self.policy == "dpmnl" else None, label=self.label)
         options = {name: getattr(self.quiet, name) for name in ("rho", "visits", "unit", "conversion")}
@@ -143,7 +142,7 @@ class Variant:
 
 
 def variants(wish: Wish) -> Iterator[Variant]:
-    """Everything that is simulated."""
+    """All variants to simulate."""
     quiet = partial(Variant, policy="quiet", log=wish.log)
     for level in LEVELS:
         yield quiet(label=f"rho x {level:g}", quiet=wish.quiet(level=level), counted=wish.counted(1))
@@ -156,21 +155,21 @@ def variants(wish: Wish) -> Iterator[Variant]:
 
 
 AS_WISHED, WITHOUT_LOG = "rho x 1", "without the log"
-"""The labels of the variant that was asked for, and of the same without what a log taught."""
+"""Labels of the variant as wished, and of the same without the prior."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Expected:
-    """What one variant does for the shop.
+    """The simulated results of one variant.
 
     Attributes:
-        variant: Which.
+        variant: Which variant.
         final: Revenue lost after the simulated visitors, (replicates,).
         regret: Its mean.
         lost: The same as a share of the best revenue.
         kept: Revenue as a share of that without privacy.
-        useful: Visitors from whom on offers lose less than half of what random ones lose; None if never.
-        later: Regret after all expected visitors, if each of those not simulated loses as much as the last tenth did.
+        useful: Visitors after which offers lose less than half as much as random ones; None if never.
+        later: Regret after all expected visitors, extrapolated at the rate of the last tenth simulated.
     """
 
     variant: Variant
@@ -184,7 +183,7 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """The plan: what was wished, what was simulated, what came of it."""
+    """A plan: the wish, the size of the simulation, and its results."""
 
     wish: Wish
     horizon: int
@@ -193,17 +192,17 @@ class Planned:
 
     @property
     def wished(self) -> Expected:
-        """Of `quiet` as wished."""
+        """The results of `quiet` as wished."""
         return self.expected[AS_WISHED]
 
     @property
     def epsilon(self) -> float:
-        """Of the whole promise, over all shelves and the log that they start from."""
+        """Epsilon of the whole promise, over all shelves and the log they start from."""
         return epsilon_of(self.wish.rho_with_log, self.wish.delta)
 
 
 def plan(wish: Wish, *, workers: int = 1, progress: Progress | None = None) -> Planned:
-    """Simulate every variant and say what to expect."""
+    """Simulate every variant."""
     horizon, replicates = sizes(wish)
     every = list(variants(wish))
     result = simulate(
@@ -228,7 +227,7 @@ def _expected(variant: Variant, result: Result, worth: FloatArray, visitors: int
     slope = np.diff(mean) / np.diff(times)
     chance = float(result.regret["uniform"][:, -1].mean()) / result.horizon
     bad = np.flatnonzero(slope >= chance / 2)
-    after = int(times[bad[-1] + 1]) if bad.size else 0  # from then on, not just once: the first may be luck
+    after = int(times[bad[-1] + 1]) if bad.size else 0  # after the last bad stretch: an earlier good one may be luck
     tail = max(1, len(slope) // 10)
     return Expected(
         variant=variant,
@@ -243,13 +242,13 @@ def _expected(variant: Variant, result: Result, worth: FloatArray, visitors: int
 
 @dataclass(frozen=True)
 class Capped:
-    """A curator who counts a share of the visits only: the others come from persons who have used up their cap."""
+    """Makes a curator that counts only a share of the visits; the others are of persons beyond their cap."""
 
     make: Callable[[SimulationContext, Random], Curator]
     counted: float
 
     def __call__(self, setting: SimulationContext, rng: Random) -> Curator:
-        """The curator for that many worlds."""
+        """Make the curator."""
         return _CappedCurator(self.make(setting, rng), self.counted, rng)
 
 
@@ -259,7 +258,7 @@ class _CappedCurator:
 
     @property
     def ledger(self) -> Ledger:
-        """As the curator has it."""
+        """The ledger of the curator inside."""
         ledger: Ledger = self._inner.ledger  # type: ignore[attr-defined]  # that of `quiet` keeps one
         return ledger
 

@@ -1,4 +1,4 @@
-"""A study by name -> rows, figures, claims, a page: all of it in one folder."""
+"""Run a study: rows, verdicts, figures and a page, all in one folder."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PAPER = ("privacy-level", "dimension", "assortment-size", "benchmark")
-"""The four figures of the paper's synthetic study: what ``all`` means."""
+"""The four figures of the paper's synthetic study, which ``all`` runs."""
 STANDARD = ("label", "cell", "replicate", "t", "regret", "rho_proven")
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What came of a study."""
+    """The results of a study."""
 
     study: Study
     folder: Path
@@ -55,24 +55,24 @@ class Reproduced:
 
     @property
     def untested(self) -> tuple[str, ...]:
-        """Claims that this size of the study says nothing of."""
+        """Claims that cannot be tested at this size of the study."""
         tested = {outcome.says for outcome in self.outcomes}
         return tuple(claim["says"] for claim in self.study.claims if claim["says"] not in tested)
 
     @property
     def page(self) -> Path:
-        """The page of this study alone."""
+        """The page of the study."""
         return self.folder / "report.html"
 
 
 def names() -> tuple[str, ...]:
-    """The studies that come with the package: the paper's first."""
+    """The studies in the package, the paper's first."""
     found = sorted(file.name.removesuffix(".toml") for file in files(__package__).joinpath("studies").iterdir())
     return (*PAPER, *(name for name in found if name not in PAPER))
 
 
 def study_named(name: str) -> Study:
-    """A study of the package by its name, or one of your own by the path of its TOML file."""
+    """A study of the package by name, or your own by the path of its TOML file."""
     if name.endswith(".toml"):
         require(Path(name).is_file(), "a study must be a TOML file", path=name)
         return read_study(Path(name))
@@ -90,15 +90,15 @@ def reproduce(
     command: str = "",
     delta: float = DELTA,
 ) -> Reproduced:
-    """Run what is not there yet, then judge, draw and write the page.
+    """Run what is missing, then judge the claims, draw the figures and write the page.
 
     Args:
-        study: What to do.
-        folder: Where it goes; rows that are there already are kept.
+        study: The study.
+        folder: Where results go; rows already there are kept.
         engine: `Local` or `Cluster`.
-        progress: Called with rounds done and rounds to do, over all contestants.
-        command: How to run it again, for the page.
-        delta: At which the page states epsilon.
+        progress: Called with rounds done and rounds in total, over all contestants.
+        command: The command that repeats the study, for the page.
+        delta: The delta that the page states epsilon for.
     """
     store = RowStore(folder, check(study))
     run_study(store, engine or Local(), progress)
@@ -114,13 +114,8 @@ def reproduce(
     return result
 
 
-def write_all(results: Sequence[Reproduced], path: Path) -> Path:
-    """One page for several studies."""
-    return write_page(path, "The paper's studies", [result.section for result in results])
-
-
 def series_of(study: Study, table: pa.Table) -> list[Series]:
-    """The rows, contestant by contestant."""
+    """The rows as one series per contestant."""
     cells, labels = column(table, "cell"), column(table, "label")
     every = {name: column(table, name) for name in table.column_names if name in STANDARD[2:]}
     settings = {key for cell in study.cells for entry in cell.entries for key in entry.settings}
@@ -152,7 +147,7 @@ def _draw(
     merits: Mapping[str, Sequence[WorldMerits]],
     folder: Path,
 ) -> list[tuple[Markup, str]]:
-    """The figures of a study for its page, with their titles; files of them and their numbers go to the folder."""
+    """Draw a study's figures for its page, with their titles; also write them and their numbers to files."""
     drawn, curves = [], []
     for figure in figures:
         if figure["name"] in merits:

@@ -1,4 +1,4 @@
-"""Regret as a share of what could be earned: how much of the best revenue a policy makes, world by world."""
+"""Regret as a share of the best possible revenue, world by world."""
 
 from __future__ import annotations
 
@@ -9,29 +9,38 @@ from numpy.random import SeedSequence
 
 from quietshelf.model.assortment import best
 from quietshelf.model.types import FloatArray
+from quietshelf.report.numbers import plus_minus
 from quietshelf.report.series import band
 from quietshelf.research.environments import Shop, Synthetic
 from quietshelf.research.loop.simulation import WORLD
 
 SAMPLE = 200
-"""Visitors whose best assortment is worked out in each world, to know what a visitor is worth."""
+"""Visitors per world whose best assortment is computed, to estimate the best revenue per visitor."""
 
 
 class MeanInterval(NamedTuple):
-    """A mean over worlds with half of its 95 % confidence interval."""
+    """A mean over worlds with the half-width of its 95 % confidence interval."""
 
     mean: float
     half: float
 
     @classmethod
     def of(cls, samples: FloatArray) -> MeanInterval:
-        """Of one sample a world."""
+        """The interval of one sample per world."""
         mean, half = band(samples)
         return cls(float(mean), float(half))
 
+    def __str__(self) -> str:
+        return plus_minus(self.mean, self.half)
+
+    @property
+    def percent(self) -> str:
+        """A share in percent, with its uncertainty."""
+        return plus_minus(100 * self.mean, 100 * self.half, " %")
+
 
 def best_revenue(world: Synthetic | Shop, *, replicates: int, seed: int) -> FloatArray:
-    """What a visitor is worth at best, on average, in each replicate of a simulation with this seed, (replicates,)."""
+    """The mean best revenue per visitor in each replicate of a simulation with this seed, (replicates,)."""
     environment = world.open([SeedSequence(seed, spawn_key=(place, WORLD)) for place in range(replicates)])
     worth = np.zeros(replicates)
     for t in range(SAMPLE):
@@ -42,11 +51,11 @@ def best_revenue(world: Synthetic | Shop, *, replicates: int, seed: int) -> Floa
 
 
 def lost_share(regret: FloatArray, worth: FloatArray, visitors: int) -> MeanInterval:
-    """The share of the best revenue that was lost: regret (replicates,) after so many visitors of this worth."""
+    """The share of the best revenue that was lost, given regret and best revenue per visitor, (replicates,)."""
     return MeanInterval.of(regret / (worth * visitors))
 
 
 def kept_share(regret: FloatArray, other: FloatArray, worth: FloatArray, visitors: int) -> MeanInterval:
-    """Revenue as a share of what another policy earned from the same visitors."""
+    """Revenue as a share of another policy's revenue from the same visitors."""
     earned, compared = (worth * visitors - lost for lost in (regret, other))
     return MeanInterval.of(earned / compared)

@@ -3,7 +3,7 @@
     FOLDER/manifest.json        the resolved config, versions, seed, git revision
     FOLDER/rows/UNIT.parquet    the rows of one unit
 
-A file that is there is complete, so an interrupted study goes on where it stopped. A folder belongs to one config.
+A file that exists is complete, so an interrupted study resumes where it stopped. A folder belongs to one config.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class RowStore:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """As written when the study began."""
+        """The manifest, as written when the study began."""
         found: dict[str, Any] = json.loads((self._folder / MANIFEST).read_text(encoding="utf-8"))
         return found
 
     @property
     def pending(self) -> list[Unit]:
-        """Units that have not been written yet."""
+        """Units not written yet."""
         return [unit for unit in self._study.units if not self.path(unit).exists()]
 
     def path(self, unit: Unit) -> Path:
-        """Where its rows are."""
+        """The file of a unit's rows."""
         return self._folder / ROWS / f"{unit.name}.parquet"
 
     def write(self, unit: Unit, done: Done) -> None:
-        """All rows of a unit, or none: a partial file never bears the final name."""
+        """Write a unit's rows atomically."""
         import pyarrow.parquet as pq
 
         facts = {
@@ -69,7 +69,7 @@ class RowStore:
             pq.write_table(table, file, compression="zstd")
 
     def read(self) -> pa.Table:
-        """All rows, by unit; every file must be of this study."""
+        """All rows, by unit; refuses files of another study."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -78,7 +78,7 @@ class RowStore:
             table = pq.read_table(self.path(unit), partitioning=None)
             made_for = (table.schema.metadata or {}).get(b"fingerprint", b"").decode()
             if made_for != self._study.fingerprint:
-                rule = "rows must be of this study: remove those of another one, or choose another folder"
+                rule = "rows must be of this study: remove those of another, or choose another folder"
                 raise ValueError(f"{rule}, got {self.path(unit)}")
             tables.append(table.replace_schema_metadata(None))
         return pa.concat_tables(tables, promote_options="default")
@@ -91,12 +91,12 @@ class RowStore:
             return
         before = self.manifest
         if before["fingerprint"] != self._study.fingerprint:
-            rule = "a folder holds one study: choose another one, or remove it"
+            rule = "a folder holds one study: choose another folder, or remove this one"
             raise ValueError(f"{rule}, got {self._folder} with {_differences(before['config'], self._study.config)}")
 
 
 def describe(study: Study) -> dict[str, Any]:
-    """The manifest: what is needed to make the same rows again."""
+    """The manifest: what it takes to reproduce the rows."""
     packages = ("numpy", "scipy", "pyarrow", "matplotlib", "distributed")
     return {
         "study": study.name,
@@ -111,7 +111,7 @@ def describe(study: Study) -> dict[str, Any]:
 
 
 def revision() -> str | None:
-    """The git revision of the source, with ``+`` if it was changed since; None if it is not a checkout."""
+    """The git revision of the source, with ``+`` if it has local changes; None outside a checkout."""
     here = Path(__file__).parents[2]
     try:
         head = _git(here, "rev-parse", "HEAD")
@@ -144,7 +144,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _table(unit: Unit, columns: Columns) -> pa.Table:
-    """The rows with the settings of their contestants beside them, for readers who know Parquet alone."""
+    """The rows with their contestants' settings as columns, so that the file explains itself."""
     import pyarrow as pa
 
     by_label = {entry.label: entry.settings for entry in unit.cell.entries}
@@ -158,7 +158,7 @@ def _table(unit: Unit, columns: Columns) -> pa.Table:
 
 
 def _setting(values: list[Any]) -> pa.Array:
-    """Numbers as numbers; a setting that is a word in some contestant is text in all of them."""
+    """A column of settings: numbers, or text for all if one of them is text."""
     import pyarrow as pa
 
     known = {type(value) for value in values if value is not None}
@@ -169,7 +169,7 @@ def _setting(values: list[Any]) -> pa.Array:
 
 def _arrow() -> None:
     try:
-        import pyarrow as pa  # noqa: F401 - only to say in time what is missing
+        import pyarrow as pa  # noqa: F401 - fail early if it is missing
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("studies need pyarrow: pip install '.[experiments]' in a checkout") from error
 

@@ -1,7 +1,7 @@
-"""What a study is: worlds, who serves in them, what is claimed, what is drawn. Read from TOML.
+"""A study: worlds, contestants, claims and figures, read from TOML.
 
-Every setting of a world or a policy may be a list: all combinations then take part. Contestants that share a world form
-cells of at most ``together``: a cell's visitors are drawn once for all of it.
+Every setting of a world or a policy may be a list: then all combinations take part. Contestants that share a world form
+cells of at most ``together``, whose visitors are drawn once.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ NEEDED = (*HEAD[:5], *TABLES[:2])
 SEEDS = ("report", "tuning")
 
 CELLS = "by policy and calibration"
-"""How contestants are put into cells: a folder begun another way is not gone on with."""
+"""How contestants are grouped into cells; a folder grouped differently is not resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study with its settings resolved.
+    """A study with its lists of settings expanded.
 
     Attributes:
-        name: As the command line knows it.
+        name: Its name on the command line.
         title: One line.
-        summary: What it is for, in a few sentences.
+        summary: Its purpose, in a few sentences.
         horizon: Visitors per replicate; a world may have its own.
-        replicates: Independent worlds.
+        replicates: Independent replicates of each world.
         seed: Equal seeds give equal rows, on any number of machines.
         block: Replicates that run side by side in one unit of work.
-        together: The most contestants of one cell.
-        checkpoints: How many times, evenly spread, rows are noted.
-        tuning_seed: In place of ``seed`` while settings are being chosen, so that what is reported was never tuned on.
-        watch: Whether confidence, definiteness and refits are noted besides the regret.
-        worlds: Settings of each world, lists resolved.
-        policies: Settings of each contestant, lists resolved; ``worlds`` in them names those it takes part in.
-        claims: What is claimed, as `claims.judge` reads it.
-        figures: What is drawn, as `report.plotted` reads it.
+        together: The most contestants in one cell.
+        checkpoints: Number of evenly spaced rows per run.
+        tuning_seed: Used instead of ``seed`` while choosing settings, so that reported runs were never tuned on.
+        watch: Whether to measure coverage, definiteness and refits besides the regret.
+        worlds: Settings of each world.
+        policies: Settings of each contestant; ``worlds`` in them names the worlds it takes part in.
+        claims: Claims, as `claims.judge` reads them.
+        figures: Figures, as `report.plotted` reads them.
     """
 
     name: str
@@ -83,8 +83,8 @@ class Study:
     def reduced(self, *, horizon: int | None = None, replicates: int | None = None, seed: int | None = None) -> Study:
         """The same study at another size or seed.
 
-        Worlds with a horizon of their own change in proportion. In a shorter study exploration, and the time after
-        which a claim looks, are shortened in proportion too: what follows exploration stays the larger part.
+        Worlds with their own horizon change in proportion. In a shorter study, exploration and the ``after`` of claims
+        shrink in proportion too, so that most of a run still follows exploration.
         """
         length = self.horizon if horizon is None else integer("horizon", horizon)
         share = Fraction(length, self.horizon)
@@ -99,7 +99,7 @@ class Study:
         )
 
     def with_seeds(self, name: str) -> Study:
-        """The same study on its seeds of that name: ``report`` or ``tuning``."""
+        """The same study with its ``report`` or ``tuning`` seeds."""
         one_of("seeds", name, SEEDS)
         if name == "report":
             return self
@@ -108,7 +108,7 @@ class Study:
         return replace(self, seed=self.tuning_seed, tuning_seed=None)
 
     def with_data(self, path: Path | None) -> Study:
-        """The same study on another file, in the worlds that read one."""
+        """The same study with another data file, in the worlds that read one."""
         if path is None:
             return self
         return replace(
@@ -116,7 +116,7 @@ class Study:
         )
 
     def without_missing(self) -> tuple[Study, tuple[str, ...]]:
-        """The study without optional worlds whose file is not there, and their names; other worlds must have theirs."""
+        """The study without the optional worlds whose data file is missing, and the names of these."""
         missing = tuple(world["name"] for world in self.worlds if world.get("optional") and lacks_data(world))
         worlds = tuple(world for world in self.worlds if world.get("name") not in missing)
         left = (_elsewhere(policy, missing) for policy in self.policies)
@@ -124,22 +124,23 @@ class Study:
 
     @property
     def config(self) -> Settings:
-        """All that decides the rows, as plain data."""
+        """Everything that determines the rows, as plain data."""
         return {key: getattr(self, key) for key in ("name", *HEAD[2:], "worlds", "policies")}
 
     @property
     def fingerprint(self) -> str:
-        """Of config and layout of cells: rows of different fingerprints are not of the same study."""
+        """A hash of config and cell layout; rows of one study share it."""
         told = json.dumps([CELLS, self.config], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Contestants that share a world, at most ``together``; those whose curators can be merged side by side."""
+        """Groups of at most ``together`` contestants that share a world; those whose curators merge are adjacent."""
         found: list[Cell] = []
         for settings in self.worlds:
-            taking_part = sorted((policy for policy in self.policies if _takes_part(policy, settings)), key=_kind)
-            entries = [Entry(settings, policy) for policy in taking_part]
+            name = settings.get("name")
+            here = (policy for policy in self.policies if "worlds" not in policy or name in policy["worlds"])
+            entries = [Entry(settings, policy) for policy in sorted(here, key=_kind)]
             horizon = settings.get("horizon", self.horizon)
             for begin in range(0, len(entries), self.together):
                 group = tuple(entries[begin : begin + self.together])
@@ -148,7 +149,7 @@ class Study:
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """The work, in pieces that are written one by one: a cell and a block of its replicates; the longest first."""
+        """The work units, each a cell and a block of replicates, the longest first."""
         edges = [*range(0, self.replicates, self.block), self.replicates]
         blocks = [range(low, high) for low, high in pairwise(edges)]
         units = [
@@ -160,7 +161,7 @@ class Study:
 
 
 def read_study(path: Path) -> Study:
-    """A study from a TOML file."""
+    """Read a study from a TOML file."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -176,7 +177,7 @@ def read_study(path: Path) -> Study:
 
 
 def _grid(table: Mapping[str, Any], keep: tuple[str, ...] = ()) -> Iterator[Settings]:
-    """All combinations of the values that are lists."""
+    """All combinations of list values."""
     keys = list(table)
     choices = [value if isinstance(value, list) and key not in keep else [value] for key, value in table.items()]
     for values in product(*choices):
@@ -194,12 +195,8 @@ def _kind(policy: Settings) -> tuple[str, str]:
     return policy["policy"], policy.get("calibration", "")
 
 
-def _takes_part(policy: Settings, world: Settings) -> bool:
-    return "worlds" not in policy or world.get("name") in policy["worlds"]
-
-
 def _elsewhere(policy: Settings, missing: Sequence[str]) -> Settings | None:
-    """A policy without the worlds that are missing; None if it takes part in no other."""
+    """A policy without the missing worlds; None if no world is left."""
     if "worlds" not in policy:
         return policy
     worlds = [name for name in policy["worlds"] if name not in missing]

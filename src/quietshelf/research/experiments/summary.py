@@ -1,4 +1,4 @@
-"""A study's section of the page: claims with verdicts, regret of every contestant, how to run it again."""
+"""A study's section of the page: claims with verdicts, regret of every contestant, how to rerun it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from quietshelf.research.experiments.claims import ClaimOutcome, Comparison
 from quietshelf.research.experiments.study import Study
 
 METHOD = (
-    "Claims are tested on the rows: paired differences over replicates, Student intervals, each claim's comparisons "
-    "together at 95 % confidence (Bonferroni). ✔ all comparisons hold; ✘ at least one is significantly the other way "
-    "round; ? neither."
+    "Claims are tested on the rows: paired differences over replicates, Student intervals, all comparisons of a claim "
+    "jointly at 95 % confidence (Bonferroni). ✔ all comparisons hold; ✘ at least one is significantly reversed; "
+    "? neither."
 )
 
 
@@ -30,8 +30,8 @@ def section(
     manifest: Mapping[str, Any],
     command: str,
 ) -> Section:
-    """Everything the page says of a study."""
-    own = " (some worlds have a number of their own)" if any("horizon" in world for world in study.worlds) else ""
+    """Compose the section of a study."""
+    own = " (some worlds have their own number)" if any("horizon" in world for world in study.worlds) else ""
     size = f"{study.replicates} replicates of {study.horizon:,} visitors{own}, seed {study.seed}."
     claims = [claims_table(outcomes)] if outcomes else []
     return Section(
@@ -45,7 +45,7 @@ def section(
 
 
 def claims_table(outcomes: Sequence[ClaimOutcome]) -> PageTable:
-    """One row a claim and group of settings, the comparisons below it."""
+    """One row per claim and group of settings, with its comparisons below."""
     rows = [
         (each.says, each.source, each.group, each.verdict, f"{each.holding} of {len(each.comparisons)}")
         for each in outcomes
@@ -55,13 +55,13 @@ def claims_table(outcomes: Sequence[ClaimOutcome]) -> PageTable:
 
 
 def regret_table(series: Sequence[Series], horizon: int, *, told: Collection[str], delta: float) -> PageTable:
-    """Mean regret at the end, with its confidence interval and what the ledger proves.
+    """Mean final regret of every contestant, with its confidence interval and proven rho.
 
     Args:
-        series: Everybody.
-        horizon: Visitors, unless a world has a horizon of its own.
-        told: Settings that need not be said, because others tell them.
-        delta: At which epsilon is stated.
+        series: All series.
+        horizon: Visitors, unless a world has its own horizon.
+        told: Settings to leave out, because others imply them.
+        delta: The delta that epsilon is stated for.
     """
     every = dict.fromkeys(key for one in series for key in one.settings if key not in told)
     keys = [key for key in every if len(set(values_of(series, key)) - {None}) > 1]
@@ -77,12 +77,14 @@ def regret_table(series: Sequence[Series], horizon: int, *, told: Collection[str
                 rounded_up(epsilon_of(one.proven, delta)),
             )
         )
-    caption = f"Regret of everybody at the end (T = {horizon:,} unless said otherwise)"
-    return PageTable(caption, ("who and where", "mean ± 95 %", "ρ proven", f"ε at δ = {delta:g}"), rows, folded=True)
+    caption = f"Final regret of every contestant (T = {horizon:,} unless stated otherwise)"
+    return PageTable(
+        caption, ("contestant, world", "mean ± 95 %", "ρ proven", f"ε at δ = {delta:g}"), rows, folded=True
+    )
 
 
 def told(study: Study) -> set[str]:
-    """Settings of worlds that their names tell, if each has a name of its own."""
+    """The settings that world names imply, if every world has a name of its own."""
     names = [world.get("name") for world in study.worlds]
     if None in names or len(set(names)) < len(names):
         return set()

@@ -1,4 +1,4 @@
-"""A unit of work: some contestants in one world, a block of replicates -> columns of rows."""
+"""A unit of work: contestants in one world over a block of replicates -> columns of rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from quietshelf.research.experiments.contestants import make
 from quietshelf.research.experiments.diagnostics import Diagnostics
-from quietshelf.research.loop import Contestant, Result, World
+from quietshelf.research.loop import Result, World
 from quietshelf.research.loop.named import SPECS
 from quietshelf.research.loop.simulation import Simulation as Contest
 from quietshelf.research.loop.simulation import checkpoint_times, play
@@ -27,20 +27,20 @@ class Entry:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything that tells it from others."""
+        """All settings, its world's and its own."""
         own = {key: value for key, value in self.policy.items() if key != "worlds"}
         return {**{("world" if key == "name" else key): value for key, value in self.world.items()}, **own}
 
     @property
     def label(self) -> str:
-        """Its name in the rows, distinct within its world."""
+        """Its name in the rows, unique within its world."""
         own = {key: value for key, value in self.policy.items() if key not in ("policy", "worlds")}
         return " ".join([self.policy["policy"], *(f"{key}={value}" for key, value in own.items())])
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Contestants who face the same visitors."""
+    """Contestants that face the same visitors."""
 
     number: int
     world: World
@@ -50,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Unit:
-    """A cell and a block of replicates; picklable, and the same rows wherever it is run."""
+    """A cell and a block of replicates; picklable, and its rows are the same wherever it runs."""
 
     cell: Cell
     replicates: range
@@ -60,7 +60,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """Names its file."""
+        """The stem of its file name."""
         return f"cell-{self.cell.number:03d}-replicates-{self.replicates.start:04d}-{self.replicates.stop - 1:04d}"
 
     @property
@@ -70,7 +70,7 @@ class Unit:
 
     @property
     def memory(self) -> int:
-        """Bytes it needs, roughly: who fits again keeps every round, as numbers where visitors come from a table."""
+        """Bytes it needs, roughly: policies that refit keep every round, as indices if visitors come from a table."""
         world = self.cell.world
         keeping = sum(SPECS[entry.policy["policy"]].keeps_rounds for entry in self.cell.entries)
         each = 4 * (2 + world.capacity) if hasattr(world, "table") else 8 * world.capacity * world.dim
@@ -79,7 +79,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Done:
-    """What a unit gives: rows as columns of equal length, and the seconds each contestant took."""
+    """The result of a unit: rows as columns of equal length, and the seconds each contestant took."""
 
     columns: Columns
     seconds: Mapping[str, float]
@@ -87,10 +87,11 @@ class Done:
 
 
 def run_unit(unit: Unit, tick: Callable[[int], None]) -> Done:
-    """Simulate; ``tick`` hears how many rounds are done, over contestants and replicates."""
+    """Simulate a unit; ``tick`` receives the rounds done, over contestants and replicates."""
     times = checkpoint_times(unit.cell.horizon, unit.checkpoints)
     noted = {entry.label: Diagnostics(times) for entry in unit.cell.entries if unit.watch}
-    contestants = tuple(_contestant(entry, noted.get(entry.label)) for entry in unit.cell.entries)
+    made = [(entry, make(entry.label, entry.policy)) for entry in unit.cell.entries]
+    contestants = tuple(noted[e.label].over(one, e.policy) if unit.watch else one for e, one in made)
     contest = Contest(
         world=unit.cell.world, contestants=contestants, horizon=unit.cell.horizon, seed=unit.seed, times=times
     )
@@ -102,13 +103,8 @@ def run_unit(unit: Unit, tick: Callable[[int], None]) -> Done:
     return Done(columns, result.seconds, result.world_seconds)
 
 
-def _contestant(entry: Entry, notes: Diagnostics | None) -> Contestant:
-    made = make(entry.label, entry.policy)
-    return made if notes is None else notes.over(made, entry.policy)
-
-
 def _rows(entry: Entry, unit: Unit, result: Result, notes: Diagnostics | None) -> Columns:
-    """One row a replicate and checkpoint, by replicate, then time."""
+    """One row per replicate and checkpoint, by replicate, then time."""
     regret = result.regret[entry.label]
     many, length = regret.shape
     columns: Columns = {
@@ -125,5 +121,5 @@ def _rows(entry: Entry, unit: Unit, result: Result, notes: Diagnostics | None) -
 
 
 def _column(part: Columns, key: str) -> np.ndarray[Any, Any]:
-    """A measure that a contestant has none of is NaN."""
+    """A column, NaN if the contestant lacks the measure."""
     return part[key] if key in part else np.full(len(part["t"]), np.nan)

@@ -5,11 +5,15 @@ a pure function of visitor, release and chance: as long as a curator's release s
 of many rounds are offered something, choose and are learnt from in one call each. Where releases change after every
 round by what was offered and not by what was chosen (`Foreseeing`), offers are guessed and put right until they are
 those that their own releases lead to. Whoever says nothing of all this is served round by round, to the same effect.
+
+A world that is ``ahead`` of its visitors may draw the next of them in a thread while these are served.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -46,7 +50,11 @@ class Visits(Protocol):
 
 @runtime_checkable
 class AheadOfTime(Protocol):
-    """An environment that knows its visitors before they are served."""
+    """An environment that knows its visitors before they are served.
+
+    One that also says ``ahead = True`` may be asked for the next of them in another thread: what else is asked of it
+    meanwhile must not depend on the round.
+    """
 
     def visits(self, t: int, most: int) -> Visits:
         """The visitors of round t and the next ones, ``most`` of them at most, along the first axis."""
@@ -98,32 +106,71 @@ class Reach:
 
 
 def run_blocks(
-    environment: AheadOfTime, runners: Sequence[Runner], *, horizon: int, clock: Stopwatch | None = None
+    environment: AheadOfTime,
+    runners: Sequence[Runner],
+    *,
+    horizon: int,
+    clock: Stopwatch | None = None,
+    beside: bool = False,
 ) -> Iterator[Stretch]:
-    """Let all runners serve the same visitors, as `run` does; ``clock`` hears how long the world takes."""
+    """Let all runners serve the same visitors, as `run` does.
+
+    Args:
+        environment: The world.
+        runners: The contestants at work.
+        horizon: Rounds.
+        clock: Measures the time that the world takes.
+        beside: Whether a thread may draw the next visitors while these are served.
+    """
     clock = clock or Stopwatch()
-    releases, t = [runner.curator.release for runner in runners], 0
+    releases = [runner.curator.release for runner in runners]
     reach = [Reach(runner.rounds) for runner in runners]
+    threaded = beside and getattr(environment, "ahead", False)
+    for t, visits in (_drawn_beside if threaded else _drawn)(environment, horizon, clock):
+        for place, runner in enumerate(runners):
+            stacked = visits[:, None] if runner.stacked else visits
+            assortment, releases[place] = _serve(runner, visits, stacked, releases[place], reach[place], clock)
+            yield Stretch(runner.label, t, clock.call(stacked.regret, assortment))
+
+
+def _drawn(environment: AheadOfTime, horizon: int, clock: Stopwatch) -> Iterator[tuple[int, Visits]]:
+    """Yield the visitors in blocks, each with the number of its first round."""
+    t = 0
     while t < horizon:
         visits = clock.call(environment.visits, t, horizon - t)
-        for place, runner in enumerate(runners):
-            beside = visits[:, None] if runner.stacked else visits
-            assortment, releases[place] = _serve(runner, visits, beside, releases[place], reach[place], clock)
-            yield Stretch(runner.label, t, clock.call(beside.regret, assortment))
+        yield t, visits
         t += len(visits)
 
 
+def _drawn_beside(environment: AheadOfTime, horizon: int, clock: Stopwatch) -> Iterator[tuple[int, Visits]]:
+    """The same, with a thread that draws the next block while this one is served: NumPy mostly releases the GIL."""
+    own, caller, t = Stopwatch(), copy_context(), 0
+
+    def draw(first: int) -> Visits:  # in the caller's context, which says how floating-point errors are handled
+        return caller.run(lambda: own.call(environment.visits, first, horizon - first))
+
+    with ThreadPoolExecutor(1, "quietshelf-visitors") as thread:
+        drawn = thread.submit(draw, t)
+        while t < horizon:
+            visits, begin = drawn.result(), t
+            t += len(visits)
+            if t < horizon:
+                drawn = thread.submit(draw, t)
+            yield begin, visits
+    clock.seconds += own.seconds
+
+
 def _serve(
-    runner: Runner, visits: Visits, beside: Visits, release: Release, reach: Reach, clock: Stopwatch
+    runner: Runner, visits: Visits, stacked: Visits, release: Release, reach: Reach, clock: Stopwatch
 ) -> tuple[IntArray, Release]:
     """What a runner shows to all visitors, (rounds, ..., K), and its release after them.
 
-    ``beside`` are the visitors of many rounds as the runner sees them, with an axis for its contestants if it has one.
+    ``stacked`` are the visitors of many rounds as the runner sees them, with an axis for its contestants if it has one.
     """
     shown, done, whole = list[IntArray](), 0, len(visits)
     while done < whole:
         many = min(reach.rounds if runner.foresees else runner.ahead, whole - done)
-        here = visits[done] if many == 1 else beside if many == whole else beside[done : done + many]
+        here = visits[done] if many == 1 else stacked if many == whole else stacked[done : done + many]
         chance: Any = runner.rng
         single = many == 1
         if not single and runner.foresees:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.model.types import Curator, FloatArray, Random, Release, Round, one_of, positive, require
 from quietshelf.policies import POLICIES
 from quietshelf.privacy.accounting import Ledger

@@ -35,7 +35,10 @@ WORLD, POLICY, NOISE = range(3)
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A contest to be run; picklable if its parts are."""
+    """A contest to be run; picklable if its parts are.
+
+    With ``beside`` a thread draws visitors: for a contest that is alone on its cores.
+    """
 
     world: World
     contestants: tuple[Contestant, ...]
@@ -43,6 +46,7 @@ class Simulation:
     seed: int
     times: tuple[int, ...]
     device: str = "cpu"
+    beside: bool = False
 
 
 def simulate(
@@ -65,8 +69,8 @@ def simulate(
         horizon: Visitors per replicate.
         replicates: Independent worlds.
         seed: Seed of the whole study; equal seeds give equal rows.
-        workers: Processes. With more than one, world and contestants must be picklable, and a script that calls this
-            needs the usual ``if __name__ == "__main__":``.
+        workers: Processes. With one, a thread draws the next visitors while others are served. With more, world and
+            contestants must be picklable, and a script that calls this needs the usual ``if __name__ == "__main__":``.
         checkpoints: How many times, evenly spread, to record the regret; the last is the horizon.
         progress: Called with rounds done and rounds in total (over all replicates), at most a few times per second.
         device: Where visitors of many replicates are scored: cpu, or cuda by PyTorch or CuPy. The rows are the same.
@@ -77,8 +81,16 @@ def simulate(
     integer("seed", seed, low=0)
     taking_part = _checked(contestants)
     times = checkpoint_times(integer("horizon", horizon), integer("checkpoints", checkpoints))
-    study = Simulation(world=world, contestants=taking_part, horizon=horizon, seed=seed, times=times, device=device)
     groups = _groups(replicates, min(integer("workers", workers), replicates))
+    study = Simulation(
+        world=world,
+        contestants=taking_part,
+        horizon=horizon,
+        seed=seed,
+        times=times,
+        device=device,
+        beside=len(groups) == 1,
+    )
     report = Throttled(progress, horizon * replicates)
     parts = spread(partial(play, study), groups, report)
     report.finish()
@@ -132,7 +144,7 @@ def _lost(
 ) -> Iterator[tuple[str, int, FloatArray]]:
     """What each runner loses in the rounds from t on, (rounds, ...): many at once where the world allows it."""
     if isinstance(environment, AheadOfTime):
-        for stretch in run_blocks(environment, runners, horizon=study.horizon, clock=clock):
+        for stretch in run_blocks(environment, runners, horizon=study.horizon, clock=clock, beside=study.beside):
             yield stretch.label, stretch.t, stretch.regret
         return
     seen = CheckedEnvironment(environment, study.world, worlds)

@@ -1,1 +1,1 @@
-"""The same loop over HTTP, with time, crashes and many clients: requests in, offers out, all of it in one database."""
+"""The loop as an HTTP service, with time, crashes and many clients: requests in, offers out, one database."""

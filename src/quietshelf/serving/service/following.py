@@ -1,4 +1,4 @@
-"""What one process keeps of what the database holds: the time, shelves and keys, as others change them."""
+"""One process's copy of time, shelves and keys, kept up to date with the database."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from quietshelf.serving.service.problems import NotFound, Unavailable
 
 
 class ShelfTime:
-    """The time of a service: the database's, never behind that of a shelf, so that what is due comes in time.
+    """The time of a service: the database's, but never behind a shelf's own, so that no release is late.
 
     Attributes:
-        ahead: By how many seconds the shelves are ahead of the clock, which was ahead of itself once.
+        ahead: By how many seconds shelves are ahead of the clock, after the clock was set back.
     """
 
     def __init__(self, store: Store) -> None:
         self._store, self._offset, self.ahead = store, 0.0, 0.0
 
     def start(self, connection: Connection) -> None:
-        """Go on from the last stamp, and from what is due: the time of a shelf never goes back."""
+        """Continue from the latest time of any shelf: it never goes back."""
         self.read(connection)
         self.ahead = max(0.0, queries.last_time(connection) - self._store.now(connection))
 
     def read(self, connection: Connection) -> None:
-        """Compare this machine's own clock with the store's."""
+        """Compare this machine's clock with the store's."""
         self._offset = self._store.now(connection) - time.monotonic()
 
     def stamp(self) -> float:
-        """Now, without a look at the database."""
+        """The time now, without asking the database."""
         return self._store.local_now(self._offset) + self.ahead
 
     def now(self, connection: Connection) -> float:
-        """Now."""
+        """The time now."""
         return self._store.now(connection) + self.ahead
 
 
 class Following:
-    """Shelves, items and keys in memory, and how they follow the database."""
+    """Shelves, items and keys in memory, kept up to date with the database."""
 
     def __init__(self, store: Store, poll_seconds: float) -> None:
         self._store, self._poll_seconds = store, poll_seconds
@@ -59,18 +59,18 @@ class Following:
         self.keys_at = 0.0
 
     def start(self) -> None:
-        """Read what there is: keys at once, shelves on a thread of their own."""
+        """Read the keys now, and shelves in another thread."""
         self.look_at_keys()
         with self._store.read() as connection:
             self.preloading.start(versions_of(connection))
 
     def close(self) -> None:
-        """End the threads that read."""
+        """Stop the reading threads."""
         self.preloading.close()
         self.catalogues.close()
 
     def look_at_keys(self) -> None:
-        """Read the keys, if it is time to."""
+        """Read the keys, if that is due."""
         if time.monotonic() >= self.keys_at:
             with self._store.read() as connection:
                 now = self._store.now(connection)
@@ -78,11 +78,11 @@ class Following:
             self.keys_at = time.monotonic() + self._poll_seconds
 
     def keys_changed(self) -> None:
-        """Look at the keys with the next chores: one was made here."""
+        """Read the keys with the next chores, because one was created here."""
         self.keys_at = 0.0
 
     def look(self, connection: Connection) -> None:
-        """Follow what has changed of the shelves."""
+        """Refresh the shelves that have changed."""
         living = versions_of(connection)
         self.preloading.follow(living)
         for name, view in list(self.views.items()):
@@ -90,14 +90,14 @@ class Following:
                 self._refresh(connection, name)
 
     def view(self, connection: Connection, name: str, row: Row) -> View:
-        """A shelf as it stands in a transaction that has read its versions, ``row``."""
+        """The shelf at the versions in ``row``, which the transaction has read."""
         view = self.views.get(name)
         if view is not None and view.is_of(row):
             return view
         return look(connection, shelf_row(connection, name), view, self.catalogues.follow)
 
     def catch_up(self, name: str) -> None:
-        """Read the items of a shelf now, on this thread, so that the next visitor sees them."""
+        """Read the items of a shelf now, in this thread, so that the next visitor sees them."""
         try:
             with self._store.read() as connection:
                 row = shelf_row(connection, name)

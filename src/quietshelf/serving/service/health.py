@@ -1,4 +1,4 @@
-"""Whether the service lives and can write, asked by anybody and often: worked out once a second, and kept."""
+"""Checks once a second whether the service can write, and gives that answer to everybody who asks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.problems import Problem
 
 SECONDS = 1.0
-"""How long an answer is given again."""
+"""How long an answer is reused."""
 AGAIN = 20
-"""How often it is; who asks later waits for the next one: many connections that probe would take every turn."""
+"""How often it is reused. Further probes wait for the next answer, so that a flood of them cannot starve visitors."""
 PROBE = {"hash": "probe", "key": "", "expires": 0.0}
 
 
 def written(connection: Connection) -> Any:
-    """Write something for good, and read which store this is."""
+    """Write a row, and read which store this is."""
     table = schema.sessions
     connection.execute(sa.delete(table).where(table.c.hash == PROBE["hash"]))
     connection.execute(sa.insert(table), PROBE)
@@ -29,7 +29,7 @@ def written(connection: Connection) -> Any:
 
 
 class Probe:
-    """One question, however many ask it."""
+    """Asks one question on behalf of everybody who wants the answer."""
 
     def __init__(self, ask: Callable[[], Awaitable[dict[str, Any]]]) -> None:
         self._ask, self.seconds = ask, SECONDS
@@ -38,7 +38,7 @@ class Probe:
         self._asking: asyncio.Task[None] | None = None
 
     async def answer(self) -> dict[str, Any]:
-        """The answer, at most a second old; a `Problem` is raised."""
+        """The answer, at most a second old; raises it if it is a `Problem`."""
         self._given += 1
         if self._given > AGAIN:
             await asyncio.sleep(self._until - time.monotonic())

@@ -1,8 +1,8 @@
-"""Structured logs: one JSON object a line, on stderr, with names and numbers but never what a visitor brought or did.
+"""Structured logs on stderr, one JSON object per line: names and numbers, never anything about a visitor.
 
-Errors are logged by type and place. Their messages are not: they repeat values of the request. What others log
-(uvicorn, asyncio, warnings of NumPy) is taken over in the same form: by name, level and place, with a text only where
-it is known to be of no visitor.
+Errors are logged by type and place, without their messages, which repeat values of the request. Logs of other packages
+(uvicorn, asyncio, NumPy's warnings) take the same form: name, level and place, and a text only if it cannot hold data
+of a visitor.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from typing import Any
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 LONGEST = 200
-"""Letters of a text of others."""
+"""Most characters kept of another package's text."""
 _threshold = [LEVELS["info"]]
 
 
 def level(name: str) -> None:
-    """Write only what is at least as grave."""
+    """Set the lowest level that is written."""
     _threshold[0] = LEVELS[name]
 
 
 def say(grade: str, event: str, **facts: str | int | float | bool | None) -> None:
-    """One line."""
+    """Write one line."""
     if LEVELS[grade] >= _threshold[0]:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         line = {"time": f"{moment}Z", "level": grade, "event": event, **facts}
         try:
             sys.stderr.write(json.dumps(line) + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError, AttributeError):  # full, closed or none: what is logged matters less than the work
+        except (OSError, ValueError, AttributeError):  # full, closed or missing: work matters more than its log
             return
 
 
 def failed(where: str, error: BaseException) -> None:
-    """An error by type and place, without its message."""
+    """Log an error by type and place, without its message."""
     trace = traceback.extract_tb(error.__traceback__)
     frames = [_place(frame.filename, frame.lineno or 0) for frame in trace]
     say("error", "failed", where=where, error=_kinds(error), at=" > ".join(frames[-8:]))
 
 
 def take_over() -> None:
-    """Let everything that this process logs or warns of be such lines, whoever had set it up otherwise.
+    """Redirect everything that this process logs or warns of to these lines, whatever was configured before.
 
-    Requests are not logged by servers: answers would be counted, and timed.
+    Servers' access logs are switched off: they would reveal the number and times of answers.
     """
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, logging.Logger):
@@ -62,10 +62,10 @@ def take_over() -> None:
 
 
 class Others(logging.Handler):
-    """What other packages log."""
+    """Handles what other packages log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line: uvicorn's texts are its own, without what is put into them; others' may hold anything."""
+        """Write one line. Only uvicorn's unformatted texts are kept; others may hold anything."""
         grade = next((name for name in reversed(LEVELS) if LEVELS[name] <= record.levelno), "debug")
         error = record.exc_info[1] if record.exc_info else None
         facts: dict[str, Any] = {"logger": record.name, "at": _place(record.pathname, record.lineno)}
@@ -85,7 +85,7 @@ def _warned(
     file: Any = None,
     line: str | None = None,
 ) -> None:
-    """In place of `warnings.showwarning`."""
+    """Replaces `warnings.showwarning`."""
     del message, file, line
     say("warning", "warned", category=category.__name__, at=_place(filename, lineno))
 

@@ -1,4 +1,4 @@
-"""What Prometheus may count: requests but those that bring choices, arrivals, releases. All of it is public anyway."""
+"""Metrics for Prometheus: arrivals, releases, and requests except those that carry choices. All of it is public."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from prometheus_client.registry import Collector
 from quietshelf.serving.service.tracing import Trace, untraced
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""Where workers count together; read by prometheus_client as it is imported."""
+"""Folder of the workers' shared counters; prometheus_client reads it on import."""
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1.0, 5.0)
 
 
 @contextmanager
 def counted_together(workers: int) -> Iterator[dict[str, str]]:
-    """The environment of workers of one machine who count as one: no counter runs backwards, whoever is asked.
+    """The environment that lets workers of one machine share counters, so that none runs backwards between scrapes.
 
-    A worker that ends leaves what it counted.
+    The counts of a worker that ends are kept.
     """
     if workers == 1:
         yield {}
@@ -34,7 +34,7 @@ def counted_together(workers: int) -> Iterator[dict[str, str]]:
 
 
 class Metrics:
-    """The counters of one process, or of all workers of a machine; ``trace`` is told of what is counted."""
+    """The counters of one process, or of all workers of a machine. ``trace`` is called for every counted request."""
 
     def __init__(self) -> None:
         self.trace: Trace = untraced
@@ -47,7 +47,7 @@ class Metrics:
         )
 
     def text(self, shelves: Iterable[Any], late: Mapping[int, float]) -> bytes:
-        """As Prometheus reads it; arrivals and releases are counted by the database, for all processes together."""
+        """The text for Prometheus. Arrivals and releases come from the database, for all processes together."""
         shared, counted = CollectorRegistry(), self._registry
         shared.register(_Shelves(shelves, late))
         if FOLDER in os.environ:

@@ -1,4 +1,4 @@
-"""What goes over the wire, with examples; rules that need the shelf are checked where the shelf is known."""
+"""Request and reply bodies, with examples. Rules that depend on the shelf are checked elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quietshelf.privacy.release.quiet_settings import MOST_COMPARISON
 
 LONGEST_NAME = 100
 NAME = f"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}"
-"""Of a shelf, as a pattern."""
+"""Pattern of a shelf's name."""
 LONGEST_OFFER_ID, LONGEST_RETRY = 200, 200
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=f"^{NAME}$")]
 ItemId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
@@ -19,18 +19,18 @@ Group = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]*$"
 Person = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Plain = dict[str, Any]
-"""A JSON object whose fields docs/service.md names."""
+"""A JSON object; docs/service.md lists its fields."""
 SMALLEST_RHO, LARGEST_RHO = 1e-6, 1e6
 LARGEST_DIM = 512
 """A release of d coordinates holds 3 d² numbers, 6 MB at this d (docs/capacity.md)."""
 
 Entry = TypeVar("Entry")
 Listed = Annotated[list[Entry], Field(fail_fast=True)]
-"""A list that is refused by its first wrong entry: an error for each would cost a thousand times what was sent."""
+"""A list that is refused at its first wrong entry: an error for each would cost a thousand times the request."""
 
 
 def _cells(cells: dict[str, Any]) -> dict[str, Any]:
-    """What the places of a table may hold; what it means, the schema says."""
+    """Check the cells of a row; the schema says what they mean."""
     for name, value in cells.items():
         _check_cell(name if is_text(name) else "a name", value)
     return cells
@@ -47,7 +47,7 @@ def _check_cell(name: str, value: Any) -> None:
 
 
 def is_text(value: str) -> bool:
-    """Whether UTF-8 can hold it: JSON can write halves of a character."""
+    """Whether UTF-8 can hold the text: JSON can spell lone surrogates."""
     return not any(0xD800 <= ord(letter) <= 0xDFFF for letter in value)
 
 
@@ -59,13 +59,13 @@ def _examples(*examples: dict[str, Any]) -> ConfigDict:
 
 
 class Strict(BaseModel):
-    """Unknown fields are mistakes."""
+    """A body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Prior(Strict):
-    """What is known publicly about tastes before the first visitor."""
+    """What is publicly known about tastes before the first visitor."""
 
     theta: Listed[FiniteFloat] = Field(max_length=10_000)
     precision: Listed[Listed[FiniteFloat]] = Field(max_length=10_000)
@@ -117,15 +117,15 @@ class ShelfBody(Strict):
         "writes it; items and visitors may then have attributes.",
     )
     feature_map: Literal["item", "concat", "outer", "full"] = Field(
-        "full", description="How visitor and item features make x; with a schema without visitors, item by default."
+        "full", description="How visitor and item features make x; defaults to item if a schema has no visitors."
     )
     intercept: bool = True
     item_effects: int = Field(
         0,
         ge=0,
         le=LARGEST_DIM,
-        description="For how many items, in the order in which they are added, a separate utility is learned on top of "
-        "what features say; count later items too. Items then need no features.",
+        description="How many items, in the order they are added, get a separate utility on top of what features say; "
+        "count later items too. Items then need no features.",
     )
     visitor_scale: FiniteFloat | Listed[FiniteFloat] | None = Field(
         1.0, description="Standard deviation of visitor features, declared, not measured; null declares nothing."
@@ -164,11 +164,9 @@ class ShelfBody(Strict):
         le=1e150,
         description="The most that one choice earns, required for a comparison: revenue is cut there, nowhere else.",
     )
-    guard: bool = Field(
-        True, description="Fall back to the present ranking once the comparison shows beyond doubt that it earns more."
-    )
+    guard: bool = Field(True, description="Fall back to the present ranking once it earns more, with 99 % confidence.")
     policy: str = Field("quiet", max_length=100, description="quiet, or uniform for comparison.")
-    private: bool = Field(True, description="Must be false, explicitly, for a policy or a prior that is not private.")
+    private: bool = Field(True, description="Must be set to false for a policy or a prior that is not private.")
     visits: int = Field(1, ge=1, le=1000, description="How many visits of one person count.")
     on_no_answer: Literal["no-choice", "zero"] = "no-choice"
     contributions: Literal["server", "device"] = Field(
@@ -187,7 +185,7 @@ class ShelfBody(Strict):
     curvature: Listed[Listed[FiniteFloat]] | None = Field(None, description="Public guess of the second moment of x.")
 
     def kept(self) -> str:
-        """As the database keeps them."""
+        """The settings as the database stores them."""
         return self.model_dump_json(by_alias=True)
 
 
@@ -208,7 +206,7 @@ class ItemBody(Strict):
 
 
 class ItemsBody(Strict):
-    """Up to thousands of items: all of them or none."""
+    """Items to add or change, all or none."""
 
     model_config = _examples(
         {"items": [{"id": "tea", "features": [0.5], "revenue": 3}, {"id": "jam", "features": [1.0]}]},

@@ -1,6 +1,6 @@
-"""What is kept for a while is deleted when it is old, piece by piece, however much of it there is.
+"""Deletes old rows piece by piece: Idempotency-Keys of released visitors, and entries of the admin log.
 
-Idempotency-Keys of visitors who are released, and the log of admins. How old they are is public.
+The age of these rows is public.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.settings import ServiceSettings
 
 PIECE, MOST, SECONDS = 64, 4096, 0.02
-"""Rows of the first piece, of the largest, and how long one should take: on SQLite visitors wait for it."""
+"""Rows in the first piece and in the largest, and how long a piece should take: on SQLite visitors wait for it."""
 RESTS = 3.0
-"""How long nothing is deleted after a piece was, in the time that this took."""
+"""Pause after each piece, as a multiple of the time the piece took."""
 HOUR, DAY = 3_600.0, 86_400.0
 
 
 def old(settings: ServiceSettings, now: float) -> dict[sa.Table, sa.Select[Any]]:
-    """Primary keys of what is old, by table."""
+    """Queries for the primary keys of old rows, by table."""
     log, keys = schema.admin_log, schema.retries
     released, kept = keys.c.fingerprint.is_(None), max(settings.retry_hours * HOUR, LONGEST + 1)  # a ticket is a key
     return {
@@ -36,12 +36,12 @@ def old(settings: ServiceSettings, now: float) -> dict[sa.Table, sa.Select[Any]]
 
 
 def waiting(connection: Connection, settings: ServiceSettings, now: float) -> bool:
-    """Whether there is anything."""
+    """Whether there are old rows."""
     return any(connection.execute(rows.limit(1)).first() for rows in old(settings, now).values())
 
 
 def forget(connection: Connection, settings: ServiceSettings, now: float, most: int) -> int:
-    """Delete some of each kind, row by row: in one statement SQLite would go through the whole table; how many."""
+    """Delete and count up to ``most`` rows per table, by key: one DELETE would make SQLite scan the table."""
     gone = 0
     for table, rows in old(settings, now).items():
         piece = [dict(row) for row in connection.execute(rows.limit(most)).mappings()]
@@ -53,7 +53,7 @@ def forget(connection: Connection, settings: ServiceSettings, now: float, most: 
 
 
 async def tend(service: Service) -> None:
-    """Delete all that is old, beside the writer."""
+    """Delete all old rows, in another thread than the writer's."""
     piece = Piece(PIECE, MOST, SECONDS)
 
     def look() -> bool:

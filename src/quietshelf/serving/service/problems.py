@@ -1,4 +1,4 @@
-"""What the service refuses, as problem details (RFC 9457): a type to tell cases apart, a sentence that says why."""
+"""Refusals as problem details (RFC 9457): a type for programs, a sentence for people."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from starlette.responses import JSONResponse
 
 MEDIA_TYPE = "application/problem+json"
 HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}, 503: {"Retry-After": "1"}}
-"""What HTTP wants said beside a status."""
+"""Headers that HTTP requires with a status."""
 
 
 class Problem(Exception):  # noqa: N818 - it says what went wrong
-    """A refusal; nothing was changed. ``detail`` goes to the caller and never to a log."""
+    """A refusal. Nothing was changed. ``detail`` goes to the caller, never to a log."""
 
     status = 400
     title = "Bad request"
@@ -26,17 +26,14 @@ class Problem(Exception):  # noqa: N818 - it says what went wrong
         """The name of the type, such as ``offer-expired``."""
         return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in type(self).__name__)[1:]
 
-    def body(self) -> dict[str, Any]:
-        """The problem as JSON."""
-        return {**details(self.kind, self.title, self.status, self.detail), **self.more}
-
     def response(self) -> JSONResponse:
         """The problem as a reply."""
-        return JSONResponse(self.body(), self.status, HEADERS.get(self.status), MEDIA_TYPE)
+        body = {**details(self.kind, self.title, self.status, self.detail), **self.more}
+        return JSONResponse(body, self.status, HEADERS.get(self.status), MEDIA_TYPE)
 
 
 class Invalid(Problem):
-    """The request breaks a rule of the shelf. It is not a visitor."""
+    """The request breaks a rule of the shelf, and does not count as a visit."""
 
     status, title = 422, "The request breaks a rule"
 
@@ -66,7 +63,7 @@ class NotFound(Problem):
 
 
 class OfferExpired(Problem):
-    """The offer's feedback window is over; whatever the answer is, it does not count."""
+    """The offer's feedback window is over. The answer does not count."""
 
     status, title = 409, "The offer has expired"
 
@@ -84,13 +81,13 @@ class OfferErased(Problem):
 
 
 class Frozen(Problem):
-    """What alters the guarantee is fixed by the first offer."""
+    """The setting alters the guarantee, and the first offer has fixed it."""
 
     status, title = 409, "Fixed since the first offer"
 
 
 class Conflict(Problem):
-    """What the request needs is gone meanwhile."""
+    """Something that the request needs is gone."""
 
     status, title = 409, "Conflict"
 
@@ -102,7 +99,7 @@ class NoItems(Problem):
 
 
 class KeyReused(Problem):
-    """An Idempotency-Key came back with another request."""
+    """The Idempotency-Key was used for another request."""
 
     status, title = 422, "The Idempotency-Key belongs to another request"
 
@@ -114,26 +111,26 @@ class TooLarge(Problem):
 
 
 class TooSlow(Problem):
-    """The request took longer than allowed; try again, with the same Idempotency-Key."""
+    """The request took too long. Try again with the same Idempotency-Key."""
 
     status, title = 503, "The request took too long"
 
 
 class Unavailable(Problem):
-    """The database cannot be reached or written; nothing was acknowledged."""
+    """The database cannot be reached or written. Nothing was acknowledged."""
 
     status, title = 503, "The store is not available"
 
 
 class Failure(Problem):
-    """Our mistake. Its place is in the log, its values are not."""
+    """A bug or a failure on our side. The log says where it happened, without any values."""
 
     status, title = 500, "Internal error"
 
     def __init__(self) -> None:
-        super().__init__("something went wrong on our side: the log says where, and nothing of the request is in it")
+        super().__init__("something went wrong on our side; the log says where, without any data of the request")
 
 
 def details(kind: str, title: str, status: int, detail: str) -> dict[str, Any]:
-    """The fields that every problem has."""
+    """The fields of every problem."""
     return {"type": f"urn:quietshelf:problem:{kind}", "title": title, "status": status, "detail": detail}

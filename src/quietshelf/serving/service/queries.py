@@ -1,4 +1,4 @@
-"""What anybody with the scope ``read`` may know: promises, ledgers, releases, items. All of it is public."""
+"""What the scope ``read`` may see: promises, ledgers, releases and items. All of it is public."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.curation import arms
-from quietshelf.curation.ledgers import addressed
+from quietshelf.curation.ledger_unit import addressed
 from quietshelf.privacy.accounting import Ledger, together
 from quietshelf.serving.service.catalogue import described
 from quietshelf.serving.service.catalogue.catalogues import visible
@@ -21,7 +21,7 @@ from quietshelf.serving.service.database.timestamps import timestamp, timestamp_
 from quietshelf.serving.service.problems import NotFound
 
 PAGE, LARGEST_PAGE = 1000, 10_000
-"""Items in a reply if the request does not say how many, and at most."""
+"""Items per reply, by default and at most."""
 RESTORED = (
     "A backup was restored. Releases made after it may be missing here; each visit is in one release at most, and "
     "persons may have been counted again."
@@ -29,20 +29,20 @@ RESTORED = (
 
 
 def shelf_rows(connection: Connection) -> list[Row]:
-    """Every shelf there ever was, oldest first."""
+    """Every shelf, oldest first, including deleted ones."""
     query = schema.COUNTED.order_by(schema.shelves.c.shelf)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def last_time(connection: Connection) -> float:
-    """The latest time of a shelf that is there."""
+    """The latest time of any living shelf."""
     table = schema.shelves
     found = connection.execute(sa.select(sa.func.max(table.c.last_time)).where(table.c.deleted.is_(None))).scalar()
     return 0.0 if found is None else float(found)
 
 
 def late(connection: Connection, now: float) -> dict[int, float]:
-    """Of shelves with a release that was due before now, how many seconds before."""
+    """How many seconds each overdue release is late, by shelf."""
     table = schema.batches
     due = sa.func.min(table.c.full_at + table.c.window + table.c.lag)
     query = sa.select(table.c.shelf, due).where(table.c.full_at.isnot(None)).group_by(table.c.shelf)
@@ -50,7 +50,7 @@ def late(connection: Connection, now: float) -> dict[int, float]:
 
 
 def summary(row: Row) -> dict[str, Any]:
-    """A shelf in a few figures."""
+    """A shelf's settings and main figures."""
     return {
         "shelf": row["name"],
         "number": row["shelf"],
@@ -64,7 +64,7 @@ def summary(row: Row) -> dict[str, Any]:
 
 
 def shelf(connection: Connection, row: Row) -> dict[str, Any]:
-    """The same, and what each coordinate of theta is called."""
+    """The summary of a shelf, with the names of theta's coordinates."""
     return {**summary(row), "names": described.names_in(connection, row)}
 
 
@@ -75,9 +75,9 @@ def promise(connection: Connection, row: Row, delta: float) -> dict[str, Any]:
 
 
 def ledger_of(connection: Connection, row: Row, *, published: bool = True) -> Ledger:
-    """The ledger of a shelf, for whom it is counted; after a restore releases may be missing, and persons too.
+    """The ledger of a shelf, and whether its promise is per person or per visit; a restore may have lost entries.
 
-    ``published``: without releases that are made and wait for their time.
+    ``published`` leaves out releases that wait for their time of publication.
     """
     config = settings_in(row).learning()
     return addressed(
@@ -91,7 +91,7 @@ def ledger_of(connection: Connection, row: Row, *, published: bool = True) -> Le
 
 
 def latest_row(connection: Connection, name: str) -> Row:
-    """The living shelf of that name, or the one deleted last: its ledger remains."""
+    """The living shelf of that name, or else the last deleted one, whose ledger remains."""
     try:
         return shelf_row(connection, name)
     except NotFound:
@@ -102,7 +102,7 @@ def latest_row(connection: Connection, name: str) -> Row:
 
 
 def everything(connection: Connection, delta: float) -> dict[str, Any]:
-    """All shelves, deleted ones included; to somebody on all of them their promises add up."""
+    """The promises of all shelves, deleted ones included, and their sum."""
     rows = shelf_rows(connection)
     total = together(*(ledger_of(connection, row) for row in rows))
     listed = [promise(connection, row, delta) for row in rows]
@@ -110,24 +110,24 @@ def everything(connection: Connection, delta: float) -> dict[str, Any]:
 
 
 def figure(value: float) -> float | str:
-    """A number as strict JSON can hold it: infinity is a word."""
+    """A number as strict JSON can hold it, with infinity as a word."""
     return "infinity" if math.isinf(value) else value
 
 
 def releases(connection: Connection, row: Row) -> list[dict[str, Any]]:
-    """Every release: when, of how many, with which noise, and the estimate it led to."""
+    """Every release: its time, its visitors, its noise, and the estimate it led to."""
     rows = learning.release_rows(connection, row["shelf"], row["releases"])
     names = names_of(connection, row, rows[0]) if rows else []
     return [release(each, names) for each in rows]
 
 
 def names_of(connection: Connection, row: Row, release: Row) -> list[str]:
-    """What the coordinates of a shelf's releases are called."""
+    """The names of the coordinates of a shelf's releases."""
     return described.names_in(connection, row, len(release["theta"]) // 8)
 
 
 def release(each: Row, names: list[str]) -> dict[str, Any]:
-    """One of them, by its row."""
+    """One release, from its row."""
     return {
         "release": each["number"],
         "batch": each["batch"],
@@ -142,7 +142,7 @@ def release(each: Row, names: list[str]) -> dict[str, Any]:
 
 
 def comparison(connection: Connection, row: Row) -> dict[str, Any]:
-    """The learned policy against the present ranking, from releases alone; and whether offers fell back to it."""
+    """The learned policy against the present ranking, from releases alone, and whether offers fell back to it."""
     settings = settings_in(row)
     found = arms.comparison(settings, learning.learner(connection, row, settings))
     shares = {"learned_share": settings.learned_share, "comparison": settings.comparison, "guard": settings.guard}
@@ -150,7 +150,7 @@ def comparison(connection: Connection, row: Row) -> dict[str, Any]:
 
 
 def items(connection: Connection, row: Row, *, after: int = -1, most: int = PAGE) -> list[dict[str, Any]]:
-    """Items with numbers above ``after``, in that order, retired ones included."""
+    """Items with numbers above ``after``, in order, including retired ones."""
     plain = ("number", "id", "revenue", "available", "retired", "group", "rank")
     table, seen = schema.items, visible(connection, row["shelf"])
     place = (table.c.shelf == row["shelf"], table.c.number > after, table.c.number < seen)
@@ -162,7 +162,7 @@ def items(connection: Connection, row: Row, *, after: int = -1, most: int = PAGE
 
 
 def items_page(connection: Connection, row: Row, *, after: int, most: int) -> dict[str, Any]:
-    """The same, and after which number to go on; null at the end."""
+    """One page of items, and the number after which the next begins; null at the end."""
     found = items(connection, row, after=after, most=most + 1)
     rest = found[most - 1]["number"] if len(found) > most else None
     return {"items": found[:most], "next": rest}

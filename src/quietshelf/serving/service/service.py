@@ -1,4 +1,4 @@
-"""The service without HTTP: what handlers call. One thread writes; reads have connections of their own."""
+"""The service without HTTP: what handlers call. One thread writes; reads use separate connections."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from quietshelf.serving.service.writer import Operation, Writer
 from quietshelf.serving.service.writing import Writing
 
 CHECK_REST = 0.25
-"""Seconds between two looks at memory (R8) where batches open one after the other; a release looks before it draws."""
+"""Seconds between two checks for lost commits (R8) when many batches open; each release checks before it draws."""
 
 
 class Service:
@@ -50,9 +50,9 @@ class Service:
 
     Args:
         settings: The table of settings.
-        source: Where noise comes from; tests pass their own, no setting can.
-        coins: Those of a shelf, by its number; tests pass their own, no setting can.
-        clock: Time; tests pass their own, no setting can.
+        source: The source of noise; only tests pass one, no setting can.
+        coins: The coins of a shelf, by its number; only tests pass them, no setting can.
+        clock: The clock; `quietshelf serve` passes one on SQLite, and tests their own.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Service:
         self._in_trouble, self._check_at, self.check_rest = False, 0.0, CHECK_REST
 
     def prepare(self) -> None:
-        """Bring the database up to date, and drop what may have been released already."""
+        """Migrate the database, and drop what may already have been released."""
         self.store.held.enter_context(in_use.shared(self.settings))
         self.store.migrate()
         with self.store.read() as connection:
@@ -92,7 +92,7 @@ class Service:
         self.releasing.prepare()
 
     def start(self) -> None:
-        """Prepare and begin."""
+        """Prepare, and start the threads."""
         self.prepare()
         self.following.start()
         self.releasing.work.start()
@@ -100,7 +100,7 @@ class Service:
         self.writer.start()
 
     def stop(self) -> None:
-        """Finish what was asked for and let go of the database."""
+        """Finish what is queued, and close the database."""
         self.writer.stop()
         self.beside.stop()
         self.following.close()
@@ -112,7 +112,7 @@ class Service:
     async def offer(
         self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt | None = None
     ) -> dict[str, Any]:
-        """What to show; durable when it returns."""
+        """Make an offer; durable when it returns."""
         asked = partial(self.offer_request, shelf, body, retry)
         reply: dict[str, Any] = await self._received(self.writing.place, self._stamped(asked, receipt))
         return reply
@@ -122,7 +122,7 @@ class Service:
         await self._received(self.writing.take_choices, self._stamped(partial(self.choice, offer, item, key), receipt))
 
     async def slot(self, visitor: Visitor, receipt: Receipt | None = None) -> dict[str, Any]:
-        """A slot for a visitor whose device decides what to show; durable when it returns."""
+        """Give a slot to a visitor whose device decides what to show; durable when it returns."""
         asked = self._stamped(partial(slot_request, visitor), receipt)
         reply: dict[str, Any] = await self._received(self.writing.place, asked)
         return reply
@@ -130,12 +130,12 @@ class Service:
     async def contribute(
         self, offer: str, body: ContributionBody, visitor: Visitor, receipt: Receipt | None = None
     ) -> None:
-        """Take what a visitor's device computed from the answer; durable when it returns."""
+        """Take a contribution that a visitor's device computed; durable when it returns."""
         asked = self._stamped(partial(contribution, self.vault, offer, body, visitor), receipt)
         await self._received(self.writing.take_choices, asked)
 
     def _stamped(self, asked: Callable[[Receipt], Any], receipt: Receipt | None) -> Any:
-        """What is asked of the writer; a stamp on what is refused is settled, for it would hold releases up."""
+        """Build the writer's request. If it is refused, its stamp is settled, or it would hold up releases."""
         received = receipt or self.inbox.stamp()
         try:
             return asked(received)
@@ -144,35 +144,35 @@ class Service:
             raise
 
     def offer_request(self, shelf: str, body: OfferBody, retry: str | None, receipt: Receipt) -> OfferRequest:
-        """What is asked of the writer."""
+        """Build the writer's request for an offer."""
         longest = max(len(each or ()) for each in (body.candidates, body.required, body.exclude, body.ranking))
         if longest > (most := self.settings.candidates_limit):
             raise Invalid(f"a list must name at most {most} items (the setting candidates_limit), got {longest}")
         return OfferRequest(shelf, body, retry, receipt).checked(self.following.views.get(shelf))
 
     def choice(self, offer: str, item: str | None, key: keys.Key, receipt: Receipt) -> Choice:
-        """The same, of an answer."""
+        """Build the writer's request for an answer."""
         ticket = self.vault.ticket(offer)
         if ticket is None:
             raise NotFound("offer must be one that was made here")
         return Choice(ticket, item, receipt, key.shelf)
 
     async def _received(self, operation: Operation, payload: OfferRequest | Answered | Step) -> Any:
-        """The answer to a request that was stamped; the stamp is settled if the writer does not take it."""
+        """The writer's answer to a stamped request. The stamp is settled if the writer does not take it."""
         try:
             return await self.writer.submit(operation, payload)
         finally:
             self.let_go(payload.receipt)
 
     def let_go(self, receipt: Receipt) -> None:
-        """Settle a receipt that never came to the writer."""
+        """Settle a receipt that never reached the writer."""
         if not receipt.queued:
             self.inbox.settle(receipt)
 
     # The shop
 
     async def put_shelf(self, name: str, body: ShelfBody, by: str = "") -> bool:
-        """Create or change a shelf; whether it is new. ``by``, here and below: the id of the key that asks for it."""
+        """Create or change a shelf; whether it is new. ``by``, here and below, is the id of the caller's key."""
         act = Act(by, "shelf put", name, admin_log.given(body.model_dump(mode="json", exclude_unset=True)))
         made = await self.write(lambda c: {"created": shelves.put(c, name, body, self.store.now(c))}, name, act)
         return bool(made["created"])
@@ -196,7 +196,7 @@ class Service:
         return dict(await self.write(lambda c: items.retire(c, name, ids), name, Act(by, "items retired", name)))
 
     async def erase(self, name: str, person: str, receipt: Receipt | None = None, by: str = "") -> int:
-        """Let a person's pending visits contribute nothing; that somebody was erased is entered, not who."""
+        """Make a person's pending visits contribute nothing. The log records that somebody was erased, not who."""
         received = receipt or self.inbox.stamp()
 
         def step(connection: Connection) -> int:
@@ -209,7 +209,7 @@ class Service:
         return int(await self._received(self.writing.each, Step(both, received, name)))
 
     async def ready(self) -> dict[str, Any]:
-        """Raise `Unavailable` unless shelves are read and the store can be written; else what operators should know."""
+        """What operators should know; raises `Unavailable` unless shelves are read and the store can be written."""
         if not self.following.preloading.ready:
             raise Unavailable("the items of the shelves are being read; try again in a few seconds")
         this, late = await self.write(lambda c: (health.written(c), queries.late(c, self.time.now(c))))
@@ -224,12 +224,12 @@ class Service:
         }
 
     async def write(self, step: Callable[[Connection], Any], shelf: str | None = None, act: Act | None = None) -> Any:
-        """What a step answers, once it is durable; a `Problem` is raised.
+        """Carry out a step; returns its answer once it is durable, or raises a `Problem`.
 
         Args:
-            step: One transaction, or a part of one.
-            shelf: The one it changes.
-            act: What it is in the log of admins, if they did it.
+            step: A transaction, or a part of one.
+            shelf: The shelf it changes.
+            act: Its entry in the admin log, if an admin did it.
         """
         step = step if act is None else admin_log.entering(act, step, self.store.now)
         return await self._received(self.writing.each, Step(step, self.inbox.stamp(), shelf))
@@ -237,9 +237,9 @@ class Service:
     # Time
 
     def _chores(self) -> float:
-        """What is to be done beside requests; `ready` tells whether it fails, though visitors are served.
+        """Run the chores; `ready` reports whether they fail, while visitors are still served.
 
-        R5: nobody waits for releases that fail. Whatever was due by then has been tried, of all shelves.
+        R5: nobody waits for releases that fail. After a failure, everything due by then counts as tried.
         """
         now, self.beside.tried = self.inbox.time(), math.inf
         try:
@@ -251,11 +251,11 @@ class Service:
         return wait
 
     def _do_chores(self) -> float:
-        """Release what is due, note how far the shelves are, look at what others changed; seconds until the next.
+        """Release what is due, update the epoch file, check for others' changes; returns seconds until the next.
 
-        Whatever a release, or a check of memory, writes or compares is done beside the writer, in the order of asking.
+        Database work of releases and checks runs beside the writer, in the order it was asked for.
         """
-        self.following.look_at_keys()  # first: whatever else fails keeps no revoked key alive
+        self.following.look_at_keys()  # first, so that no other failure keeps a revoked key alive
         self.beside.settle()
         if self.leasing.end(self.inbox.time()):
             self.writing.opened, self.schedule.look_at = True, 0.0
@@ -270,14 +270,14 @@ class Service:
         return self._until_next()
 
     def _until_next(self) -> float:
-        """Seconds until there is something to do; whatever is done beside wakes the writer when it is done."""
+        """Seconds until there is something to do. Work done beside wakes the writer when it finishes."""
         cleaning = math.inf if self.beside.busy("clean") else self.cleaning.at()
         check = self._check_at if self.writing.opened and not self.beside.busy("check") else math.inf
         wait = min(cleaning, check, self.following.keys_at) - time.monotonic()
         return min(wait, self.schedule.until_next(), self.leasing.next_end - self.inbox.time())
 
     def _check(self) -> None:
-        """R8: compare database and epoch file; where that fails it is done again."""
+        """R8: compare database and epoch file; on failure, try again later."""
         try:
             self.releasing.check_memory()
         except Exception:
@@ -285,7 +285,7 @@ class Service:
             raise
 
     def _look(self) -> None:
-        """What changes by itself or elsewhere: batches fill, keys are revoked, releases come."""
+        """Check for changes by other processes: filled batches, other leases, new releases."""
         self.schedule.look()
         with self.store.read() as connection:
             self.leasing.look(connection)
@@ -295,6 +295,6 @@ class Service:
         self.schedule.look_at = time.monotonic() + self.settings.poll_seconds
 
     def _made(self) -> None:
-        """Go on at once: something was added up or drawn."""
+        """Continue at once, because something was summed or drawn."""
         self.schedule.at_once()
         self.writer.wake()

@@ -1,7 +1,7 @@
-"""Settings of the service: one table, read from a TOML file, the environment and flags, later ones first.
+"""Settings of the service: one table, read from a TOML file, the environment and flags; later sources win.
 
-None of them alters a guarantee: that is told to each shelf, and kept with it. None of them names a noise source or a
-seed: noise comes from the operating system.
+No setting alters a guarantee: that is part of each shelf. No setting names a noise source or a seed: noise comes from
+the operating system.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _setting(default: Any, says: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings:
-    """The table; ``says`` of each field is its line in docs/service.md."""
+    """The table of settings; docs/service.md prints each field's ``says``."""
 
     database: str = _setting("sqlite:///quietshelf.db", "a SQLite file or a PostgreSQL URL")
     secrets: str = _setting("quietshelf-secrets", "folder outside the database for the person key and the epoch file")
@@ -36,7 +36,7 @@ class ServiceSettings:
     port: int = _setting(8080, "port to listen on")
     root_path: str = _setting("", "path under which a proxy serves the service, such as /shelf; empty: at the root")
     workers: int = _setting(1, "API processes on this machine; more than one requires PostgreSQL")
-    releaser: bool = _setting(True, "whether this machine may make releases; of those that may, one is elected")
+    releaser: bool = _setting(True, "whether this machine may make releases; one of those that may is elected")
     connections: int = _setting(512, "most open connections per process; further ones are closed")
     body_limit: int = _setting(4_194_304, "largest request body in bytes, except for streamed uploads")
     offer_limit: int = _setting(262_144, "largest body of an offer request or a contribution, in bytes")
@@ -45,23 +45,22 @@ class ServiceSettings:
     request_seconds: float = _setting(30.0, "most seconds for one request")
     group_limit: int = _setting(256, "most writes that share one transaction")
     batch_limit: int = _setting(2_000_000, "most visitors in one batch; their data is kept until it is released")
-    release_seconds: float = _setting(1.0, "seconds a release of a small batch may take before later visitors wait")
+    release_seconds: float = _setting(1.0, "seconds a small batch's release may take before later visitors wait")
     poll_seconds: float = _setting(1.0, "seconds between checks for keys, batches and shelves changed elsewhere")
     retry_hours: float = _setting(
-        24.0, "hours for which an Idempotency-Key is remembered, at least; a ticket for one hour in any case"
+        24.0, "least hours for which an Idempotency-Key is remembered; at least one for a ticket"
     )
     origins: str = _setting("", "comma-separated origins of pages that may use visitor tickets: https://shop.example")
-    operator: str = _setting("", "operator's name as visitors know it, shown on privacy statements and below pages")
+    operator: str = _setting("", "operator's name as visitors know it, shown on privacy statements and in page footers")
     contact: str = _setting("", "where visitors can ask: an email address, or a page that begins with https://")
     admin_log_days: float = _setting(400.0, "days for which the admin log keeps an entry")
-    traces: bool = _setting(False, "whether counted requests are traced by OpenTelemetry; needs the extra otel")
+    traces: bool = _setting(False, "whether OpenTelemetry traces counted requests; needs the extra otel")
     log_level: str = _setting("info", "debug, info, warning or error")
 
     def __post_init__(self) -> None:
         integer("port", self.port, high=65535)
-        for name in ("workers", "connections", "candidates_limit", "group_limit", "batch_limit"):
-            integer(name, getattr(self, name))
-        for name in ("body_limit", "offer_limit", "upload_limit"):
+        limits = [each.name for each in fields(self) if each.name.endswith("_limit")]
+        for name in ("workers", "connections", *limits):
             integer(name, getattr(self, name))
         for name in ("request_seconds", "poll_seconds", "retry_hours", "admin_log_days"):
             positive(name, getattr(self, name))
@@ -76,12 +75,12 @@ class ServiceSettings:
             require(getattr(self, name).isprintable(), f"{name} must be one line", **{name: getattr(self, name)})
         known = self.database.startswith(("sqlite:///", "postgresql"))
         require(known, "database must be a URL that starts with sqlite:/// or postgresql", database=self.shown)
-        alone = "workers must be 1 on SQLite, which has one writer: others gain nothing, and wait (use PostgreSQL)"
+        alone = "workers must be 1 on SQLite, which has a single writer (use PostgreSQL for more)"
         require(self.workers == 1 or not self.database.startswith("sqlite"), alone, workers=self.workers)
 
     @property
     def allowed_origins(self) -> list[str]:
-        """The origins, one by one."""
+        """The origins as a list."""
         return [each.strip() for each in self.origins.split(",") if each.strip()]
 
     @property
@@ -104,7 +103,7 @@ class ServiceSettings:
 def read(
     path: Path | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> ServiceSettings:
-    """Flags go before the environment, the environment before the file, the file before the defaults."""
+    """Read the settings: flags override the environment, which overrides the file, which overrides the defaults."""
     names = {each.name: each for each in fields(ServiceSettings)}
     given: dict[str, Any] = {}
     if path is not None:
@@ -120,7 +119,7 @@ def read(
 
 
 def assigned(texts: Sequence[str]) -> dict[str, Any]:
-    """Settings written NAME=VALUE.
+    """Parse settings written NAME=VALUE.
 
     >>> assigned(["group_limit=64", "releaser=false"])
     {'group_limit': 64, 'releaser': False}

@@ -1,8 +1,8 @@
-"""Traces by OpenTelemetry, if the operator asks for them: one span per request that is counted, and nothing private.
+"""OpenTelemetry traces, if the operator asks for them: one span per counted request, and nothing private.
 
-A span says method, route, status and how long it took: what the metrics say as well. It holds no address, no body, no
-shelf and no offer; answers and erasures have none, since how many there are, and when, is theirs. A `traceparent`
-header joins a span to the shop's own trace, and nothing else of the caller's context is kept.
+A span holds method, route, status and duration, as the metrics do: no address, body, shelf or offer. Answers and
+erasures have no span, since their number and times are private. A `traceparent` header joins a span to the shop's own
+trace; nothing else of the caller's context is kept.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MISSING = "traces need OpenTelemetry: pip install '.[otel]' in a checkout"
 
 
 def untraced(_method: str, _route: str, _status: int, _seconds: float, _parent: str | None) -> None:
-    """Nobody asked for traces."""
+    """Do nothing: the operator asked for no traces."""
 
 
 def tracer(*exporters: Any) -> Trace:
-    """Spans to the exporters, or to the place that the variables OTEL_EXPORTER_OTLP_... name."""
+    """Send spans to these exporters, or to where the variables OTEL_EXPORTER_OTLP_... point."""
     try:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider

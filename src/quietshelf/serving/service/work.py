@@ -1,8 +1,8 @@
-"""Threads beside the writer's: one for what takes long, which writes nothing, and one for what releases write.
+"""Two threads beside the writer's: one computes releases and writes nothing, the other does their database work.
 
-On the first batches are added up, noise is drawn, estimates are made. Tasks are cut in steps, and before each the most
-urgent one is chosen: a small batch does not wait for a large one. What is written, or compared, for a release takes a
-few round trips to the disk and the database: on a thread of its own (`Beside`), so that visitors wait for none of them.
+The first (`Work`) sums batches, draws noise and fits estimates. Tasks are cut into steps, and before each step it picks
+the most urgent task, so a small batch never waits for a large one. The second (`Beside`) makes the round trips to disk
+and database that a release needs, so that visitors wait for none of them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from quietshelf.serving.service import logs
 
 YIELDS = 0.5
-"""How long the thread rests after a step, as a part of the processor time that it took: visitors come first.
+"""Rest after a step, as a fraction of the processor time it took: visitors come first.
 
-Not of the time that it waited: a busy database is no reason to be late."""
+Waiting does not count: a busy database must not delay releases."""
 LONGEST_REST = 0.02
 
 
 class Task:
-    """Something to do; ``rank``: the lowest is done first."""
+    """A task made of steps; the lowest ``rank`` is done first."""
 
     def __init__(self, rank: tuple[int, float]) -> None:
         self.rank = rank
@@ -31,21 +31,21 @@ class Task:
         self.error: Exception | None = None
 
     def step(self) -> bool:
-        """Do some of it; whether there is more to do."""
+        """Do one step; whether there are more."""
         raise NotImplementedError
 
     def run(self) -> bool:
-        """A step, whatever comes of it; whether there is more to do."""
+        """Do one step and keep any error; whether there are more steps."""
         try:
             more = self.step()
-        except Exception as error:  # told to whoever asks for what it found
+        except Exception as error:  # raised when the result is asked for
             self.error, more = error, False
         self.done = not more
         return more
 
 
 class Once(Task):
-    """A call that cannot be cut, and goes before everything that can; ``found`` is what it answered."""
+    """A single call, which goes before everything that is cut into steps; ``found`` is its result."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         super().__init__(rank=(0, 0.0))
@@ -53,15 +53,15 @@ class Once(Task):
         self.found: Any = None
 
     def step(self) -> bool:
-        """All of it."""
+        """Make the call."""
         self.found = self._call()
         return False
 
 
 class Work:
-    """The thread, and what it has to do; ``wake`` is called whenever a task is done.
+    """A thread and its tasks; ``wake`` is called whenever a task is done.
 
-    Before `start` and after `stop` a task is done at once, by whoever asks for it.
+    Before `start` and after `stop`, tasks run at once in the caller's thread.
     """
 
     def __init__(self, wake: Callable[[], None], name: str = "quietshelf-work") -> None:
@@ -71,12 +71,12 @@ class Work:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the step that is being done, and end; what is left is done by nobody."""
+        """Stop after the current step, and drop the remaining tasks."""
         thread, self._thread = self._thread, None
         if thread is not None:
             with self._changed:
@@ -90,7 +90,7 @@ class Work:
         return self._thread is not None and self._thread.is_alive()
 
     def ask(self, task: Task) -> None:
-        """Do this, too."""
+        """Add a task."""
         if self._thread is None:
             while task.run():
                 pass
@@ -100,7 +100,7 @@ class Work:
             self._changed.notify()
 
     def forget(self, task: Task) -> None:
-        """Nobody needs this any longer."""
+        """Drop a task."""
         with self._changed:
             if task in self._tasks:
                 self._tasks.remove(task)
@@ -126,13 +126,13 @@ class Work:
 
 
 class Beside:
-    """Chores that wait for the disk, one after the other in the order in which they are asked for, on another thread.
+    """Runs chores that wait for the disk in another thread, one after the other, in the order they were asked for.
 
-    Asked for and settled by one thread, the writer's. Before `start` and after `stop` each is done at once.
+    One thread, the writer's, asks for chores and settles them. Before `start` and after `stop` each runs at once.
 
     Attributes:
-        failing: Names of chores that failed the last time.
-        tried: When the first that failed since this was infinite was asked for, by ``clock``.
+        failing: Names of chores whose last run failed.
+        tried: When the earliest failed chore was asked for, by ``clock``; infinite if none failed since it was reset.
     """
 
     def __init__(self, wake: Callable[[], None], clock: Callable[[], float]) -> None:
@@ -148,11 +148,11 @@ class Beside:
         return self._work.alive
 
     def busy(self, name: str) -> bool:
-        """Whether this chore was asked for and is not settled."""
+        """Whether this chore is under way or not settled yet."""
         return name in self._asked
 
     def ask(self, name: str, call: Callable[[], Any], then: Callable[[Any], None] = lambda _: None) -> None:
-        """Do this, unless it is under way; ``then`` is told what it answered by the thread that asks."""
+        """Run a chore, unless it is under way; `settle` passes its result to ``then`` in the asking thread."""
         if name not in self._asked:
             task = Once(call)
             self._asked[name] = task, then, self._clock()
@@ -161,7 +161,7 @@ class Beside:
                 self.settle()
 
     def settle(self) -> None:
-        """Deal with all that is done; raises what one of them failed with."""
+        """Handle the results of finished chores; raises the error of a failed one."""
         error: Exception | None = None
         for name in [name for name, (task, _, _) in self._asked.items() if task.done]:
             task, then, asked = self._asked.pop(name)

@@ -1,6 +1,6 @@
-"""One thread that writes: many requests share one transaction, and each is answered after it is on the disk.
+"""The writer: one thread that writes many requests per transaction, and answers each once it is durable.
 
-Between two groups the thread runs the chores that are due (releases above all), so that nothing else ever writes.
+Between transactions it runs the chores that are due.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.problems import Failure, Problem, Unavailable
 
 Operation = Callable[[Connection, Sequence[Any]], Sequence[Any]]
-"""Payloads in, as many answers out; an answer may be a `Problem`, then it changed nothing."""
+"""Turns payloads into answers, one each. A `Problem` as an answer means that nothing was changed."""
 WAITING = 8192
-"""Requests that may wait to be written; more are refused at once rather than late."""
+"""Most requests of a kind waiting to be written. More are refused at once rather than too late."""
 PAUSE = 1e-3
-"""Seconds before an operation is asked again."""
+"""Seconds before an operation is repeated."""
 Chores = Callable[[], float]
-"""Do what is due; the seconds until there may be more to do."""
+"""Does what is due; returns the seconds until there may be more."""
 Settled = Callable[[bool, Sequence[Any]], None]
-"""Told after each transaction whether it was committed (if that is unknown, False), and which payloads are answered."""
+"""Called after each transaction: whether it was committed (False if unknown), and the payloads now answered."""
 AGAIN: Final = object()
-"""An answer that is none: the operation is to be asked again, after the chores."""
+"""Not an answer: the operation must be repeated after the chores."""
 
 
 WAKE: Final = object()
-"""In the queue: the chores have something to do."""
+"""Queued to run the chores soon."""
 
 
-class Contended(Exception):  # noqa: N818 - nothing is wrong: come again
-    """Another process changed what a transaction rests on: it is undone, and its operations are asked again."""
+class Contended(Exception):  # noqa: N818 - nothing is wrong: repeat
+    """Another process changed what a transaction relies on. It is rolled back, and its operations are repeated."""
 
 
 def end_process() -> None:
-    """Ask this process to end: whoever started it starts another."""
+    """Ask this process to end, so that its supervisor starts another."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 @dataclass
 class Job:
-    """One request's write."""
+    """A queued write of one request."""
 
     operation: Operation
     payload: Any
@@ -81,16 +81,16 @@ class Writer:
         self._thread = threading.Thread(target=self._live, name="quietshelf-writer", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what was asked for, then end."""
+        """Finish what is queued, then stop."""
         self._queue.put(None)
         self._thread.join()
 
     async def submit(self, operation: Operation, payload: Any) -> Any:
-        """The operation's answer to this payload, once it is durable; a `Problem` is raised."""
+        """The operation's answer to this payload, once it is durable; raises a `Problem`."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self.ask(operation, payload, loop, partial(_resolve, future))
@@ -102,8 +102,8 @@ class Writer:
     def ask(
         self, operation: Operation, payload: Any, loop: asyncio.AbstractEventLoop, reply: Callable[[Any], None]
     ) -> None:
-        """Let the writer write; ``reply`` is called with the answer, which may be a `Problem`, once it is durable."""
-        if self._asked[operation] - self._taken[operation] >= WAITING:  # of its own kind: others' answers cost no offer
+        """Queue a write; ``reply`` is called with the answer, which may be a `Problem`, once it is durable."""
+        if self._asked[operation] - self._taken[operation] >= WAITING:  # a flood of answers costs no offers
             raise Unavailable("too many requests are waiting to be written; try again")
         receipt = getattr(payload, "receipt", None)
         if receipt is not None:
@@ -112,16 +112,16 @@ class Writer:
         self._queue.put(Job(operation, payload, loop, reply))
 
     def wake(self) -> None:
-        """Let the chores run soon."""
+        """Run the chores soon."""
         self._queue.put(WAKE)
 
     @property
     def alive(self) -> bool:
-        """Whether what is asked for will be written."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def _live(self) -> None:
-        """Work until the end; without this thread a process would refuse everything and never recover."""
+        """Run until stopped. Without this thread the process would refuse everything, so it ends if the thread dies."""
         try:
             self._run()
         except BaseException as error:
@@ -142,7 +142,7 @@ class Writer:
                 wait = PAUSE if again else 0.0
 
     def _take(self, wait: float, first: list[Job]) -> tuple[list[Job], bool]:
-        """Those to be asked again, then what is in the queue, in order; whether to go on after them."""
+        """Jobs to repeat, then queued jobs, in order; and whether to continue after them."""
         jobs = list(first)
         try:
             job = self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
@@ -150,7 +150,7 @@ class Writer:
                 if job is not WAKE:
                     jobs.append(job)
                     self._taken[job.operation] += 1
-                if job is WAKE or len(jobs) - len(first) >= self._limit:  # who waits for a release keeps nobody out
+                if job is WAKE or len(jobs) - len(first) >= self._limit:  # repeated jobs do not count against the limit
                     return jobs, True
                 job = self._queue.get_nowait()
         except queue.Empty:
@@ -158,9 +158,9 @@ class Writer:
         return jobs, False
 
     def _groups(self, jobs: list[Job]) -> list[list[Job]]:
-        """What shares a transaction: all of it, or where others write too, offers or answers: no deadlocks.
+        """Group jobs into transactions: one on SQLite; on PostgreSQL offers and answers apart, to avoid deadlocks.
 
-        Both take shelves in the order of their numbers, and of a shelf its rows in an order of their own.
+        Both lock shelves in order of their numbers, but the rows of a shelf in different orders.
         """
         if self._store.sqlite:
             return [jobs] if jobs else []
@@ -172,12 +172,12 @@ class Writer:
     def _chore(self) -> float:
         try:
             return max(self._chores(), 1e-3)
-        except Exception as error:  # the thread must live on: the next round tries again
+        except Exception as error:  # the thread must survive: the next round tries again
             logs.failed("chores", error)
             return 1.0
 
     def _commit(self, jobs: list[Job]) -> None:
-        """One transaction; if a job spoils it, each gets one of its own, unless it may have been committed already."""
+        """Run one transaction. If a job fails it, each job gets its own, unless it may already be committed."""
         asked: list[bool] = []
         try:
             self._together(jobs, asked)
@@ -189,7 +189,7 @@ class Writer:
         except Exception as error:
             self._settled(False, [])
             shelves = _by_shelf(jobs) if not asked and _locked(error) else []
-            if len(shelves) > 1:  # one of them is in somebody's hands: the others do not wait for it
+            if len(shelves) > 1:  # one of them is locked: the others need not wait for it
                 for mine in shelves:
                     self._commit(mine)
                 return
@@ -212,15 +212,15 @@ class Writer:
             for (_, operation), mine in groups.items():
                 answers = operation(connection, [job.payload for job in mine])
                 found += zip(mine, answers, strict=True)
-            asked.append(True)  # from here on it may be committed even if we never hear of it
+            asked.append(True)  # from here on it may be committed even if we never learn so
         for job, answer in found:
             job.answer = answer
 
 
 def _parts(jobs: list[Job]) -> Iterator[tuple[int, Job]]:
-    """Jobs by the part of the queue they are in: whatever the shop changes comes before all that was sent after it.
+    """Split jobs into parts that must stay in order: a change by the shop precedes everything sent after it.
 
-    Within a part offers are taken together, and answers: in which order does not matter to either.
+    Within a part, offers are taken together and so are answers, since their order does not matter.
     """
     part = 0
     for job in jobs:
@@ -238,7 +238,7 @@ def _by_shelf(jobs: list[Job]) -> list[list[Job]]:
 
 
 def _locked(error: Exception) -> bool:
-    """Whether PostgreSQL would not wait longer for a lock, or found a deadlock: nothing is wrong with the store."""
+    """Whether PostgreSQL timed out waiting for a lock or found a deadlock, so that the store itself is fine."""
     return getattr(getattr(error, "orig", None), "sqlstate", None) in ("55P03", "40P01")
 
 
@@ -257,7 +257,7 @@ def _reply_all(jobs: list[Job]) -> None:
     for job in jobs:
         try:
             job.reply(job.answer)
-        except Exception as error:  # the others are answered all the same
+        except Exception as error:  # answer the others all the same
             logs.failed("reply", error)
 
 
@@ -267,7 +267,7 @@ def _resolve(future: asyncio.Future[Any], answer: Any) -> None:
 
 
 def problem_or(answer: Callable[[], Any]) -> Any:
-    """What a step answers, or the problem it raised before it changed anything."""
+    """A step's answer, or the problem that it raised before changing anything."""
     try:
         return answer()
     except Problem as problem:

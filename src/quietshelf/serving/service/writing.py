@@ -1,4 +1,4 @@
-"""What the writer does with requests: it gives visitors slots, enters answers, and takes steps of the shop."""
+"""The writer's operations: give visitors slots, enter answers, and carry out the shop's changes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Writing:
     Attributes:
         settings: The table of settings.
         store: The database.
-        vault: The key that signs tickets.
+        vault: Its secrets.
         source: Where noise comes from.
-        coins: Those of a shelf, by its number.
+        coins: The coins of a shelf, by its number.
         following: The shelves in memory.
-        schedule: Who waits for a release.
+        schedule: Which requests wait for a release.
         leasing: The slots that this process holds.
-        inbox: Where stamps are settled.
-        opened: A batch was opened or filled, or a lease ended: the epoch file has to know.
+        inbox: The receipts to settle.
+        opened: Whether a batch was opened or filled, or a lease ended, so that the epoch file must be updated.
     """
 
     settings: ServiceSettings
@@ -63,8 +63,8 @@ class Writing:
     def place(self, connection: Connection, requests: Sequence[OfferRequest]) -> list[Any]:
         """Operation: give each request its slot.
 
-        Shelves know nothing of each other: what each decides is a function of its own rows and requests (`offers`).
-        Together they are read, locked and written, by one set of statements (`slot_rows`, `remembering`).
+        Each shelf decides from its own rows and requests alone (`offers`). Only reading, locking and writing are done
+        for all shelves together, with one set of statements (`slot_rows`, `remembering`).
         """
         asked: dict[str, list[OfferRequest]] = {}
         for request in requests:
@@ -82,7 +82,7 @@ class Writing:
         if any(each.slots.opened_or_filled for each in begun.values()):  # what is due next has changed
             self.opened = True
             self.schedule.filled()
-        if any(each.blocked for each in begun.values()):  # it was not known
+        if any(each.blocked for each in begun.values()):  # the schedule did not know
             self.schedule.look_soon()
         return [next(replies[request.shelf]) for request in requests]
 
@@ -95,11 +95,11 @@ class Writing:
         return [next(replies) if counts else self._again() for counts in in_time]
 
     def each(self, connection: Connection, steps: Sequence[Step]) -> list[Any]:
-        """Operation: steps that stand alone; one that raises a `Problem` has written nothing."""
+        """Operation: carry out independent steps. One that raises a `Problem` must have written nothing."""
         return [self._step(connection, step) for step in steps]
 
     def settled(self, committed: bool, payloads: Sequence[Any]) -> None:
-        """Keep what a transaction saw, if it was committed; what is answered was received and dealt with."""
+        """Keep what a committed transaction saw, and settle the receipts of answered requests."""
         if committed:
             self.following.views.update(self._fresh)
         self._fresh = {}
@@ -112,7 +112,7 @@ class Writing:
     def _begun(
         self, connection: Connection, asked: Mapping[str, Sequence[OfferRequest]]
     ) -> tuple[dict[str, OfferTransaction], dict[str, Problem]]:
-        """The shelves that take visitors, in the order of their numbers, and why the others do not."""
+        """Transactions for shelves that can take visitors, in order of their numbers; problems for the others."""
         found = self.leasing.slots(connection, asked)
         refused: dict[str, Problem] = {name: not_there(name) for name in asked if name not in found}
         begun: dict[str, OfferTransaction] = {}
@@ -139,6 +139,6 @@ class Writing:
         return problem_or(partial(step, connection))
 
     def _again(self) -> object:
-        """The reply to a request that waits for a release; the chores look for it, for it may not be known here."""
+        """The reply to a request that waits for a release, which the chores then look for."""
         self.schedule.look_soon()
         return AGAIN

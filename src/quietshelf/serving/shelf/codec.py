@@ -1,4 +1,4 @@
-"""A shelf's state as plain data and named arrays, and back."""
+"""Converts a shelf's state to plain data and named arrays, and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STOCK = ("catalogue", "revenue", "available", "retired", "groups", "limits", "ra
 
 
 def encode(state: State, arrays: Arrays) -> dict[str, Any]:
-    """Plain data for JSON; arrays are put where they are asked to be."""
+    """Plain data for JSON; adds the arrays to ``arrays``."""
     log = state.public.log
     theta, precision = state.public.given or (None, None)
     declared = {"scale": state.public.visitor_scale, "curvature": state.public.curvature}
@@ -83,14 +83,14 @@ def decode(header: dict[str, Any], arrays: Arrays, key: bytes) -> State:
 
 
 def _put(arrays: Arrays, prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays go to the arrays, under their prefix; what is left is plain data."""
+    """Move arrays to ``arrays``, with the prefix; returns the plain data that is left."""
     found = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
     arrays.update({f"{prefix}.{name}": value for name, value in found.items()})
     return {name: value for name, value in fields.items() if name not in found}
 
 
 def _got(arrays: Arrays, prefix: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse."""
+    """The inverse of `_put`."""
     start = len(prefix) + 1
     return {**plain, **{name[start:]: value for name, value in arrays.items() if name.startswith(f"{prefix}.")}}
 

@@ -1,10 +1,10 @@
-"""What a shelf refuses, by type, so that a caller can tell a late answer from a wrong one."""
+"""A shelf's errors by type, so that callers can tell a late answer from a wrong one."""
 
 from __future__ import annotations
 
 
 class ShelfError(ValueError):
-    """Something was asked of a shelf that it cannot do; nothing was changed."""
+    """The shelf refuses a request. Nothing was changed."""
 
 
 class UnknownOffer(ShelfError):  # noqa: N818 - says what happened
@@ -12,12 +12,12 @@ class UnknownOffer(ShelfError):  # noqa: N818 - says what happened
 
 
 class OfferExpired(ShelfError):  # noqa: N818 - says what happened
-    """The offer's batch is closed: whatever the answer is, it can no longer count."""
+    """The offer's batch is closed, so its answer can no longer count."""
 
 
 class AnswerConflict(ShelfError):  # noqa: N818 - says what happened
-    """The offer was answered before, and differently. The first answer stands."""
+    """The offer was answered differently before. The first answer stands."""
 
 
 class OpenBatchDropped(UserWarning):
-    """Visitors not released yet were left out: they may be counted elsewhere, or an earlier version rounded them."""
+    """Unreleased visitors were left out: they may be counted elsewhere, or an earlier version rounded them."""

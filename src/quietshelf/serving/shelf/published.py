@@ -1,4 +1,4 @@
-"""What anybody may know of a shelf: functions of its releases and of what is public."""
+"""What a shelf tells anybody: its promise, estimate and progress, from releases that `state` made and public data."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from quietshelf.serving.shelf.tastes import Tastes
 
 
 class Published(Resumable):
-    """A shelf as the world sees it."""
+    """What anybody may know about a shelf."""
 
     def comparison(self) -> Comparison:
-        """The policy against what the shop shows today, from releases alone. Look as often as you like."""
+        """Compare the policy with what the shop shows today, from releases alone. Look as often as you like."""
         with self._lock:
             return arms.comparison(self._state.settings, self._state.learner)
 
     def privacy(self, delta: float = DELTA) -> Promise:
-        """What is promised, in figures and in words; to each person if every visitor so far came with a person id."""
+        """The promise in figures and in words. It is to each person if every visitor so far came with a person id."""
         with self._lock:
             return self._state.ledger(self._source).promise(delta=delta)
 
@@ -45,22 +45,22 @@ class Published(Resumable):
 
     @property
     def schema(self) -> Schema | None:
-        """What the columns of the product table and visitors' attributes mean; None where it was not made from one."""
+        """What the columns of the product table and visitors' attributes mean; None for a shelf without a schema."""
         return self._state.public.schema
 
     @property
     def arrivals(self) -> int:
-        """How many visitors came; public under this guarantee."""
+        """The number of visitors so far, which this guarantee treats as public."""
         return self._state.arrivals
 
     @property
     def learner(self) -> Learner | None:
-        """Every release and what it taught: all of it is public. None before the first offer."""
+        """Every release and what it taught, all of it public. None before the first offer."""
         return self._state.learner
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """What is public of the batches that are not released, oldest first: how large, how full, when due."""
+        """The public part of unreleased batches, oldest first: size, visitors so far, when due."""
         return tuple(slots.batch for slots in self._state.slots)
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class Published(Resumable):
         return html_table("Shelf", ("", ""), rows)
 
     def _cost(self) -> str:
-        """The most that somebody is promised, in the log behind the prior or not, rounded upwards."""
+        """The rho promised to anybody, including a log behind the prior, rounded up."""
         rho, log = self._state.settings.rho, self._state.public.log
         if log is None:
             return rounded_up(rho)

@@ -1,4 +1,4 @@
-"""A shelf's memory: its state, the file it is saved to, and who owns the batches that are not released."""
+"""`Shelf.save` and `Shelf.load` (format: `saved`), and who owns a shelf's unreleased batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quietshelf.serving.shelf.state import State
 
 
 class Resumable:
-    """A shelf that is saved to a file, and resumed from it once."""
+    """A shelf that can be saved to a file and resumed from it once."""
 
     def _start(self, state: State, source: NoiseSource | None = None, coins: Coins | None = None) -> None:
         self._state = state
@@ -30,15 +30,15 @@ class Resumable:
             self._drop("they were rounded to another grid than the noise is drawn on")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically, with the person key in another beside it. The shelf may go on.
+        """Save the shelf to one file, atomically, with the person key in a second file. You may keep using it.
 
-        The files are readable by their owner alone: until a batch is released, they hold its visitors' raw features and
-        the exact sums of their answers. Treat them, and every backup of them, as you treat those data.
+        Only their owner can read the files: until a batch is released, they hold its visitors' raw features and the
+        exact sums of their answers. Protect them, and every backup of them, like that data.
         """
         with self._lock:
             try:
                 self._token = saved.write(Path(path), self._state, own=self._still_own)
-            except OwnerChanged:  # what was written held batches that are another's
+            except OwnerChanged:  # what was written held batches that another shelf owns
                 self._token = saved.write(Path(path), self._state, own=self._still_own)
 
     def __reduce__(self) -> NoReturn:
@@ -46,13 +46,13 @@ class Resumable:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """A shelf from a file. Its open batches are resumed by whoever loads it first, once.
+        """Load a shelf from a file. The first load resumes its open batches; no other can.
 
-        A second load, a copy, a moved file, or a save that the shelf has gone on from drops them with a warning
-        (`OpenBatchDropped`): the same visitors could otherwise be released twice. Dropping costs no privacy. Such a
-        shelf does not know what was released and who was counted after the save, and its promise says so: it is to
-        each visit from then on. A snapshot of the whole disk cannot be told from the original: never load from one
-        while, or after, the original goes on.
+        A second load, a copy, a moved file, or a save that the shelf has continued from drops them with a warning
+        (`OpenBatchDropped`), because the same visitors could otherwise be released twice. Dropping costs no privacy.
+        Such a shelf does not know what was released or who was counted after the save, so from then on its promise is
+        to each visit. A snapshot of the whole disk looks like the original: never load one while the original is used
+        or after it was used again.
         """
         shelf = cls._loaded(path)
         shelf._state.stock = shelf._state.stock.on(device)
@@ -75,12 +75,12 @@ class Resumable:
             raise OwnerChanged
 
     def _own(self) -> bool:
-        """Before anything public changes: make sure that nobody else has, or may resume, the batches not yet released.
+        """Before anything public changes: make sure that nobody else has, or may resume, the unreleased batches.
 
-        False if somebody may, and they were dropped.
+        Returns False if somebody may; then they were dropped.
         """
         before = self._state.history_incomplete
-        if self._process != os.getpid():  # a forked copy: the parent goes on with the same visitors
+        if self._process != os.getpid():  # a forked copy: the parent keeps the same visitors
             self._process, self._token, self._state.history_incomplete = os.getpid(), None, True
             self._drop("they belong to the process that this one was forked from")
         if self._token is not None and not self._token.take():

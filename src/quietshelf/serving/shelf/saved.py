@@ -1,10 +1,10 @@
-"""A shelf on disk: JSON and arrays in one file, never pickle; the person key in a file of its own.
+"""A shelf on disk: JSON and arrays in one file, never pickle; the person key in a second file.
 
-A batch that is open may be resumed once: two shelves that resumed the same visitors would release them twice
-(R8; docs/proofs.md, section 6). So a save leaves a token beside the file, and the file names that very token by what no
-copy of files can keep (inode and change time). Whoever takes the token away first owns the open batches: a shelf that
-loads the file, or the shelf that saved it when it goes on. All others drop them. On doubt the batches are dropped. Only
-a snapshot of the whole disk looks like the original: it must not be used while, or after, the original goes on.
+An open batch may be resumed only once, or the same visitors would be released twice (R8; docs/proofs.md, section 6). So
+each save leaves a token beside the file, and the file identifies the token by inode and change time, which no copy
+keeps. The first to remove the token owns the open batches: a shelf that loads the file, or the shelf that saved it,
+when it continues. All others drop them, as does a shelf in doubt. Only a snapshot of the whole disk looks like the
+original: it must not be used while the original is in use or after it was used again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCHEMA = 4
 
 @dataclass(frozen=True)
 class ResumeToken:
-    """R8: the right to resume the open batches of one save: a file of its own, known by name, inode and change time."""
+    """R8: the right to resume the open batches of one save: a file, identified by name, inode and change time."""
 
     path: Path
     inode: int
@@ -42,7 +42,7 @@ class ResumeToken:
 
     @classmethod
     def leave(cls, path: Path) -> ResumeToken:
-        """A new token; its name is never used again."""
+        """Create a token. Its name is never used again."""
         atomic_write(
             path, b"the right to resume the open batch of the file beside this one; it is worthless as a copy\n"
         )
@@ -50,11 +50,11 @@ class ResumeToken:
         return cls(path, status.st_ino, status.st_ctime_ns)
 
     def take(self) -> bool:
-        """Take the token away for good; False if it is gone, or is a copy of the one that was left."""
+        """Remove the token for good; False if it is gone, or is only a copy of the original."""
         mine = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
         try:
             changed = self.path.stat().st_ctime_ns
-            os.rename(self.path, mine)  # atomic: of two takers one finds nothing
+            os.rename(self.path, mine)  # atomic: of two takers, one finds nothing
         except FileNotFoundError:
             return False
         taken = mine.stat().st_ino
@@ -64,15 +64,15 @@ class ResumeToken:
 
 
 class OwnerChanged(Exception):  # noqa: N818 - says what happened
-    """The shelf found, while it was saved, that its open batches are another's, and dropped them."""
+    """While being saved, the shelf found that another owns its open batches, and dropped them."""
 
 
 def write(path: Path, state: State, *, own: Callable[[], None]) -> ResumeToken:
     """Save a shelf; returns the token that the next change must take back.
 
-    ``own`` makes sure that nobody else has the open batches, by taking back the token of the last save. It is called
-    when the new file is on the disk but has no name yet: a save that fails before leaves the last one as it was. One
-    that fails afterwards is worthless, for its token is taken away.
+    ``own`` takes back the token of the last save, which makes sure that nobody else has the open batches. It is called
+    when the new file is on the disk but has no name yet: a save that fails before that leaves the last one intact. One
+    that fails later is worthless, because its token is removed.
     """
     token = ResumeToken.leave(path.with_name(f"{path.name}.open-{secrets.token_hex(8)}"))
     try:
@@ -97,9 +97,9 @@ def _write(path: Path, state: State, token: ResumeToken, own: Callable[[], None]
 
 
 def read(path: Path) -> tuple[State, bool, int]:
-    """A saved shelf, whether its open batches may be resumed, and how many visitors the version before left in others.
+    """Load a shelf; also whether its open batches may be resumed, and how many visitors an upgrade left out.
 
-    The token is taken last: a failure costs nothing.
+    The token is taken last, so a failure costs nothing.
     """
     header, arrays = _content(path)
     state = decode(header, arrays, _key(path, header))
@@ -133,7 +133,7 @@ def _key(path: Path, header: dict[str, Any]) -> bytes:
 
 
 def _check_of(key: bytes) -> str:
-    """Tells whether a key is the right one, and nothing else of it."""
+    """A hash that identifies the key, and reveals nothing else about it."""
     return hashlib.blake2b(b"quietshelf person key", key=key, digest_size=16).hexdigest()
 
 

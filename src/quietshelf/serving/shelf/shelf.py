@@ -1,7 +1,10 @@
-"""The embeddable object: one shelf, in one process.
+"""`Shelf`, the object to embed: one shelf in one process.
 
-What visitors see depends on others only through releases (docs/proofs.md, section 2). It runs the batch protocol of
-`quietshelf.curation` in memory, and may be saved to a file that is resumed once (section 6).
+What visitors see depends on others only through releases (docs/proofs.md, section 2). A shelf runs the batch protocol
+of `quietshelf.curation` in memory, and can be saved to a file that is resumed once (section 6).
+
+`state` serves visits and makes releases; `resumable` saves and loads, in the format of `saved`; `stocked` manages
+items; `published` has the promise, the estimate and whatever else is public.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from quietshelf.serving.shelf.tabled import Limits, check_schema, grouped, items
 
 
 class Shelf(Stocked, Published):
-    """Chooses what to show, learns privately from the answers, and states the guarantee.
+    """Choose what to show, learn privately from the answers, and state the guarantee.
 
     >>> import numpy as np
     >>> shelf = Shelf(items=4, dim=2, capacity=2, rho=1.0)
@@ -56,7 +59,7 @@ class Shelf(Stocked, Published):
             A number reserves places for later items (True: none).
         capacity: K, the most items shown. By default fewer, if a further item would lower expected revenue by drawing
             visitors from one that earns more.
-        fill: Whether to show as many items as allowed nevertheless.
+        fill: Whether to show as many items as allowed even then.
         rho: The promise to one person for the shelf's lifetime, in zCDP.
         epsilon: The promise as (epsilon, delta) instead; the shelf takes the largest rho that keeps it.
         delta: The delta that epsilon is stated for.
@@ -82,8 +85,7 @@ class Shelf(Stocked, Published):
         present: What those others see: "ranking", the shop's own (see `rank` and `offer`), or "random".
         comparison: Share of rho that pays for comparing the two; 0 compares nothing. See `comparison()`.
         most_revenue: The most that one choice earns, required for a comparison: revenue is cut there, nowhere else.
-        guard: Whether offers fall back to what the shop shows today once the comparison shows beyond doubt that it
-            earns more.
+        guard: Whether offers fall back to what the shop shows today once that earns more, with 99 % confidence.
         device: Where a catalogue of more than 20,000 items is screened: cpu, or cuda by PyTorch or CuPy. It only
             changes speed, and is not saved.
         schema: What the columns behind ``catalogue`` and visitors' attributes mean; `from_table` takes care of it.
@@ -158,7 +160,7 @@ class Shelf(Stocked, Published):
         if known.features is not None:
             check_places(settings, known.count, known.features.shape[1])
         stock = replace(Stock.of(known.count, known.features, groups, limits), ids=known.ids).on(device)
-        start(settings, public, stock, DiscreteGaussian())  # refuse now what the first visitor would stumble over
+        start(settings, public, stock, DiscreteGaussian())  # refuse now what would fail at the first visitor
         self._start(State(settings, public, stock))
 
     @classmethod
@@ -187,8 +189,8 @@ class Shelf(Stocked, Published):
                 kept in ``shelf.schema``.
             capacity: K, the most items shown.
             limits: The most items shown of each group, by its name, or one number for all of the schema's groups.
-            separator: Of a CSV file; found in its first line if left out.
-            **options: All others that `Shelf` takes; a promise, ``rho`` or ``epsilon`` and ``delta``, is needed.
+            separator: The separator of a CSV file; detected in its first line by default.
+            **options: Other arguments of `Shelf`. A promise is required: ``rho``, or ``epsilon`` and ``delta``.
         """
         table = read_table(products, separator=separator)
         known = infer(table) if schema is None else as_schema(schema).measured(table)
@@ -259,10 +261,10 @@ class Shelf(Stocked, Published):
         """
         with self._lock:
             chosen = NOTHING if item is None else self._index(item)
-            if self._state.check(offer, chosen):  # it moves nothing public, so the last save stays as good as it was
+            if self._state.check(offer, chosen):  # nothing public changes, so the last save stays valid
                 self._state.choose(offer, chosen)
 
     def _index(self, item: Id) -> int:
-        """Of an item that was chosen; one that is not there was not shown."""
+        """The index of a chosen item."""
         stock = self._state.stock
         return integer("item", item, low=0) if stock.ids is None else stock.index(item)  # type: ignore[arg-type]  # or refused

@@ -1,7 +1,7 @@
-"""All that a shelf remembers: the batch protocol in memory, with arrivals for a clock.
+"""A shelf's state, its visits and its releases: the batch protocol in memory, with arrivals as its clock.
 
-The clock reads the number of the latest arrival. An answer is received at that reading, and a batch is due a fixed
-number of arrivals after its last one. Everything a proof speaks of is a rule of `quietshelf.curation` (docs/proofs.md,
+The clock reads the number of the latest arrival. Answers are received at that time, and a batch is due a fixed number
+of arrivals after its last slot. Everything that the proofs rely on is a rule in `quietshelf.curation` (docs/proofs.md,
 section 6).
 """
 
@@ -15,11 +15,11 @@ import numpy as np
 
 from quietshelf.curation.answers import Slot, Verdict, answer
 from quietshelf.curation.arms import kept, policies, present, share_of
-from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, due, open_batch
+from quietshelf.curation.batches import Batch, Schedule, arrive, charge, draw, due, open_batch
 from quietshelf.curation.coins import Coins
 from quietshelf.curation.contributions import at_once, sum_of, total, width
 from quietshelf.curation.decisions import decide
-from quietshelf.curation.ledgers import addressed
+from quietshelf.curation.ledger_unit import addressed
 from quietshelf.curation.outlook import outlook_of, start
 from quietshelf.curation.persons import Persons
 from quietshelf.curation.settings import Public, ShelfSettings
@@ -32,24 +32,24 @@ from quietshelf.privacy.statistics import Total
 from quietshelf.serving.shelf.errors import AnswerConflict, OfferExpired, UnknownOffer
 
 AT_ONCE = 128
-"""Contributions that are summed together, in one matrix product: one by one they would cost more than all the rest of a
-visit. Fewer where each is very long."""
+"""Contributions summed together in one matrix product: one by one they would cost more than the rest of a visit. Very
+long ones are summed in smaller groups."""
 HISTORY_INCOMPLETE = (
-    "Another shelf may have gone on from the file this one was loaded from. What it released is not listed here; each "
+    "Another shelf may have continued from the file this one was loaded from. Its releases are not listed here; each "
     "visit is in one release at most, and persons may have been counted twice."
 )
 
 
 @dataclass
 class Slots:
-    """The arrivals of one batch that is not released.
+    """The visitors of one unreleased batch.
 
     Attributes:
-        batch: What is public of it.
-        sum: Contributions of those who answered, (width,). Their raw features are dropped.
+        batch: Its public part.
+        sum: Sum of contributions of visitors who answered, (width,). Their raw features are deleted.
         shown: What each was shown, by offer id, in order of arrival.
-        kept: What else is kept of each.
-        answered: The place that each chose whose contribution is not summed yet, by offer id.
+        kept: Features and answer of each, by offer id.
+        answered: Choices whose contribution is not summed yet, by offer id.
     """
 
     batch: Batch
@@ -60,11 +60,11 @@ class Slots:
 
     @classmethod
     def of(cls, batch: Batch) -> Slots:
-        """Without arrivals yet."""
+        """Without any visitors yet."""
         return cls(batch, np.zeros(width(batch.frozen.theta.shape[-1], compares=batch.frozen.compares)))
 
     def choose(self, offer: str, place: int) -> None:
-        """Enter an answer; contributions are summed some at a time, and the features behind them dropped."""
+        """Enter an answer. Contributions are summed in groups, and their features deleted."""
         rows = self.kept[offer].rows
         self.kept[offer] = Slot(rows, place)
         self.answered[offer] = place
@@ -72,14 +72,14 @@ class Slots:
             self.add_up()
 
     def add_up(self) -> None:
-        """Sum what is not summed yet, and drop the features behind it."""
+        """Sum the remaining contributions, and delete their features."""
         found, answered = self.with_added(self.answered), self.answered
-        self.answered = {}  # first, so that an interrupt may lose a contribution and never double one
+        self.answered = {}  # first, so that an interrupt can lose a contribution but never double one
         self.kept |= {offer: Slot(None, place) for offer, place in answered.items()}
         self.sum = found
 
     def with_added(self, places: dict[str, int]) -> FloatArray:
-        """The sum with the contributions of some slots, by offer id, given the place that each chose."""
+        """The sum including the contributions of these slots, given each choice by offer id."""
         rows = {offer: rows for offer in places if (rows := self.kept[offer].rows) is not None}
         if not rows:
             return self.sum
@@ -87,7 +87,7 @@ class Slots:
         return self.sum + sum_of(list(rows.values()), chosen, self.batch.frozen, self.batch.grid)
 
     def finished(self, on_no_answer: str) -> Total:
-        """The sum over all slots, those without an answer by rule."""
+        """The sum over all slots, treating those without an answer as ``on_no_answer`` says."""
         self.add_up()
         silent = [offer for offer, slot in self.kept.items() if slot.answer is None]
         found = self.with_added(dict.fromkeys(silent, NOTHING)) if on_no_answer == "no-choice" else self.sum
@@ -104,18 +104,18 @@ class State:
     """A shelf between two calls.
 
     Attributes:
-        settings: What it was told once.
+        settings: Its settings.
         public: What was declared about visitors and tastes.
         stock: Its items.
         learner: What the releases taught; None before the first offer, which freezes geometry and prior.
-        open: The batch that takes slots; None until the next arrival opens one.
+        open: The batch with free slots; None until the next arrival opens one.
         waiting: Full batches that are not due yet, oldest first.
-        schedule: What the next batch needs to know.
+        schedule: What decides the next batch.
         arrivals: Visitors so far.
         anonymous: How many of them came without a person id.
         persons: Who was counted.
-        history_incomplete: Whether another shelf may have gone on from the same state: releases and counts that this
-            one does not know may exist. Every visit is still in one release at most; of persons nothing more is known.
+        history_incomplete: Whether another shelf may have continued from the same state, with releases and counts that
+            this one does not know. Every visit is still in one release at most; for persons that is no longer known.
     """
 
     settings: ShelfSettings
@@ -138,7 +138,7 @@ class State:
             yield self.open
 
     def ledger(self, source: NoiseSource) -> Ledger:
-        """What was spent, and for whom it is counted."""
+        """What was spent, per person or per visit."""
         config = self.settings.learning()
         return addressed(
             config.ledger(source) if self.learner is None else self.learner.ledger,
@@ -150,13 +150,13 @@ class State:
         )
 
     def begin(self, source: NoiseSource) -> Learner:
-        """The learner; the first arrival freezes geometry and prior from what is public by then."""
+        """The learner; the first arrival freezes geometry and prior from what is public then."""
         if self.learner is None:
             self.learner = start(self.settings, self.public, self.stock, source)
         return self.learner
 
     def offer(self, context: Context, person: str | None, source: NoiseSource, coins: Coins) -> Offer:
-        """One valid arrival: release what is due, give it a slot, decide, and keep what its contribution needs."""
+        """Serve one valid arrival: release what is due, assign a slot, decide, and keep what its contribution needs."""
         self._release_due(source)
         learner = self.begin(source)
         if self.open is None:
@@ -177,12 +177,12 @@ class State:
         self.arrivals += 1
         self.anonymous += person is None
         if mine.batch.full:
-            self.open = None  # first: an interrupt may lose a batch and never leave it in two places
+            self.open = None  # first: an interrupt can lose a batch but never leave it in two places
             self.waiting.append(mine)
         return Offer(name, mine.shown[name], len(learner.records))
 
     def check(self, offer: str, item: int) -> bool:
-        """Whether an answer is new; one that cannot be taken is refused."""
+        """Whether an answer is new; refuses an invalid one."""
         mine = self._slots_of(offer)
         items = mine.shown[offer]
         shown = item == NOTHING or item in items
@@ -197,30 +197,30 @@ class State:
         return verdict is Verdict.COUNTS
 
     def choose(self, offer: str, item: int) -> None:
-        """Take an answer that was found new: an item, or -1 for none."""
+        """Enter an answer that `check` found new: an item, or -1 for none."""
         mine = self._slots_of(offer)
         mine.choose(offer, _place(mine.shown[offer], item))
 
     def drop(self) -> int:
-        """Forget the batches that are not released; how many visitors they held. It has cost nothing to hold them."""
+        """Drop the unreleased batches; returns how many visitors they held. They have cost nothing."""
         dropped = list(self.slots)
         self.schedule = self.schedule.dropped(each.batch for each in dropped)
         self.open, self.waiting = None, []
         return sum(each.batch.taken for each in dropped)
 
     def _release_due(self, source: NoiseSource) -> None:
-        """R5 and R7: an arrival releases what is due. Once taken off the list a batch is never drawn again.
+        """R5 and R7: release what is due. Once off the list, a batch is never drawn again.
 
-        Its cost is entered before its noise is drawn: whatever fails in between has burnt it.
+        Its cost is entered before its noise is drawn: any failure in between burns the batch.
         """
         while self.waiting and due(self.waiting[0].batch, self.arrivals):
             found = self.waiting[0].finished(self.settings.on_no_answer)
             batch = self.waiting.pop(0).batch
-            self.learner = announce(self.begin(source), batch, source)
-            self.learner = close(self.learner, batch, found, source)
+            self.learner = charge(self.begin(source), batch, source)
+            self.learner = draw(self.learner, batch, found, source)
 
     def _slots_of(self, offer: str) -> Slots:
-        """The batch in which an offer still waits for its answer."""
+        """The unreleased batch that an offer belongs to."""
         for mine in self.slots:
             if offer in mine.kept:
                 return mine

@@ -1,4 +1,4 @@
-"""What a shop does with the items of a shelf, and who is served by what."""
+"""Managing a shelf's items, and which visitors the policy serves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quietshelf.serving.shelf.tabled import with_changes, with_rows
 
 
 class Stocked(Resumable):
-    """A shelf whose items come, change and go."""
+    """A shelf whose items can be added, changed and retired."""
 
     def add(
         self,
@@ -26,14 +26,14 @@ class Stocked(Resumable):
         group: ArrayLike | None = None,
         ids: Sequence[Id] | None = None,
     ) -> list[Id]:
-        """Put new items on the shelf; what they are called. The geometry frozen at the first offer stays.
+        """Add items; returns their ids. The geometry frozen at the first offer stays.
 
         Args:
-            features: A product table, or a list of dicts, under a schema; else features, (n, d2). None for a shelf
+            features: With a schema, a product table or a list of dicts; otherwise features, (n, d2). None for a shelf
                 that learns popularity alone: it needs ``ids``, and places reserved by ``item_effects``.
-            revenue: What each earns, 1 by default; under a schema the table says it.
-            group: The group of each; under a schema the table says it.
-            ids: What each is called, where items have ids; under a schema the table says it.
+            revenue: What each earns, 1 by default. With a schema, the table says it.
+            group: The group of each. With a schema, the table says it.
+            ids: The id of each, if items have ids. With a schema, the table says it.
         """
         with self._lock:
             state, before = self._state, len(self._state.stock)
@@ -61,9 +61,9 @@ class Stocked(Resumable):
         revenue: float | None = None,
         available: bool | None = None,
     ) -> None:
-        """Alter an item from the next offer on; offers already made keep the features they used.
+        """Change an item from the next offer on. Offers already made keep the features they used.
 
-        Under a schema, ``features`` may be the columns that change, by their names.
+        With a schema, ``features`` may be the columns that change, by name.
         """
         with self._lock:
             stock, schema = self._state.stock, self._state.public.schema
@@ -74,23 +74,23 @@ class Stocked(Resumable):
             self._state.stock = stock.changed(item, features=features, revenue=revenue, available=available)
 
     def retire(self, item: Id) -> None:
-        """Never show an item again; its id, or its index, is not given to another."""
+        """Never show an item again. Its id or index is not reused."""
         with self._lock:
             self._state.stock = self._state.stock.without(item)
 
     def rank(self, ranking: Sequence[Id]) -> None:
-        """The shop's present ranking for everybody, best first: a public order of items; those left out are not shown.
+        """Set the shop's present ranking, the same for everybody, best first. Items left out are not shown.
 
-        It must be made of public data alone: a list of bestsellers counted from these visitors is not.
+        It must be made from public data only. A list of bestsellers counted from these visitors is not public.
         """
         with self._lock:
             self._state.stock = self._state.stock.ranked(ranking)
 
     def serve(self, learned_share: float, *, guard: bool | None = None) -> None:
-        """Let the policy serve that share of visitors from the next offer on, and the present ranking the others.
+        """Let the policy serve this share of visitors from the next offer on; others see the present ranking.
 
-        The open batch compares nothing then. Do not change it because of what the open batch sells: to leave out
-        batches that went badly is to choose the result.
+        The open batch then compares nothing. Do not change the share because of what the open batch sells: leaving out
+        batches that went badly would bias the comparison.
         """
         with self._lock:
             settings = self._state.settings

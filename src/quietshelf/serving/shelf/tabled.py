@@ -1,4 +1,4 @@
-"""A shelf's items from product tables: the first ones, those that come later, and what changes of one."""
+"""A shelf's items from product tables: the first ones, later ones, and changes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from quietshelf.data.tables.cells import as_level
 from quietshelf.model.types import FloatArray, Id, IntArray, finite, integer, require
 
 Limits = int | Mapping[str, int] | None
-"""The most items shown of every group, or of each by its name; a group that is not named has no limit."""
+"""The most items shown of every group, or of each by name. A group without an entry has no limit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """What a shelf is told of its items.
+    """What a shelf is told about its items.
 
     Attributes:
-        ids: What the shop calls them; None where it calls them by their indices.
+        ids: Their ids; None if indices are the ids.
         count: N.
-        features: Their features, (N, d2); None where each offer brings those of every item.
-        popular: Whether all that is known of an item is which it is: it then has an effect and no features.
+        features: Their features, (N, d2); None if each offer brings those of every item.
+        popular: Whether items have only ids: each then has an effect and no features.
     """
 
     ids: tuple[Id, ...] | None
@@ -36,7 +36,7 @@ class Items:
 
 
 def items_of(items: Any, dim: int | None, catalogue: ArrayLike | None) -> Items:
-    """What the arguments of a shelf say of its items, checked."""
+    """Check a shelf's arguments about items."""
     ids = None if items is None or isinstance(items, (int, float, np.number)) else named_items(items)
     popular = ids is not None and dim is None and catalogue is None
     dense, given = catalogue is None and not popular, items is not None
@@ -52,7 +52,7 @@ def items_of(items: Any, dim: int | None, catalogue: ArrayLike | None) -> Items:
 
 
 def check_schema(schema: Schema | None, items: Items, visitor_dim: int) -> None:
-    """Refuse a schema that speaks of other features."""
+    """Refuse a schema that does not match the features."""
     if schema is None:
         return
     if items.features is None:
@@ -64,7 +64,7 @@ def check_schema(schema: Schema | None, items: Items, visitor_dim: int) -> None:
 
 
 def grouped(products: Products, limits: Limits) -> dict[str, Any]:
-    """Groups and limits as a shelf takes them, and the names of the groups."""
+    """Groups and limits as `Shelf` takes them, and the names of the groups."""
     if products.group is None:
         require(limits is None, "limits need a schema with group=..., the column that names groups", limits=limits)
         return {"groups": None, "limits": None, "names": None}
@@ -84,7 +84,7 @@ def grouped(products: Products, limits: Limits) -> dict[str, Any]:
 
 
 def numbered(products: Products, names: tuple[str, ...]) -> IntArray:
-    """The group of each product by its number, -1 where it has no limit."""
+    """The number of each product's group, -1 if it has no limit."""
     return np.array([_number(name, names) for name in products.group or ()], dtype=np.int64)
 
 
@@ -93,7 +93,7 @@ def _number(group: str | None, names: tuple[str, ...]) -> int:
 
 
 def with_rows(stock: Stock, schema: Schema, rows: Any) -> Stock:
-    """The stock with the products of a further table."""
+    """Add the products of another table to the stock."""
     table = read_table(rows)
     new = schema.products(table)
     for index, name in enumerate(new.ids):
@@ -105,7 +105,7 @@ def with_rows(stock: Stock, schema: Schema, rows: Any) -> Stock:
 
 
 def with_changes(stock: Stock, schema: Schema, item: Id, row: Mapping[str, Any]) -> Stock:
-    """The stock with some columns of one product changed; the others stay."""
+    """Change some columns of one product in the stock."""
     index, features = stock.known(item), None
     special = (schema.revenue, schema.available, schema.group)
     known = list(dict.fromkeys([*schema.items, *(name for name in special if name is not None)]))

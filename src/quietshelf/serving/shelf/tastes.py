@@ -1,4 +1,4 @@
-"""What the releases of a shelf say about visitors' tastes, and how surely."""
+"""What a shelf's releases say about visitors' tastes, and how certain that is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quietshelf.model.types import FloatArray, html_table
 from quietshelf.privacy.release.quiet import Learner
 
 PRINTED = 20
-"""Features that are printed; all of them are in ``theta``."""
+"""Most features that are printed; ``theta`` has all of them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,9 +24,9 @@ class Tastes:
         standard_errors: Uncertainty of each coordinate, noise included, (d,). Early estimates also lean towards zero,
             which this does not count.
         precision: Information matrix, (d, d).
-        releases: How many releases it rests on.
+        releases: The number of releases used.
         health: One line on whether the releases stand above their noise.
-        names: What each coordinate is called, (d,); "age:price" is how price matters more with age.
+        names: Names of the coordinates, (d,); "age:price" says how the effect of price grows with age.
     """
 
     theta: FloatArray
@@ -38,7 +38,7 @@ class Tastes:
 
     @classmethod
     def of(cls, learner: Learner, names: tuple[str, ...]) -> Tastes:
-        """From releases alone."""
+        """Read them from a learner's releases."""
         release = learner.release
         errors = np.sqrt(np.diagonal(release.covariance))
         return cls(release.theta, errors, release.precision, len(learner.records), learner.health, names)

@@ -1,7 +1,7 @@
-"""For tests and audits: a shelf in a world of its own, with injected noise and coins, and a look at what is raw.
+"""For tests and audits only: copies of a shelf with injected noise and coins, and access to raw data.
 
-Nothing here is for a shop: noise that is injected promises nothing, and a copy of a shelf that goes on beside the
-original would release the same visitors twice.
+Never use this in a shop: injected noise promises nothing, and a copy used beside the original would release the same
+visitors twice.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from quietshelf.serving.shelf.state import State
 
 
 def copied(shelf: Shelf, *, source: NoiseSource | None = None, coins: Coins | None = None) -> Shelf:
-    """The same shelf in another world: a second run, not a second release in one."""
+    """Copy a shelf for a second, independent run."""
     twin = Shelf.__new__(Shelf)
     twin._start(copy.deepcopy(shelf._state), source, coins)
     return twin
 
 
 def state_of(shelf: Shelf) -> State:
-    """Everything a shelf remembers, raw data of its visitors included."""
+    """Everything a shelf remembers, including its visitors' raw data."""
     return shelf._state

@@ -1,4 +1,4 @@
-"""Files written by earlier versions, brought to the present form."""
+"""Upgrades files written by earlier versions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from quietshelf.serving.shelf.codec import Arrays
 from quietshelf.serving.shelf.errors import ShelfError
 
 UNKNOWN_LENGTH = (
-    "this file was saved before its first visitor, by a version that let that visitor decide how many features there "
-    "are; make the shelf again, with visitor_dim=..."
+    "this file was saved before its first visitor, by a version that took the number of features from that visitor; "
+    "create the shelf again, with visitor_dim=..."
 )
 RENAMED = {"patience": "window", "silence": "on_no_answer", "ceiling": "max_batch"}
 
 
 def upgraded(header: dict[str, Any], arrays: Arrays, *, wanted: int) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of the wanted schema."""
+    """Upgrade header and arrays to the wanted schema."""
     if header["schema"] == 1:
         header, arrays = _from_1(header, arrays)
     if header["schema"] == 2:
@@ -32,7 +32,7 @@ def upgraded(header: dict[str, Any], arrays: Arrays, *, wanted: int) -> tuple[di
 
 
 def _from_1(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """To the words of schema 2, in which the length of visitor features is declared and a batch has a window."""
+    """To schema 2, which renames fields, declares the number of visitor features, and gives batches a window."""
     settings = {RENAMED.get(name, name): value for name, value in old["settings"].items()}
     settings["window"] += 1
     name, length = settings["feature_map"], settings["visitor_dim"]
@@ -64,7 +64,7 @@ def _from_1(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays
 
 
 def _from_2(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """To schema 3, in which score and information are bounded together, by a bound that each batch carries."""
+    """To schema 3, in which score and information share one bound, stored with each batch."""
     header: dict[str, Any] = {**old, "schema": 3}
     if old["learner"] is not None:
         gone = ("share", "prior_visitors", "declared")
@@ -79,10 +79,10 @@ def _from_2(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays
 
 
 def _without_open(old: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """To schema 4, in which informations are summed as they are, from rows that were rounded.
+    """To schema 4, which rounds contributions row by row and then sums them exactly.
 
-    What is in an open batch was rounded, or bounded, for other noise than a release now draws: it may not be released,
-    and is dropped. Dropping costs no privacy; the next batch has the size of the first that was dropped.
+    Open batches are dropped: they were rounded or bounded for other noise than a release now draws, so they may not be
+    released. Dropping costs no privacy. The next batch has the size of the first that was dropped.
     """
     held = old["batches"]
     header = {

@@ -1,7 +1,7 @@
 """The raw Kaggle file "Expedia Personalized Sort" -> searches of one destination.
 
-``encode(clean(read(path)))`` is the paper's preparation, ``encode_publicly(read(path, destination=...))`` the one that
-a private fit may use.
+``encode(clean(read(path)))`` is the paper's preparation; ``encode_publicly(read(path, destination=...))`` is the one
+that a private fit may use.
 """
 
 from quietshelf.data.logs.expedia.cleaning import Clean, clean

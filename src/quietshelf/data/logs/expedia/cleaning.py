@@ -1,8 +1,8 @@
-"""The rows of a destination -> one line per hotel and one per search, without gaps, as the paper has them.
+"""The rows of a destination -> one row per hotel and one per search, without gaps, as in the paper.
 
-Hotel features are averaged over searches. What visitors rated and paid in the past is missing for most searches, and
-imputed by a regression tree on the other searches. Both look at other people's searches: what comes out is outside any
-privacy guarantee. `quietshelf.data.logs.expedia.public` has a preparation that is inside.
+Hotel features are averaged over searches. Visitors' past ratings and prices are missing for most searches, and imputed
+by a regression tree on the other searches. Both steps look at other people's searches, so no privacy guarantee covers
+the result. `quietshelf.data.logs.expedia.public` has a preparation that a guarantee covers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ OutcomeKind = Literal["booking", "click"]
 MOST_MISSING = 0.9
 """A column missing in a larger share of searches is dropped, unless Table 1 lists it."""
 CONSTANTS = {"visitor_hist_starrating": 3.5, "visitor_hist_adr_usd": 150.0}
-"""Public guesses for what is not known of a visitor's past."""
+"""Public guesses for an unknown visitor history."""
 PRICES = (10.0, 1000.0)
-"""Dollars per night; the file has prices beyond, of a whole stay or by mistake, which would rule an average."""
+"""Dollars per night; prices beyond, of whole stays or by mistake, would dominate an average."""
 TREE = {"max_depth": 4, "min_samples_leaf": 10, "random_state": 0}
 FEWEST = 50
-"""Searches with a known past that a tree needs; with fewer the constant stands in."""
+"""Searches with a known history that a tree needs; with fewer, the constant is used."""
 LOOKED = (
     "hotel features were averaged over searches, and gaps filled with the median hotel's",
     "the site of most searches became a feature",
@@ -39,14 +39,14 @@ class Clean:
     """Hotels and searches without gaps, in the units of the raw file.
 
     Attributes:
-        hotels: One column of ``HOTEL`` after the other, (N, 7).
-        visitors: One column of ``VISITOR`` after the other, (n, 9).
+        hotels: The columns of ``HOTEL``, (N, 7).
+        visitors: The columns of ``VISITOR``, (n, 9).
         shown: Which hotels each search showed, (n, N).
-        choice: The hotel taken, (n,), or -1.
+        choice: The hotel chosen, (n,), or -1.
         ids: ``srch_id``, (n,).
         hotel_ids: ``prop_id``, (N,).
-        notes: What was found and decided.
-        data_dependent: The steps so far in which one search can change what becomes of others.
+        notes: Findings and decisions.
+        data_dependent: The steps so far in which one search can change others.
     """
 
     hotels: FloatArray
@@ -63,13 +63,13 @@ class Gathered(NamedTuple):
     """Rows by search and hotel.
 
     Attributes:
-        ids: ``srch_id`` of the searches, in ascending order, (n,).
-        hotel_ids: ``prop_id`` of the hotels, in ascending order, (N,).
-        search: The search of each row, a place in ``ids``, (rows,).
-        hotel: The hotel of each row, a place in ``hotel_ids``, (rows,).
+        ids: ``srch_id`` of the searches, ascending, (n,).
+        hotel_ids: ``prop_id`` of the hotels, ascending, (N,).
+        search: The search of each row, an index into ``ids``, (rows,).
+        hotel: The hotel of each row, an index into ``hotel_ids``, (rows,).
         shown: Which hotels each search showed, (n, N).
-        choice: The hotel taken, (n,), or -1.
-        note: What counts as taken.
+        choice: The hotel chosen, (n,), or -1.
+        note: What counts as chosen.
     """
 
     ids: IntArray
@@ -82,7 +82,7 @@ class Gathered(NamedTuple):
 
 
 def gather(rows: Any, outcome: OutcomeKind) -> Gathered:
-    """What each search showed and took: its own rows decide."""
+    """What each search showed and chose, from its own rows alone."""
     one_of("outcome", outcome, get_args(OutcomeKind))
     ids, search = np.unique(rows["srch_id"].to_numpy(dtype=np.int64), return_inverse=True)
     hotel_ids, hotel = np.unique(rows["prop_id"].to_numpy(dtype=np.int64), return_inverse=True)
@@ -90,17 +90,17 @@ def gather(rows: Any, outcome: OutcomeKind) -> Gathered:
     shown[search, hotel] = True
     choice, taken = np.full(ids.size, NOTHING), _taken(rows, outcome)
     choice[search[taken]] = hotel[taken]
-    taken_by = "the booking" if outcome == "booking" else "the booking, or else the best placed click"
+    taken_by = "the booking" if outcome == "booking" else "the booking, or else the best-placed click"
     return Gathered(ids, hotel_ids, search, hotel, shown, choice, f"outcome: {taken_by} of each search")
 
 
 def clean(raw: Raw, *, outcome: OutcomeKind = "booking", impressions: int = 1) -> Clean:
-    """Average, impute, and drop what is missing too often.
+    """Average, impute, and drop hotels that are too rare.
 
     Args:
         raw: The rows of one destination.
-        outcome: What counts as taking a hotel: the ``booking``, or a ``click``.
-        impressions: Hotels shown less often are dropped, and with them searches that showed no other.
+        outcome: What counts as choosing a hotel: the ``booking``, or a ``click``.
+        impressions: Drop hotels shown less often, and searches that showed no other.
     """
     rows, dropped = _frequent(raw.rows, integer("impressions", impressions))
     found = gather(rows, outcome)
@@ -113,7 +113,7 @@ def clean(raw: Raw, *, outcome: OutcomeKind = "booking", impressions: int = 1) -
 
 
 def _taken(rows: Any, outcome: OutcomeKind) -> IntArray:
-    """The row taken in each search that took one: the booking, or for clicks also the best placed click, (m,)."""
+    """The chosen row of each search that has one, (m,): the booking, or for clicks else the best-placed click."""
     taken = rows["booking_bool"] == 1
     if outcome == "click":
         taken |= rows["click_bool"] == 1
@@ -124,7 +124,7 @@ def _taken(rows: Any, outcome: OutcomeKind) -> IntArray:
 def _frequent(rows: Any, impressions: int) -> tuple[Any, list[str]]:
     counts = rows.groupby("prop_id")["prop_id"].transform("size")
     kept = rows[counts >= impressions].reset_index(drop=True)
-    require(len(kept) > 0, "some hotel must have been shown so often", impressions=impressions)
+    require(len(kept) > 0, "some hotel must have been shown that often", impressions=impressions)
     if len(kept) == len(rows):
         return kept, []
     lost = rows["prop_id"].nunique() - kept["prop_id"].nunique()
@@ -132,7 +132,7 @@ def _frequent(rows: Any, impressions: int) -> tuple[Any, list[str]]:
 
 
 def _dropped(rows: Any) -> list[str]:
-    """Which columns the paper's rule drops, and which it would drop though Table 1 lists them."""
+    """Which columns the paper's rule drops, and which it would drop although Table 1 lists them."""
     empty = rows.drop(columns="srch_id").isna().groupby(rows["srch_id"]).all().mean()
     wanted = {feature.column for feature in (*HOTEL, *VISITOR)}
     gone = [name for name, share in empty.items() if share > MOST_MISSING and name not in wanted]
@@ -149,7 +149,7 @@ def _hotels(rows: Any) -> tuple[FloatArray, list[str]]:
     columns = [feature.column for feature in HOTEL]
     values = rows[["prop_id", *columns]].copy()
     values["price_usd"] = values["price_usd"].clip(*PRICES)
-    # the file writes 0 where nothing is known
+    # the file has 0 for unknown values
     for name in ("prop_starrating", "prop_review_score", "prop_log_historical_price"):
         values[name] = values[name].where(values[name] > 0)
     means = values.groupby("prop_id")[columns].mean()

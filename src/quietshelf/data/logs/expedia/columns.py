@@ -1,7 +1,7 @@
-"""The columns of the raw file, and the levels into which the paper's Table 1 cuts its features.
+"""The columns of the raw file, and the levels of the features in the paper's Table 1.
 
-The paper gives the number of levels and no cut points. Those here are round numbers fixed in advance, not quantiles of
-anybody's data: replacing one search moves no other search to another level.
+The paper gives the number of levels but no cut points. Those here are round numbers fixed in advance, not quantiles of
+the data, so that replacing one search never changes another's level.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ OPTIONAL = (
     "gross_bookings_usd",
     *COMPETITORS,
 )
-"""May be NULL; a row in which any other column is missing is bad."""
+"""Columns that may be NULL; a row that lacks any other column is bad."""
 NUMERIC = tuple(name for name in COLUMNS if name != "date_time")
 
 
@@ -61,20 +61,15 @@ class Feature(NamedTuple):
     """A feature of Table 1.
 
     Attributes:
-        column: In the raw file.
-        name: In the result.
-        cuts: Where one level ends and the next begins, ``level = number of cuts at or below the value``; none for
-            features that are used as numbers.
+        column: Its column in the raw file.
+        name: Its name in the result.
+        cuts: Cut points between levels, ``level = number of cuts at or below the value``; none for features used as
+            numbers.
     """
 
     column: str
     name: str
     cuts: tuple[float, ...] = ()
-
-    @property
-    def width(self) -> int:
-        """Columns of the result: a dummy for each level but the first, or one number."""
-        return max(1, len(self.cuts))
 
 
 HOTEL = (
@@ -100,7 +95,7 @@ VISITOR = (
 )
 """18 columns."""
 HISTORY = ("visitor_hist_starrating", "visitor_hist_adr_usd")
-"""Missing for most searches, and imputed."""
+"""Columns that are missing for most searches and are imputed."""
 
 PAPER = {"searches": 4465, "hotels": 124, "hotel features": 10, "visitor features": 18}
-"""What the paper reports after its own cleaning."""
+"""Sizes that the paper reports after its own cleaning."""

@@ -1,7 +1,7 @@
-"""Clean hotels and searches -> features: levels as drop-first dummies, then mean zero and variance one.
+"""Clean hotels and searches -> features: levels as drop-first dummies, then standardised.
 
 As in the paper, features are standardised with the moments of these very searches and hotels: replacing one search
-moves everybody's features, which no guarantee covers. `quietshelf.data.logs.expedia.public` uses constants.
+changes everybody's features, which no guarantee covers. `quietshelf.data.logs.expedia.public` uses constants instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOKED = (
 
 
 class Columns(NamedTuple):
-    """Encoded columns, their names, and how likely a one is in each if all levels are equally likely (NaN: number)."""
+    """Encoded columns, their names, and the probability of a one if all levels are equally likely (NaN: a number)."""
 
     values: FloatArray
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ class Columns(NamedTuple):
 
 
 def encode(cleaned: Clean) -> Searches:
-    """The searches as features; columns that are the same for everybody are dropped."""
+    """Encode the searches; drops columns that are the same for everybody."""
     visitor, item = dummies(VISITOR, cleaned.visitors), dummies(HOTEL, cleaned.hotels)
     kept_u, kept_v = _varies(visitor.values), _varies(item.values)
     notes = [*cleaned.notes, cuts(), SCALED, *_constant(visitor, kept_u), *_constant(item, kept_v)]
@@ -55,13 +55,13 @@ def encode(cleaned: Clean) -> Searches:
 
 
 def beside_the_paper(searches: Searches) -> list[tuple[str, int, int]]:
-    """What was found, next to what the paper reports: (what, found, paper)."""
+    """The sizes found beside those in the paper: (what, found, paper)."""
     found = (len(searches), searches.items, len(searches.item_names), len(searches.visitor_names))
     return [(name, here, there) for (name, there), here in zip(PAPER.items(), found, strict=True)]
 
 
 def dummies(features: tuple[Feature, ...], values: FloatArray) -> Columns:
-    """Levels as columns of 0 and 1, the first left out; numbers as they are."""
+    """Encode levels as 0/1 columns without the first; keep numbers as they are."""
     parts, names, share = [], [], []
     for place, feature in enumerate(features):
         column = values[:, place]
@@ -97,6 +97,6 @@ def _constant(columns: Columns, kept: BoolArray) -> list[str]:
 
 
 def cuts() -> str:
-    """Where levels begin, in words."""
+    """The cut points, in words."""
     found = "; ".join(f"{f.name} at {', '.join(f'{c:g}' for c in f.cuts)}" for f in (*HOTEL, *VISITOR) if f.cuts)
     return f"levels, fixed in advance (the paper gives their number only): {found}"

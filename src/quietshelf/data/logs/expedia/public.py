@@ -1,8 +1,8 @@
 """The rows of a destination -> searches that a private fit may use: each from its own rows and constants alone.
 
-Replacing one search changes no other: hotels are described by what the search itself was shown (its price, its
-promotion), gaps are filled with constants, levels and scales are fixed in advance, and no hotel and no column is
-dropped. It rests on a declared destination, and on the number of its readable searches being public.
+Replacing one search changes no other: hotels are described as that search showed them (price, promotion), gaps are
+filled with constants, levels and scales are fixed in advance, and no hotel or column is dropped. This assumes that the
+destination is declared and that the number of its readable searches is public.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from quietshelf.data.logs.searches import Searches
 from quietshelf.model.types import FloatArray
 
 MAIN_SITE = 5
-"""Table 1 makes one feature of all sites: this one, expedia's largest, against the others."""
+"""Table 1 has one feature for all sites: this one, Expedia's largest, against the others."""
 MISSING = {**CONSTANTS, "prop_starrating": 3.0, "prop_review_score": 4.0, "prop_log_historical_price": 5.0}
-"""What stands in for values that the file lacks."""
+"""Replacements for missing values."""
 ZERO_IS_MISSING = ("prop_starrating", "prop_review_score", "prop_log_historical_price")
 
 
 class Declared(NamedTuple):
-    """Of a feature used as a number: the range it is held in, and the centre and spread it is scaled by."""
+    """For a feature used as a number: the range it is clipped to, and its centre and spread."""
 
     low: float
     high: float
@@ -45,15 +45,15 @@ NUMBERS = {
     "saturday": YES_OR_NO,
     "site": YES_OR_NO,
 }
-"""Round numbers for hotels anywhere, not measured on a file."""
+"""Round numbers for hotels in general, not measured on a file."""
 
 
 def encode_publicly(raw: Raw, *, outcome: OutcomeKind = "booking") -> Searches:
-    """The searches as features.
+    """Encode the searches.
 
     Args:
         raw: The rows of one destination, declared rather than chosen by the data.
-        outcome: What counts as taking a hotel: the ``booking``, or a ``click``.
+        outcome: What counts as choosing a hotel: the ``booking``, or a ``click``.
     """
     found = gather(raw.rows, outcome)
     pairs = np.unique(found.search * found.hotel_ids.size + found.hotel, return_index=True)[1]
@@ -75,7 +75,7 @@ def encode_publicly(raw: Raw, *, outcome: OutcomeKind = "booking") -> Searches:
 
 
 def _scaled(features: tuple[Feature, ...], rows: Any) -> tuple[FloatArray, tuple[str, ...]]:
-    """Every column in public units, and their names; each row by itself."""
+    """Every column in public units, row by row, and the names of the result."""
     columns = dummies(features, np.column_stack([_filled(feature, rows) for feature in features]))
     centre, spread = columns.share.copy(), np.sqrt(columns.share * (1 - columns.share))
     for place, name in enumerate(columns.names):
@@ -85,7 +85,7 @@ def _scaled(features: tuple[Feature, ...], rows: Any) -> tuple[FloatArray, tuple
 
 
 def _filled(feature: Feature, rows: Any) -> FloatArray:
-    """A column without gaps, numbers within their declared range."""
+    """A column with gaps filled and numbers clipped to their declared range."""
     values = rows[feature.column].to_numpy(dtype=np.float64)
     if feature.column == "site_id":
         return np.asarray(values == MAIN_SITE, dtype=np.float64)

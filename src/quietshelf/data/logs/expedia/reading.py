@@ -1,8 +1,8 @@
 """The raw file -> the rows of one destination, in bounded memory.
 
-Two passes in chunks: the first counts searches by destination, the second keeps the rows of the one chosen. A bad row
-(cut, or with text for a number) takes its whole search with it, because what the search showed is then unknown, and no
-other: lines with a quote or a carriage return, at which a parser would join or split lines, are bad rows too.
+Two passes in chunks: the first counts searches by destination, the second keeps the rows of the chosen one. A bad row
+(truncated, or with text for a number) discards its whole search, because what the search showed is then unknown, and
+no other search: lines with a quote or a carriage return, at which a parser would join or split lines, are bad rows too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from quietshelf.data.logs.files import pandas, reading
 from quietshelf.model.types import BoolArray, IntArray, require
 
 CHUNK_ROWS = 100_000
-"""43 MB of numbers a chunk, a few times that while it is parsed."""
+"""43 MB of numbers per chunk, a few times that while parsing."""
 MOST_BAD = 0.01
-"""A file with a larger share of bad rows is taken for a wrong file."""
+"""A file with a larger share of bad rows is the wrong file."""
 BREAKING = (b'"', b"\r", b"\0")
-"""What no line of the file holds, and what would make a parser read on into other searches' lines, or stop."""
+"""Bytes that the file never contains, and at which a parser could run on into other searches' lines, or stop."""
 IDS = ("srch_id", "prop_id", "srch_destination_id")
 LARGEST_ID = 2.0**53
 BY_SEARCHES = "the destination was chosen by how often it was searched"
@@ -39,9 +39,9 @@ class Raw:
 
     Attributes:
         rows: A pandas table of the numeric columns.
-        destination: Which.
-        notes: What was found and decided.
-        data_dependent: The steps so far in which one search can change what becomes of others.
+        destination: Its ``srch_destination_id``.
+        notes: Findings and decisions.
+        data_dependent: The steps so far in which one search can change others.
     """
 
     rows: Any
@@ -51,12 +51,12 @@ class Raw:
 
 
 def read(path: str | Path, *, destination: int | None = None, progress: Progress | None = None) -> Raw:
-    """The rows of the destination with the most searches, or of the one given.
+    """Read the rows of one destination.
 
     Args:
         path: The raw file, or a zip that holds it.
-        destination: Its ``srch_destination_id``; None for the top one.
-        progress: Called with bytes read and bytes to read, over both passes.
+        destination: Its ``srch_destination_id``; None for the one with the most searches.
+        progress: Called with bytes read and bytes in total, over both passes.
     """
     passes = 2 if destination is None else 1
     notes: list[str] = []
@@ -78,8 +78,8 @@ class Chunk(NamedTuple):
 
     Attributes:
         lines: The line number of each row, (rows,).
-        rows: The columns asked for, as numbers; NaN for NULL and where there is no number.
-        bad: Line numbers of bad rows, among ``rows`` or too short or long to be there.
+        rows: The requested columns as numbers; NaN for NULL and for anything else.
+        bad: Line numbers of bad rows, including those too short or too long to parse.
         broken: Searches that bad rows belong to.
     """
 
@@ -108,32 +108,27 @@ def _parsed(lines: list[bytes], start: int, columns: tuple[str, ...]) -> Chunk:
     options = {"na_values": ["NULL", ""], "keep_default_na": False, "encoding": "latin-1", "low_memory": False}
     text = BytesIO(b"".join(lines[place] for place in fitting.tolist()))
     names, used = list(COLUMNS), list(columns)
-    rows = pandas().read_csv(text, header=None, names=names, usecols=used, **options) if fitting.size else _none(used)
+    if fitting.size:
+        rows = pandas().read_csv(text, header=None, names=names, usecols=used, **options)
+    else:
+        rows = pandas().DataFrame(columns=used, dtype=np.float64)
     rows, wrong = _numbers(rows)
     heads = [lines[place].split(b",", 1)[0].strip() for place in odd.tolist()]
     broken = {int(head) for head in heads if head.isdigit() and int(head) <= LARGEST_ID}
-    broken |= _numbered(rows["srch_id"][wrong])
+    broken |= set(rows["srch_id"][(rows["srch_id"].abs() <= LARGEST_ID) & wrong].astype(int))
     numbers = start + fitting
     bad = sorted([*(start + odd).tolist(), *numbers[wrong].tolist()])
     return Chunk(numbers[~wrong], rows[~wrong], bad, broken)
-
-
-def _numbered(ids: Any) -> set[int]:
-    return set(ids[ids.abs() <= LARGEST_ID].astype(int))
 
 
 def _fits(line: bytes) -> bool:
     return line.count(b",") == len(COLUMNS) - 1 and not any(byte in line for byte in BREAKING)
 
 
-def _none(columns: list[str]) -> Any:
-    return pandas().DataFrame({name: np.empty(0) for name in columns})
-
-
 def _check_header(line: bytes, path: str | Path) -> None:
     names = line.decode("utf-8", errors="replace").strip().split(",")
     missing = [name for name in COLUMNS if name not in names]
-    rule = f"{path} must have the {len(COLUMNS)} columns of the raw file; it lacks {len(missing)}, first of all these"
+    rule = f"{path} must have the {len(COLUMNS)} columns of the raw file; it lacks {len(missing)}, these first"
     require(not missing, rule, missing=missing[:5])
     require(names == list(COLUMNS), f"{path} must have its columns in the order of the raw file", columns=names)
 
@@ -156,18 +151,19 @@ def _keep(path: str | Path, destination: int, progress: Progress | None) -> tupl
         broken |= chunk.broken
         kept.append(chunk.rows[chunk.rows["srch_destination_id"] == destination])
     most = max(1, int(MOST_BAD * total))
-    rule = f"{path} must have at most {MOST_BAD:.0%} bad rows (cut, too long, or text for a number)"
+    rule = f"{path} must have at most {MOST_BAD:.0%} bad rows (truncated, too long, or text for a number)"
     require(len(bad) <= most, rule, bad=len(bad), first_line=bad[0] if bad else None)
     rows = pandas().concat(kept, ignore_index=True)
     rows = rows[~rows["srch_id"].isin(list(broken))].reset_index(drop=True)
     if not bad:
         return rows, []
     shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
-    return rows, [f"{len(bad)} bad row(s), cut or not a number, in line {shown}: dropped with {len(broken)} search(es)"]
+    found = f"{len(bad)} bad row(s), truncated or not a number, in line {shown}: dropped with {len(broken)} search(es)"
+    return rows, [found]
 
 
 def _numbers(piece: Any) -> tuple[Any, BoolArray]:
-    """The piece as numbers, and which rows are bad: text for a number, or nothing where there must be something."""
+    """The piece as numbers, and which rows are bad: text for a number, or a required value missing."""
     bad = np.zeros(len(piece), dtype=bool)
     tables = pandas()
     for name in piece.columns:

@@ -1,4 +1,4 @@
-"""Made-up searches in the format of the raw file, for tests and for those who do not have it."""
+"""Simulated searches in the format of the raw file, for tests and for trying the commands without it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from quietshelf.data.logs.files import replacing
 from quietshelf.model.types import FloatArray, IntArray, integer
 
 TOP = 8192
-"""The destination that most of the made-up searches look for."""
+"""The destination of most simulated searches."""
 
 
 def write_sample(path: str | Path, *, searches: int = 300, hotels: int = 40, seed: int = 0) -> Path:
-    """Write such a file: nine tenths of the searches for one destination, some gaps, clicks, at most one booking each.
+    """Write a sample file: nine tenths of the searches for one destination, gaps, clicks, at most one booking each.
 
     Args:
-        path: Where to.
-        searches: How many.
+        path: The file to write.
+        searches: Number of searches.
         hotels: Hotels of the top destination.
         seed: Equal seeds write equal files.
     """
@@ -97,7 +97,7 @@ def _visitor(number: int, destination: int, rng: np.random.Generator) -> dict[st
 
 
 def _outcome(utility: FloatArray, rng: np.random.Generator) -> tuple[IntArray, int]:
-    """Clicked places, and the booked one, -1 for none; what is booked was clicked."""
+    """Clicked places and the booked one, -1 for none; a booked place is also clicked."""
     noisy = np.append(utility, 0.0) + rng.gumbel(size=utility.size + 1)
     best = int(noisy.argmax())
     if best == utility.size:

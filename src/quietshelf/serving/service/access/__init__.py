@@ -1,1 +1,4 @@
-"""Who may do what: keys, visitors' tickets, signatures, and the log of what admins did."""
+"""Who may do what: keys, visitors' tickets, signatures, and the admin log.
+
+`keyring` finds the key of a request; `Key.may` in `keys` checks its scope and shelf.
+"""

@@ -1,7 +1,7 @@
-"""What admins did: when, with which key, what. Entered in the transaction of the act: neither is without the other.
+"""The log of what admins did, when, and with which key. Each entry shares the transaction of the act it records.
 
-No entry names a visitor: an erasure is entered by its shelf alone, whether it met any visits or not, for who is erased,
-and what they had left, is theirs. Entries are for admins; what the scope ``read`` may see never rests on them.
+No entry names a visitor. An erasure is logged with its shelf alone, whether or not it met any visits. Entries are for
+admins; nothing that the scope ``read`` can see depends on them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.timestamps import timestamp
 
 PAGE, LARGEST_PAGE = 100, 1000
-"""Entries in a reply if the request does not say how many, and at most."""
+"""Entries per reply, by default and at most."""
 LONGEST = 200
-"""Letters of a setting that is entered by its value; of longer ones the name is enough."""
+"""Longest setting logged with its value, in characters. Longer ones are logged by name."""
 _table = schema.admin_log
 
 
 class Act(NamedTuple):
-    """Something that an admin does; ``key`` is the id of theirs, empty for a command on the database itself."""
+    """Something an admin does. ``key`` is the id of their key, empty for a command on the database."""
 
     key: str
     what: str
@@ -33,7 +33,7 @@ class Act(NamedTuple):
 
 
 def enter(connection: Connection, act: Act, now: float, **more: Any) -> None:
-    """One entry."""
+    """Add an entry."""
     details = json.dumps({**act.details, **more})
     entry = {"time": now, "key": act.key, "what": act.what, "shelf": act.shelf, "details": details}
     connection.execute(sa.insert(_table), entry)
@@ -42,7 +42,7 @@ def enter(connection: Connection, act: Act, now: float, **more: Any) -> None:
 def entering(
     act: Act, step: Callable[[Connection], Any], now: Callable[[Connection], float]
 ) -> Callable[[Connection], Any]:
-    """A step and its entry; what the step answers, where that is public figures by name, is entered with it."""
+    """Wrap a step so that it also adds an entry, including the step's reply if that is a dict of public figures."""
 
     def both(connection: Connection) -> Any:
         reply = step(connection)
@@ -53,7 +53,7 @@ def entering(
 
 
 def given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they are entered: long ones by their names alone.
+    """Settings as the log shows them: long ones by name only.
 
     >>> given({"rho": 1.0, "prior": [0.0] * 100})
     {'rho': 1.0, 'prior': '...'}
@@ -62,7 +62,7 @@ def given(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def entries(connection: Connection, *, before: int | None = None, most: int = PAGE) -> dict[str, Any]:
-    """The latest entries, or those before a number; ``next`` is where older ones begin, null at the end."""
+    """The latest entries, or those before a number. ``next`` is where the next page begins, null at the end."""
     query = sa.select(_table).order_by(_table.c.number.desc()).limit(most + 1)
     rows = connection.execute(query if before is None else query.where(_table.c.number < before)).all()
     found = [
@@ -80,7 +80,7 @@ def entries(connection: Connection, *, before: int | None = None, most: int = PA
 
 
 def words(details: Mapping[str, Any]) -> str:
-    """Details as people read them.
+    """Format details for people.
 
     >>> words({"name": "web", "scopes": ["choose", "offer"], "created": True, "expires": None})
     'name: web, scopes: choose offer, created: yes'

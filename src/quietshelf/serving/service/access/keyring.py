@@ -1,10 +1,9 @@
-"""The keys that a process knows, and who is refused: from memory, whether the id exists or not.
+"""The keys that a process holds in memory, and refusals that do not reveal which ids exist.
 
-A key that was made elsewhere works after the next look at the database, for which its first request waits. Those who
-fail wait for the same look, so the time of a refusal does not tell which ids exist; those who fail often, by address,
-are refused without a look, after a while. No refusal asks anything of the database. If the keys cannot be read for a
-while, none is believed: one of them may have been revoked. A key that has expired is refused like one that never was,
-without another look.
+A key created elsewhere works after the next read of the keys, and its first request waits for that read. Failed
+attempts wait for it too, so the time of a refusal reveals nothing; addresses that fail often are refused after a short
+delay. No refusal queries the database. If the keys cannot be read for a while, none is accepted: one of them may have
+been revoked. An expired key is refused like an unknown one.
 """
 
 from __future__ import annotations
@@ -20,39 +19,39 @@ from quietshelf.serving.service.access.tickets import Signed, matches, presented
 from quietshelf.serving.service.problems import TooManyFailures, Unauthorised, Unavailable
 
 FAILURES, MINUTE = 30, 60.0
-"""Failed attempts from one address in a minute; further ones are refused without a look."""
+"""Failed attempts allowed per address and minute. Further ones do not wait for a read of the keys."""
 HELD = 0.5
-"""Seconds that further ones are held: hundreds of connections that fail as fast as they can would take every turn."""
+"""Seconds to hold further ones: hundreds of connections failing at full speed would starve the event loop."""
 ADDRESSES = 10_000
-"""Addresses that are remembered."""
+"""Most addresses remembered."""
 STALE_SECONDS = 30.0
-"""So old, or older than a few looks, keys are not believed."""
+"""Keys this old, or older than a few polls, are not accepted."""
 PATIENCE = 3.0
-"""Seconds that a request waits for a look, at most."""
+"""Most seconds that a request waits for the keys to be read."""
 LOOKS = 2
-"""The first may have begun before the key was made."""
+"""Reads to wait for: the first may have begun before the key was created."""
 Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 def address(scope: MutableMapping[str, Any]) -> str:
-    """Where a request comes from: the last machine on the way."""
+    """The client's address: that of the last hop."""
     client = scope.get("client")
     return client[0] if client else ""
 
 
 class Keyring:
-    """Valid keys by id; ``poll`` is how often they are looked at, in seconds."""
+    """Valid keys by id. They are read every ``poll`` seconds."""
 
     def __init__(self, poll: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._stale = clock, max(STALE_SECONDS, 3 * poll)
         self._keys: dict[str, Key] = {}
         self._read_at: float | None = None
-        self._ahead = 0.0  # the store's clock less ours
+        self._ahead = 0.0  # the store's clock minus ours
         self._waiting: list[Waiting] = []
         self._failed: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def update(self, found: dict[str, Key], now: float) -> None:
-        """The keys as they are ``now``, by the store's clock; from any thread."""
+        """Replace the keys, as read at ``now`` by the store's clock. Any thread may call this."""
         self._ahead = now - self._clock()
         self._keys, self._read_at = found, self._clock()
         waiting, self._waiting = self._waiting, []
@@ -63,11 +62,11 @@ class Keyring:
                 continue
 
     def forget(self, identity: str) -> None:
-        """Refuse a key that is being revoked: if that fails, the next look finds it again."""
+        """Refuse a key that is being revoked. If the revocation fails, the next read brings it back."""
         self._keys = {name: key for name, key in self._keys.items() if name != identity}
 
     def known(self, header: str | None) -> Key:
-        """The same, if it is known by now; whoever is refused here may ask again with ``find``, which counts."""
+        """The key in an Authorization header, if it is already known. Only refusals by `find` count."""
         return self._match(*presented(header))
 
     async def find(self, header: str | None, address: str = "") -> Key:
@@ -95,7 +94,7 @@ class Keyring:
         return matches(self._keys.get(identity), proof, self._clock() + self._ahead)
 
     def _count(self, address: str) -> None:
-        """One more failure; addresses and how often each fails are public."""
+        """Count a failed attempt. Addresses and their failures are public."""
         since, times = self._failed.pop(address, (self._clock(), 0))
         if self._clock() - since >= MINUTE:
             since, times = self._clock(), 0

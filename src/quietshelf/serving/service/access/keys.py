@@ -1,4 +1,4 @@
-"""API keys: shown once, stored as hashes, compared in constant time, limited to scopes, a shelf, a time."""
+"""API keys: shown once, stored as hashes, compared in constant time, limited by scope, shelf and expiry."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from quietshelf.serving.service.problems import Forbidden, NotFound, Unauthorise
 
 Scope = Literal["offer", "choose", "read", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""``offer`` asks for offers, ``choose`` answers them, ``read`` looks at releases and metrics, ``admin`` may do all."""
+"""``offer`` requests offers, ``choose`` answers them, ``read`` sees releases and metrics, ``admin`` may do all."""
 MOST = 10_000
-"""Valid keys of a store."""
+"""Most valid keys of a store."""
 _table = schema.keys
 
 
@@ -35,10 +35,10 @@ class Key:
     Attributes:
         id: Its public half.
         name: What it is for.
-        hash: Of its secret half.
+        hash: Hash of its secret half.
         scopes: What it may do.
         shelf: The only shelf it may touch; None for all.
-        expires: From when on it is worthless; None for never.
+        expires: When it expires; None for never.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Key:
         return bool(self.scopes & {scope, "admin"})
 
     def may(self, scope: str, shelf: str | None = None) -> None:
-        """Refuse what the key is not for; another shelf does not exist for it."""
+        """Refuse if the key lacks the scope. A key for one shelf gets "not found" for all others."""
         if not self.has(scope):
             rule = f"the key must have the scope {scope} (`quietshelf keys create --scope {scope}` makes one)"
             raise Forbidden(f"{rule}, got {', '.join(sorted(self.scopes))}")
@@ -72,9 +72,9 @@ def create(
     by: str = "",
     halves: tuple[str, str] | None = None,
 ) -> str:
-    """A new key, or one whose ``halves`` are given; the text returned is the only place where its secret is.
+    """Create a key, from ``halves`` if they are given. The returned text is the only copy of its secret.
 
-    ``by`` is the id of the key that asks for it, empty for a command.
+    ``by`` is the id of the key that asked for it, empty for a command.
     """
     wanted = sorted(set(scopes))
     known = bool(wanted) and set(wanted) <= set(SCOPES)
@@ -93,7 +93,7 @@ def create(
 
 
 def revoke(connection: Connection, identity: str, now: float, by: str = "") -> None:
-    """Make a key worthless; ``by`` as for `create`."""
+    """Revoke a key; ``by`` as for `create`."""
     live = (_table.c.id == identity) & _table.c.revoked.is_(None)
     found = connection.execute(sa.update(_table).where(live).values(revoked=now)).rowcount
     require(found == 1, "key must be one that is not revoked (`quietshelf keys list` shows them)", key=identity)
@@ -143,21 +143,21 @@ def _state(row: Any, now: float) -> str:
 
 
 def _check_room(connection: Connection, now: float) -> None:
-    """Every process keeps all keys in memory, and reads them often."""
+    """Refuse too many keys: every process keeps all of them in memory and reads them often."""
     held = connection.execute(sa.select(sa.func.count()).select_from(_table).where(_alive(now))).scalar_one()
     require(held < MOST, f"there must be fewer than {MOST} valid keys (revoke some)", keys=held)
 
 
 def first(store: Store, given: str = "") -> str | None:
-    """An admin key, if the store has never had one: that ``given``, or a new one, written to the secrets folder."""
+    """Create a store's first admin key: ``given``, or a new one, kept in the secrets folder. None if it had a key."""
     with store.write() as connection:
-        connection.execute(sa.select(schema.store).with_for_update())  # of several first starts one makes it
+        connection.execute(sa.select(schema.store).with_for_update())  # of several first starts, one creates it
         if connection.execute(sa.select(sa.func.count()).select_from(schema.keys)).scalar_one():
             return None
         told = None if not given else presented(f"Bearer {given}")
         text = create(connection, name="first", scopes=["admin"], shelf=None, now=store.now(connection), halves=told)
         if not given:
-            atomic_write(store.vault.admin_key, f"{text}\n".encode())  # before the commit: nobody else has it
+            atomic_write(store.vault.admin_key, f"{text}\n".encode())  # before the commit, since there is no other copy
         return text
 
 
@@ -171,20 +171,20 @@ def presented(header: str | None) -> tuple[str, str]:
 
 
 def matches(key: Key | None, secret: str, now: float) -> Key:
-    """The key, if the secret is its own and it has not expired; one that is unknown or expired takes as long."""
+    """The key, if the secret is right and it has not expired. Unknown and expired keys take the same time."""
     right = secrets.compare_digest(_hash(secret), key.hash if key is not None else _hash(""))
     if key is None or expired(key, now) or not right:
         raise Unauthorised(
-            "the key must be valid, neither expired nor revoked: `quietshelf keys list` shows all but their secrets"
+            "the key must be valid, neither expired nor revoked (`quietshelf keys list` shows all, without secrets)"
         )
     return key
 
 
 def expired(key: Key, now: float) -> bool:
-    """Whether nobody may use the key any more."""
+    """Whether the key has expired."""
     return key.expires is not None and now >= key.expires
 
 
 def _hash(secret: str) -> str:
-    """The secret has 256 random bits: a plain hash cannot be searched."""
+    """A plain hash: the secret has 256 random bits, too many to search."""
     return hashlib.sha256(b"quietshelf key " + secret.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,7 +1,7 @@
-"""Visitor tickets as the service meets them: checked from the keys in memory, in constant time.
+"""Checks visitor tickets, against the keys in memory and in constant time.
 
-A ticket allows what a visitor's own device has to do: read what is public, take one slot, answer it. It has no scope of
-any key, so every other route refuses it. How one is made: `quietshelf.client.tickets`.
+A ticket allows what a visitor's device must do: read public documents, take one slot, answer it. It has none of a key's
+scopes, so every other route refuses it. `quietshelf.client.tickets` creates tickets.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from quietshelf.serving.service.models import Name, Person
 from quietshelf.serving.service.problems import Forbidden, NotFound, Unauthorised
 
 VISITOR = "visitor"
-"""What a ticket may do; no key has this scope, for keys have ``offer``."""
+"""The scope of a ticket. No key has it; keys have ``offer``."""
 LONGEST = 3600
-"""Seconds that a ticket may be valid."""
+"""Most seconds that a ticket may be valid."""
 LONGEST_TEXT = 4096
 WORD = re.compile(r"ticket +(\S+)", re.IGNORECASE)
 _NOBODY = bytes(32)
 
 
 class Content(BaseModel):
-    """What a ticket says."""
+    """The content of a ticket."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -43,7 +43,7 @@ class Content(BaseModel):
 
 
 class Signed(NamedTuple):
-    """A ticket that is not checked yet."""
+    """A ticket whose signature is not checked yet."""
 
     content: Content
     payload: str
@@ -52,27 +52,27 @@ class Signed(NamedTuple):
 
 @dataclass(frozen=True)
 class Visitor(Key):
-    """Who has a valid ticket: a key that can do what visitors do on one shelf.
+    """The holder of a valid ticket: a key that can do what visitors do on one shelf.
 
     Attributes:
-        ticket: What it says.
+        ticket: Its content.
     """
 
     ticket: Content = field(kw_only=True)
 
     def check_time(self, now: float) -> None:
-        """Refuse a ticket that has expired, or says that it lives longer than any may."""
+        """Refuse a ticket that has expired, or claims to be valid for too long."""
         if not now < self.ticket.expires <= now + LONGEST + 1:
             raise Unauthorised(f"the ticket must not have expired, and must be valid for at most {LONGEST} seconds")
 
     @property
     def visit(self) -> str:
-        """Names the only slot that it takes."""
+        """The name of the one visit it is for."""
         return f"ticket {self.id} {self.ticket.nonce}"
 
 
 def presented(header: str | None) -> tuple[str, str | Signed]:
-    """Id of a key, and its secret or what it has signed, from an Authorization header."""
+    """Parse an Authorization header: the id of a key, and its secret or the ticket it signed."""
     found = WORD.fullmatch(header or "")
     if found is None:
         return keys.presented(header)
@@ -81,7 +81,7 @@ def presented(header: str | None) -> tuple[str, str | Signed]:
 
 
 def matches(key: Key | None, proof: str | Signed, now: float) -> Key:
-    """The key, or the visitor whose ticket it signed, unless it has expired; an unknown key takes as long."""
+    """The key, or the visitor whose ticket it signed, if valid. Unknown keys take the same time."""
     if isinstance(proof, str):
         return keys.matches(key, proof, now)
     shared = _NOBODY if key is None else bytes.fromhex(key.hash)
@@ -97,14 +97,14 @@ def matches(key: Key | None, proof: str | Signed, now: float) -> Key:
 
 
 def may_visit(key: Key, shelf: str, now: float) -> None:
-    """Refuse who may not read what devices are told: it takes a ticket for this shelf, or a key that makes offers."""
+    """Require a ticket for this shelf, or a key with the scope ``offer``, to read documents for devices."""
     if isinstance(key, Visitor):
         key.check_time(now)
     key.may(VISITOR if isinstance(key, Visitor) else "offer", shelf)
 
 
 def visitor(key: Any) -> Visitor:
-    """The visitor; a key is none."""
+    """The visitor; refuses an ordinary key."""
     if not isinstance(key, Visitor):
         raise Forbidden("slots are taken and answered with a ticket that the shop's back end signs, got a key")
     return key
@@ -127,4 +127,4 @@ def _read(text: str) -> Signed:
         content = Content.model_validate(json.loads(_decoded(payload)))
         return Signed(content, payload, _decoded(tag))
     except (ValueError, ValidationError, RecursionError):
-        raise Unauthorised("the ticket must be as a shop's back end signs it: `Authorization: Ticket ...`") from None
+        raise Unauthorised("the ticket must be one signed by a shop's back end: `Authorization: Ticket ...`") from None

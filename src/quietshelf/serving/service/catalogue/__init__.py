@@ -1,1 +1,1 @@
-"""Settings and items of a shelf, in the database and in memory, and what devices are told of them."""
+"""Settings and items of shelves, in the database and in memory, and the documents for devices."""

@@ -1,7 +1,7 @@
-"""The items of a shelf in memory, and how they follow the database: what changed is read, the rest is kept.
+"""The items of a shelf in memory, kept up to date by reading only what changed in the database.
 
-A few changes are read by whoever meets them. Many, such as an upload of a million items, are read by a thread of their
-own, and visitors see the items as they were until it is through: shelves do not wait for each other's catalogues.
+A few changes are read by the thread that needs them. Many changes, such as an upload of a million items, are read by a
+separate thread; until it is done, visitors see the old items. So shelves do not wait for each other's catalogues.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from quietshelf.serving.service.problems import Unavailable
 T = TypeVar("T", bound=np.generic)
 
 FEW = 2000
-"""Changes that are read at once: some hundredths of a second."""
+"""Most changes read right away: they take some hundredths of a second."""
 PART = 1000
-"""Rows in memory as rows; the rest is arrays already."""
+"""Rows held as rows at a time; the others are in arrays already."""
 _items = schema.items
 _CHANGED = (_items.c.shelf == sa.bindparam("of_shelf"), _items.c.version > sa.bindparam("after"),
             _items.c.version <= sa.bindparam("upto"))  # fmt: skip
@@ -56,7 +56,7 @@ class ShelfItems:
     Attributes:
         shelf: Its number.
         version: Of the stock.
-        limits: The shelf's own; groups are numbered in their order.
+        limits: The shelf's limits; groups are numbered in their order.
         stock: The items as policies see them.
         ids: Item ids by item number.
         numbers: Item numbers by item id.
@@ -70,12 +70,12 @@ class ShelfItems:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def serves(self, row: Row, limits: Mapping[str, int]) -> bool:
-        """Whether it is one of this shelf, however old."""
+        """Whether these are items of this shelf under these limits, at any version."""
         return self.shelf == row["shelf"] and list(self.limits.items()) == list(limits.items())
 
 
 def follow(connection: Connection, row: Row, limits: dict[str, int], before: ShelfItems | None) -> ShelfItems:
-    """The items as they are now; of an earlier catalogue everything is kept that did not change."""
+    """Read the items as they are now, reusing what has not changed in an earlier catalogue."""
     upto = row["stock_version"]
     if before is None or not before.serves(row, limits):
         before = ShelfItems(row["shelf"], -1, limits, stock_of([], limits))
@@ -87,13 +87,13 @@ def follow(connection: Connection, row: Row, limits: dict[str, int], before: She
 
 
 def counted(connection: Connection, shelf: int) -> int:
-    """How many items a shelf has, those of an upload that is being taken in included."""
+    """How many items a shelf has, including those of an upload being applied."""
     last = connection.execute(_COUNT, {"of_shelf": shelf}).scalar()
     return 0 if last is None else int(last) + 1
 
 
 def visible(connection: Connection, shelf: int) -> int:
-    """How many of them may be seen: those before the upload that is being taken in."""
+    """How many items visitors may see: those before an upload being applied."""
     base = connection.execute(_UNDER_WAY, {"of_shelf": shelf}).scalar()
     return counted(connection, shelf) if base is None else int(base)
 
@@ -105,9 +105,9 @@ def _parts(connection: Connection, query: sa.Select[Any], given: Mapping[str, An
 
 
 def _with(before: ShelfItems, parts: Iterator[list[Row]], version: int) -> ShelfItems:
-    """The catalogue with rows as they are now; new ones come in the order of their numbers.
+    """Update the catalogue with current rows; new items come in the order of their numbers.
 
-    They are joined block by block: a catalogue is in memory once, however large it is, and no step takes long.
+    Items are joined block by block, so that even a large catalogue is in memory only once and no step takes long.
     """
     count, stock, limits = len(before.ids), before.stock, before.limits
     added, waiting, ids = list[Stock](), 0, list[str]()
@@ -117,7 +117,7 @@ def _with(before: ShelfItems, parts: Iterator[list[Row]], version: int) -> Shelf
             stock = _patched(stock, known, limits)
         new = part[len(known) :]
         if new:
-            assert new[0]["number"] == count + len(ids)  # noqa: S101 - numbers are given without gaps
+            assert new[0]["number"] == count + len(ids)  # noqa: S101 - numbers have no gaps
             ids += [row["id"] for row in new]
             added, waiting = [*added, stock_of(new, limits)], waiting + len(new)
         if waiting >= BLOCK:
@@ -125,13 +125,13 @@ def _with(before: ShelfItems, parts: Iterator[list[Row]], version: int) -> Shelf
     if not ids:
         return replace(before, stock=stock, version=version)
     numbers = dict(before.numbers)
-    numbers.update(zip(ids, itertools.count(count)))  # the ids are all new
+    numbers.update(zip(ids, itertools.count(count)))  # all ids are new
     stock = _joined(stock, added)
     return replace(before, version=version, stock=stock, ids=(*before.ids, *ids), numbers=numbers)
 
 
 def stock_of(rows: Sequence[Row], limits: Mapping[str, int]) -> Stock:
-    """Items in the form that `Shelf` uses."""
+    """Rows of items as a `Stock`."""
     size = len(rows[0]["features"]) // 8 if rows else 0
     features = np.frombuffer(b"".join(row["features"] for row in rows)).reshape(len(rows), size)
     order = {name: number for number, name in enumerate(limits)}
@@ -152,7 +152,7 @@ def stock_of(rows: Sequence[Row], limits: Mapping[str, int]) -> Stock:
 
 
 def _joined(stock: Stock, more: Sequence[Stock]) -> Stock:
-    """One stock of several, one after the other."""
+    """Concatenate stocks."""
     parts = [stock, *more] if len(stock) else [*more]
     if len(parts) <= 1:
         return parts[0] if parts else stock
@@ -164,7 +164,7 @@ def _joined(stock: Stock, more: Sequence[Stock]) -> Stock:
 
 
 def _patched(stock: Stock, rows: Sequence[Row], limits: Mapping[str, int]) -> Stock:
-    """The stock with known items as in these rows; a column in which nothing changes is not copied."""
+    """Update known items from these rows, copying only columns that change."""
     fresh, places = stock_of(rows, limits), np.array([row["number"] for row in rows])
     changes: dict[str, Any] = {}
     for name in ("catalogue", "revenue", "available", "retired", "groups"):
@@ -188,12 +188,12 @@ def _ranks(stock: Stock) -> FloatArray:
 
 
 def _or_none(ranks: FloatArray) -> FloatArray | None:
-    """The places of all items in the present ranking; None if none has one."""
+    """Every item's place in the present ranking; None if no item has one."""
     return ranks if np.isfinite(ranks).any() else None
 
 
 class Catalogues:
-    """Reads large catalogues beside the writer."""
+    """Reads large catalogues in a thread of its own, so that the writer never waits for them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -203,7 +203,7 @@ class Catalogues:
         self._thread = ThreadPoolExecutor(1, "quietshelf-catalogues")
 
     def follow(self, connection: Connection, row: Row, limits: dict[str, int], before: ShelfItems | None) -> ShelfItems:
-        """The items as they are now or, while many changes are being read, as they were, under the limits of then."""
+        """The current items or, while many changes are being read, the previous ones under the previous limits."""
         newest = self._newest(row, limits, before)
         given = {"of_shelf": row["shelf"], "after": -1 if newest is None else newest.version}
         if connection.execute(_MANY, {**given, "upto": row["stock_version"]}).first() is None:
@@ -212,11 +212,11 @@ class Catalogues:
         if newest is not None and newest.ids:
             return newest
         if before is not None and before.ids and before.shelf == row["shelf"]:
-            return replace(before, version=-1)  # other limits: the next look asks again
+            return replace(before, version=-1)  # other limits: the next look tries again
         raise Unavailable("the items of this shelf are being read; try again in a few seconds")
 
     def read(self, row: Row, limits: dict[str, int]) -> None:
-        """Read a shelf's items now, for the next `follow` to find."""
+        """Read a shelf's items now, so that the next `follow` finds them."""
         before = self._newest(row, limits, None)
         with self._store.read() as connection:
             found = follow(connection, _now(connection, row), limits, before)
@@ -224,7 +224,7 @@ class Catalogues:
             self._ready[row["shelf"]] = found
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._thread.shutdown(cancel_futures=True)
 
     def _newest(self, row: Row, limits: dict[str, int], before: ShelfItems | None) -> ShelfItems | None:
@@ -245,7 +245,7 @@ class Catalogues:
     def _run(self, row: Row, limits: dict[str, int]) -> None:
         try:
             self.read(row, limits)
-        except Exception as error:  # whoever comes next asks again
+        except Exception as error:  # the next request tries again
             logs.failed("reading items", error)
         finally:
             with self._lock:

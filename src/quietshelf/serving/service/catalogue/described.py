@@ -1,4 +1,4 @@
-"""What a shelf's schema makes of its settings, its items and its coordinates; without one, names by their places."""
+"""Applies a shelf's schema to its settings and items, and names its coordinates, by position if there is no schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from quietshelf.serving.service.problems import Invalid
 
 
 def settled(body: ShelfBody) -> ShelfBody:
-    """The settings with what follows from others written out; `Invalid` where they contradict each other."""
+    """Fill in the settings that follow from others; `Invalid` if they contradict each other."""
     try:
         log = PriorFile.from_dict(body.prior).rho if isinstance(body.prior, dict) else 0.0
         rho = rho_from(body.rho, body.epsilon, body.delta, log=log)
@@ -41,14 +41,14 @@ def settled(body: ShelfBody) -> ShelfBody:
 
 
 def same_schema(one: ShelfBody, other: ShelfBody) -> bool:
-    """Whether both declare the same; why a column is left out, and the order of columns, are no part of it."""
+    """Whether both declare the same schema, whatever the order of columns or the reasons for leaving some out."""
     if one.columns is None or other.columns is None:
         return False
     return Schema.from_dict(one.columns) == Schema.from_dict(other.columns)
 
 
 def _by_schema(body: ShelfBody, schema: Schema) -> dict[str, Any]:
-    """The settings that a schema decides."""
+    """The settings that the schema decides."""
     require(is_text(json.dumps(body.columns, ensure_ascii=False)), "schema must be text that UTF-8 can hold")
     for name, column in schema.items.items():
         rule = f"{name} must have its scale written out: `quietshelf schema` measures it on your table"
@@ -73,7 +73,7 @@ def _by_schema(body: ShelfBody, schema: Schema) -> dict[str, Any]:
 
 
 def encoded(schema: Schema | None, body: ItemBody, known: Row | None) -> ItemBody:
-    """An item whose attributes have become features, revenue, availability and group; what is given by itself wins."""
+    """Turn an item's attributes into features, revenue, availability and group. Fields given directly win."""
     given = body.attributes
     if given is None:
         return body
@@ -96,7 +96,7 @@ def encoded(schema: Schema | None, body: ItemBody, known: Row | None) -> ItemBod
 
 
 def _columns(schema: Schema, given: dict[str, Any], known: Row | None) -> dict[str, Any]:
-    """What attributes say; of a known item, columns that are not among them stay."""
+    """The fields that attributes set. A known item keeps its other columns."""
     features = np.zeros(len(schema.item_names)) if known is None else np.frombuffer(known["features"]).copy()
     for name, column in schema.items.items():
         if known is None or name in given:
@@ -112,7 +112,7 @@ def _columns(schema: Schema, given: dict[str, Any], known: Row | None) -> dict[s
 
 
 def names_in(connection: Connection, row: Row, dim: int | None = None) -> list[str]:
-    """What each of d coordinates of theta is called; of as many as items make before there is an estimate."""
+    """Names of theta's coordinates; their number follows from the items before there is an estimate."""
     body = ShelfBody.model_validate_json(row["config"])
     settings, public = settings_of(body), public_of(body)
     rows = item_rows(connection, row["shelf"], most=max(1, body.item_effects))

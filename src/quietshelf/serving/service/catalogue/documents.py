@@ -1,7 +1,7 @@
-"""What devices are told, as signed documents: a release, the catalogue, what a batch froze. All of it is public.
+"""Signed documents for devices: a release, the catalogue, and what a batch froze. All of it is public.
 
-Numbers come again where a shelf is deleted and made anew, or a backup is put back; editions do not. A document names
-its own, and caches may keep it under an address that names the same one.
+Release and batch numbers can repeat if a shelf is deleted and created again or a backup is restored; editions never do.
+Each document names its edition, and caches may keep it at an address that names the same edition.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from quietshelf.serving.service.models import ShelfBody
 from quietshelf.serving.service.problems import Invalid, NotFound
 
 NO_SHELF = -1
-"""No shelf has this number, so nothing is made of items that bear it."""
+"""No shelf has this number, so items that carry it are never reused."""
 KEPT = 32
-"""Documents that a process keeps; whoever asks has a cache of their own."""
+"""Most documents that a process caches; clients have their own caches."""
 Key = tuple[str, str, int]
 Make = Callable[[Connection, Row], dict[str, Any]]
 
 
 class Document(NamedTuple):
-    """A signed text, its edition and number, and whether it is of the version that was asked for."""
+    """A signed text, its edition and number, and whether it is the version asked for."""
 
     content: bytes
     edition: str
@@ -47,16 +47,16 @@ class Document(NamedTuple):
 
 
 def edition(connection: Connection, vault: Vault, shelf: int) -> str:
-    """That of what devices are told of a shelf now."""
+    """The current edition of a shelf's documents."""
     return vault.edition(shelf, connection.execute(sa.select(schema.store.c.epoch)).scalar_one())
 
 
 class Documents:
-    """Those of one process, one made at a time: whoever asks for many takes the time and memory of one.
+    """Makes and caches documents, one at a time, so that many requests cost the time and memory of one.
 
     Args:
         store: The database.
-        views: The shelves in memory, by name: releases that are known are not read again.
+        views: The shelves in memory, by name, whose releases need not be read again.
     """
 
     def __init__(self, store: Store, views: Mapping[str, View]) -> None:
@@ -65,18 +65,18 @@ class Documents:
         self._made: OrderedDict[Key, Document] = OrderedDict()
 
     def model(self, name: str, release: int) -> Document:
-        """The release of that number, 0 for what was known before the first."""
+        """The release of this number; 0 for what was known before the first."""
 
         def made(connection: Connection, row: Row) -> dict[str, Any]:
             view = look(connection, row, self._known(name))
-            if view.learner is None or release > len(view.learner.records):  # none that is not out yet
+            if view.learner is None or release > len(view.learner.records):  # never one that is not published yet
                 raise NotFound(f"release must be one that a slot named, got {release}")
             return model_document(name, view.settings, view.stock, _earlier(connection, row, view.learner, release))
 
         return self._found(name, "model", lambda _: release, made)
 
     def catalogue(self, name: str, version: int) -> Document:
-        """The items now, whether they are of that version or not."""
+        """The current items; the result says whether they are of this version."""
 
         def made(connection: Connection, row: Row) -> dict[str, Any]:
             view = look(connection, row, self._known(name))
@@ -86,7 +86,7 @@ class Documents:
         return found._replace(same=found.number == version)
 
     def batch(self, name: str, number: int) -> Document:
-        """What a batch froze that is not released."""
+        """What an unreleased batch froze when it opened."""
 
         def made(connection: Connection, row: Row) -> dict[str, Any]:
             table = schema.batches
@@ -98,12 +98,12 @@ class Documents:
         return self._found(name, "batch", lambda _: number, made)
 
     def _known(self, name: str) -> View | None:
-        """The shelf in memory without its items, which are read anew: what is signed is what the database has."""
+        """The shelf in memory, but without its items: those must be read from the database before they are signed."""
         view = self._views.get(name)
         return None if view is None else replace(view, catalogue=replace(view.catalogue, shelf=NO_SHELF))
 
     def _found(self, name: str, kind: str, number: Callable[[Row], int], make: Make) -> Document:
-        """A document that was made before, or a new one; who waits for one holds no connection."""
+        """The cached document, or a new one. No connection is held while waiting for another to be made."""
         with self._store.read() as connection:
             kept = self._kept(connection, name, kind, number)
         if isinstance(kept, Document):
@@ -115,7 +115,7 @@ class Documents:
     def _kept(
         self, connection: Connection, name: str, kind: str, number: Callable[[Row], int]
     ) -> Document | tuple[Key, Row]:
-        """A document that was made before; or what names it, and the row of its shelf, as of the same moment."""
+        """The cached document; or its key and its shelf's row, read at the same moment."""
         row = shelf_row(connection, name)
         key = (edition(connection, self._store.vault, row["shelf"]), kind, number(row))
         with self._lock:
@@ -133,7 +133,7 @@ class Documents:
 
 
 def _earlier(connection: Connection, row: Row, now: Learner, release: int) -> Release:
-    """The release of that number."""
+    """Reconstruct an earlier release."""
     if release == len(now.records):
         return now.release
     found = learning.release_rows(connection, row["shelf"], release, after=release - 1) if release else []
@@ -144,6 +144,6 @@ def _earlier(connection: Connection, row: Row, now: Learner, release: int) -> Re
 
 def _check(connection: Connection, row: Row) -> None:
     if ShelfBody.model_validate_json(row["config"]).contributions != DEVICE:
-        raise Invalid("this shelf's offers are made here: only contributions='device' has documents for devices")
+        raise Invalid("documents for devices need a shelf with contributions='device', got one without")
     if counted(connection, row["shelf"]) > MOST_ITEMS:
         raise Invalid(f"a device chooses from at most {MOST_ITEMS:,} items, got more")

@@ -1,4 +1,4 @@
-"""Items put on a shelf, changed and retired. Of those on it only the ones that are named are read and written."""
+"""Adds, changes and retires items of a shelf, reading and writing only those that are named."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _NAMED = Keyed(_table, ("shelf", "id"))
 
 @dataclass
 class Prepared:
-    """Items that may be put: what a shelf has, and the rows to add and to change.
+    """Collects and checks items to put on a shelf: the rows to add and to change.
 
     Attributes:
         config: The shelf's settings.
-        size: Length of item features; None if no item says it yet.
+        size: Length of item features; None until an item sets it.
         count: How many items there are.
-        schema: What columns mean, if the shelf was told.
+        schema: The shelf's schema, if it has one.
     """
 
     config: ShelfBody
@@ -55,7 +55,7 @@ class Prepared:
 
     @classmethod
     def of(cls, connection: Connection, row: Row) -> Prepared:
-        """Nothing to put yet."""
+        """Start with nothing to put."""
         config = ShelfBody.model_validate_json(row["config"])
         declared = None if config.columns is None else Schema.from_dict(config.columns)
         first = item_rows(connection, row["shelf"], most=1)
@@ -63,10 +63,10 @@ class Prepared:
         return cls(config, size, counted(connection, row["shelf"]), declared)
 
     def take(self, given: ItemBody, known: Row | None) -> None:
-        """One item more; `Invalid` if it cannot be."""
+        """Add an item; `Invalid` if it breaks a rule."""
         body, config = described.encoded(self.schema, given, known), self.config
         if config.item_effects and not self.size and body.features is None and known is None:
-            body = body.model_copy(update={"features": []})  # which it is, is all that is known of it
+            body = body.model_copy(update={"features": []})  # all that is known of it is its id
         self.size = _check_item(body, known, config, self.size)
         fields = _fields(body)
         if known is not None:
@@ -76,7 +76,7 @@ class Prepared:
             self.new.append({"number": self.count + len(self.new), "id": body.id, **basis, **fields})
 
     def check(self) -> None:
-        """What needs all of them: places of item effects, and the units of a prior."""
+        """Check what depends on all items: places for item effects, and units of a prior."""
         _check_units(self.config, self.new, first=not self.count)
         check_count(self.config, self.count + len(self.new), self.size or 0)
 
@@ -87,7 +87,7 @@ class Prepared:
 
 
 class Stamps(NamedTuple):
-    """Versions that changes get: ``shown`` for items before ``base``, ``hidden`` for those that an upload brings."""
+    """Versions for changed items: ``shown`` before number ``base``, ``hidden`` for those of an upload being applied."""
 
     base: float
     shown: int
@@ -95,7 +95,7 @@ class Stamps(NamedTuple):
 
     @classmethod
     def of(cls, connection: Connection, row: Row) -> Stamps:
-        """Those of the next change; what is added while an upload is taken in is shown with it: numbers have no gap."""
+        """Versions for the next change. Items added during an upload appear with it, so that numbers have no gap."""
         table, following = schema.uploads, row["stock_version"] + 1
         under_way = (table.c.shelf == row["shelf"], table.c.version.isnot(None))
         found = connection.execute(sa.select(table.c.base, table.c.version).where(*under_way)).one_or_none()
@@ -108,7 +108,7 @@ class Stamps(NamedTuple):
 
 
 def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> dict[str, int]:
-    """Add items and change known ones: all of them or, by `Invalid`, none."""
+    """Add items and change known ones, all or none."""
     row = shelf_row(connection, name, lock=True)
     check_distinct([body.id for body in bodies])
     prepared = Prepared.of(connection, row)
@@ -122,7 +122,7 @@ def put_items(connection: Connection, name: str, bodies: Sequence[ItemBody]) -> 
 
 
 def write(connection: Connection, row: Row, prepared: Prepared, stamps: Stamps) -> None:
-    """Enter items."""
+    """Write prepared items."""
     if prepared.new:
         place = {"shelf": row["shelf"], "version": stamps.hidden}
         insert_rows(connection, _table, [{**each, **place} for each in prepared.new])
@@ -137,7 +137,7 @@ def write(connection: Connection, row: Row, prepared: Prepared, stamps: Stamps) 
 
 
 def retire(connection: Connection, name: str, ids: Sequence[str]) -> dict[str, int]:
-    """Never show these items again; their numbers are not given to others."""
+    """Never show these items again. Their numbers are not reused."""
     row = shelf_row(connection, name, lock=True)
     check_distinct(ids)
     known, stamps = named(connection, row["shelf"], ids), Stamps.of(connection, row)
@@ -153,25 +153,25 @@ def retire(connection: Connection, name: str, ids: Sequence[str]) -> dict[str, i
 
 
 def show(connection: Connection, shelf: int, version: int) -> None:
-    """Let visitors see the stock of that version."""
+    """Let visitors see the stock up to this version."""
     table = schema.shelves
     connection.execute(sa.update(table).where(table.c.shelf == shelf).values(stock_version=version))
 
 
 def named(connection: Connection, shelf: int, ids: Sequence[str]) -> dict[str, Row]:
-    """Those of the items that the shelf has, by id."""
+    """The rows of these items, by id; unknown ids are left out."""
     return {row["id"]: row for row in _NAMED.rows(connection, [(shelf, each) for each in ids])}
 
 
 def check_distinct(ids: Iterable[str]) -> None:
-    """Refuse an item that is named twice."""
+    """Refuse an id that occurs twice."""
     again, times = Counter(ids).most_common(1)[0]
     if times > 1:
         raise Invalid(f"items must be named once each, got {again!r} again")
 
 
 def check_count(config: ShelfBody, items: int, features: int) -> None:
-    """Refuse more items than there are places for."""
+    """Refuse more items than there are places for item effects."""
     try:
         check_places(settings_of(config), items, features)
     except ValueError as error:
@@ -179,7 +179,7 @@ def check_count(config: ShelfBody, items: int, features: int) -> None:
 
 
 def _check_item(body: ItemBody, known: Row | None, config: ShelfBody, size: int | None) -> int | None:
-    """Refuse an item that cannot be; the length that item features have."""
+    """Refuse an item that breaks a rule; returns the length of item features."""
     if known is not None and known["retired"]:
         raise Invalid(f"item must not be retired, got item={body.id!r}")
     if known is None and body.features is None:
@@ -192,7 +192,7 @@ def _check_item(body: ItemBody, known: Row | None, config: ShelfBody, size: int 
 
 
 def _check_units(config: ShelfBody, new: Sequence[dict[str, Any]], *, first: bool) -> None:
-    """Refuse items that a prior from a log does not speak of; units are looked at where all items are at hand."""
+    """Refuse items that do not fit a prior from a log; units are checked only if these are all the items."""
     public = public_of(config)
     if public.log is None or not new:
         return

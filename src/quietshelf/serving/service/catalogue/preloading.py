@@ -1,6 +1,6 @@
-"""Shelves are read before anybody visits them, by a thread of their own: no first visitor waits for settings or items.
+"""Reads shelves in the background before their first visitor comes, who then need not wait for settings or items.
 
-At the start all of them are, and `/readyz` says so; those that are made later, here or by another process, soon after.
+At the start it reads all shelves, and `/readyz` waits for that. Later it reads new shelves soon after they appear.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quietshelf.serving.service.problems import NotFound
 
 
 class Preloading:
-    """Makes ``views`` of shelves that have none; whether one is still of its shelf is for those to check who use it."""
+    """Fills ``views`` for shelves that have none. Users of a view must check that it is still current."""
 
     def __init__(self, store: Store, views: dict[str, View]) -> None:
         self._store, self._views = store, views
@@ -25,7 +25,7 @@ class Preloading:
 
     @property
     def ready(self) -> bool:
-        """Whether the shelves that there were at the start are read."""
+        """Whether all shelves that existed at the start have been read."""
         return all(each.done() for each in self._first or [])
 
     def start(self, living: Mapping[str, tuple[int, Versions]]) -> None:
@@ -33,12 +33,12 @@ class Preloading:
         self._first = self._begin(living)
 
     def follow(self, living: Mapping[str, tuple[int, Versions]]) -> None:
-        """Read those that are new, once it has started."""
+        """Read new shelves, once started."""
         if self._first is not None:
             self._begin(living)
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._thread.shutdown(cancel_futures=True)
 
     def _begin(self, living: Mapping[str, tuple[int, Versions]]) -> list[Future[None]]:
@@ -54,5 +54,5 @@ class Preloading:
                 self._views.setdefault(name, look(connection, shelf_row(connection, name)))
         except NotFound:  # deleted meanwhile
             return
-        except Exception as error:  # its first visitor finds out
+        except Exception as error:  # its first visitor will see the error
             logs.failed("preloading", error)

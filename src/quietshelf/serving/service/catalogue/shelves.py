@@ -1,4 +1,4 @@
-"""Shelves as the shop configures them; each function is one step of a write."""
+"""Creates, changes and deletes shelves; each function is part of a write transaction."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from quietshelf.serving.service.models import LARGEST_DIM, ShelfBody
 from quietshelf.serving.service.problems import Frozen, Invalid, NotFound
 
 FREE = {"capacity", "fill", "limits", "learned_share", "guard"}
-"""Settings that do not alter the guarantee; all others are fixed by the first offer."""
+"""Settings that do not alter the guarantee. The first offer fixes all others."""
 NOT_PRIVATE = ("uniform",)
-"""Served for comparison only."""
+"""Policies served for comparison only."""
 
 
 def checked(body: ShelfBody) -> ShelfBody:
-    """The settings with what follows from them; refused by rule and value if they make no sense."""
+    """Check the settings, and fill in those that follow from others."""
     body = described.settled(body)
     most = (ROUNDING_ROOM - LARGEST_DIM) // 7
     if body.capacity > most:
@@ -41,7 +41,7 @@ def checked(body: ShelfBody) -> ShelfBody:
     except ValueError as error:
         raise Invalid(str(error)) from None
     if body.private and body.policy in NOT_PRIVATE:
-        raise Invalid(f"private must be false, explicitly, with policy={body.policy!r}, which is there for comparison")
+        raise Invalid(f"private must be false with policy={body.policy!r}, which is for comparison only")
     private_prior = public.log is None or public.log.private
     if not body.private and body.policy not in NOT_PRIVATE and private_prior:
         raise Invalid(f"private must be true with policy={body.policy!r}")
@@ -49,7 +49,7 @@ def checked(body: ShelfBody) -> ShelfBody:
 
 
 def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
-    """Create a shelf, or change one as far as its guarantee allows; whether it is new. What is left out stays."""
+    """Create a shelf, or change one as far as its guarantee allows; whether it is new. Omitted settings stay."""
     try:
         row = shelf_row(connection, name, lock=True)
     except NotFound:
@@ -88,7 +88,7 @@ def put(connection: Connection, name: str, body: ShelfBody, now: float) -> bool:
 
 
 def _completed(body: ShelfBody, before: ShelfBody) -> ShelfBody:
-    """The settings, with those that were left out as they were; a new schema decides some of them anew."""
+    """Fill in omitted settings from before, except those that a new schema decides."""
     told = "columns" in body.model_fields_set and not described.same_schema(before, body)
     anew = {"visitor_dim", "visitor_scale", "feature_map"} if told else set()
     given = body.model_fields_set | anew | {"epsilon", "delta"} | ({"rho"} if body.epsilon is not None else set())
@@ -102,17 +102,17 @@ def _group_without_limit(connection: Connection, row: Row, body: ShelfBody) -> s
 
 
 def delete(connection: Connection, name: str, now: float) -> None:
-    """Forget a shelf and everybody on it who is not released. Its releases and its ledger stay."""
+    """Delete a shelf and its unreleased visitors. Its releases and its ledger stay."""
     row = shelf_row(connection, name, lock=True)
     raw = (schema.leases, schema.batches, schema.leftovers, schema.offers, schema.retries, schema.persons)
     for table in (*raw, schema.items, schema.uploads):
         connection.execute(sa.delete(table).where(table.c.shelf == row["shelf"]))
     made = sa.select(sa.func.count()).select_from(schema.releases).where(schema.releases.c.shelf == row["shelf"])
-    _update(connection, row, {"deleted": now, "releases": made.scalar_subquery()})  # nobody waits for their time
+    _update(connection, row, {"deleted": now, "releases": made.scalar_subquery()})  # published now
 
 
 def _promised(connection: Connection, row: Row) -> bool:
-    """Whether anybody was ever promised something: a restored backup may know of that by its ledger alone."""
+    """Whether anybody was ever promised anything; in a restored backup only the ledger may show it."""
     if row["arrivals"] > 0 or row["opened"] >= 0 or row["releases"] > 0:
         return True
     table = schema.events
@@ -122,7 +122,7 @@ def _promised(connection: Connection, row: Row) -> bool:
 
 
 def new_row(name: str, body: ShelfBody, now: float) -> dict[str, Any]:
-    """A shelf to which nobody has come."""
+    """The row of a new shelf."""
     zero = dict.fromkeys(("config_version", "stock_version", "arrivals", "anonymous", "releases"), 0)
     config = {"name": name, "config": body.kept(), "created": now, "last_time": now}
     return {**zero, **config, "opened": -1, "notes": json.dumps([])}

@@ -1,8 +1,8 @@
-"""Uploads of items, as steps of writes: staged line by line, taken in once complete, shown by one change of a version.
+"""The transactions of an upload: lines are staged, applied once complete, and shown by a single change of version.
 
-Until it is complete an upload is nowhere but in ``staged``; one that breaks off is forgotten. When it is complete it
-gets a version far above the shelf's own. Its items have that version, some hundred in one transaction, and nobody sees
-them until the shelf's version is set to it. Changes made meanwhile have versions between, and are seen at once.
+Until it is complete, an upload exists only in ``staged``; if it breaks off, it is deleted. Once complete, it gets a
+version far above the shelf's own. Its items are written with that version, a few hundred per transaction, and stay
+hidden until the shelf's version is set to it. Changes made meanwhile get versions in between, and show at once.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from quietshelf.serving.service.models import ItemBody
 from quietshelf.serving.service.problems import Conflict, Invalid
 
 CHUNK = 250
-"""Items in one transaction: visitors wait no longer than for it."""
+"""Items per transaction: visitors wait for one transaction at most."""
 AHEAD = 2**32
-"""How far above the shelf's own the version of an upload is."""
+"""How far an upload's version is above the shelf's own."""
 STALE_SECONDS = 600.0
-"""An upload that has not gone on for so long has broken off."""
+"""An incomplete upload counts as abandoned after this time without progress."""
 LEFT_SECONDS = 30.0
-"""A complete upload that nobody has gone on with for so long is taken in by whoever sees it."""
+"""After this time without progress, any process may continue a complete upload."""
 ORPHANS = 2000
-"""Lines of broken uploads that are deleted at once."""
+"""Lines of abandoned uploads deleted per transaction."""
 _uploads, _staged = schema.uploads, schema.staged
 STAGED = Keyed(_staged, ("upload", "id"))
 
 
 class Line(NamedTuple):
-    """One item of an upload: its line, its id, and the JSON that came."""
+    """One item of an upload: its line number, its id, and its JSON."""
 
     line: int
     id: str
@@ -48,14 +48,14 @@ class Line(NamedTuple):
 
 
 def begin(connection: Connection, name: str, now: float) -> str:
-    """A new upload to a shelf; its id."""
+    """Start an upload to a shelf; returns its id."""
     upload, shelf = secrets.token_hex(8), shelf_row(connection, name)["shelf"]
     connection.execute(sa.insert(_uploads), {"upload": upload, "shelf": shelf, "touched": now})
     return upload
 
 
 def stage(connection: Connection, upload: str, lines: Sequence[Line], now: float) -> None:
-    """Keep some lines; `Invalid` for an id that came before."""
+    """Stage lines; `Invalid` if an id came before."""
     _touch(connection, upload, now)
     ids = {each.id: each.line for each in lines}
     for again in STAGED.rows(connection, [(upload, name) for name in ids]):
@@ -65,7 +65,7 @@ def stage(connection: Connection, upload: str, lines: Sequence[Line], now: float
 
 
 def complete(connection: Connection, upload: str, now: float) -> bool:
-    """From here on the upload is taken in, whatever happens; False while another one is on that shelf."""
+    """Mark the upload complete: it will be applied, whatever happens. False while the shelf has another."""
     found = _touch(connection, upload, now)
     shelf = found["shelf"]
     row = one(connection, sa.select(schema.shelves).where(schema.shelves.c.shelf == shelf).with_for_update())
@@ -79,7 +79,7 @@ def complete(connection: Connection, upload: str, now: float) -> bool:
 
 
 def take_in(connection: Connection, upload: str, now: float) -> dict[str, int] | None:
-    """Make items of the next lines, unseen; after the last one show them all. None if all are shown."""
+    """Add the items of the next lines, hidden; after the last ones, show them all. None once all are shown."""
     if one(connection, _of(upload)) is None:
         return None
     found = _touch(connection, upload, now)
@@ -97,7 +97,7 @@ def take_in(connection: Connection, upload: str, now: float) -> dict[str, int] |
 
 
 def _enter(connection: Connection, row: Row, lines: Sequence[Line], version: int) -> dict[str, int]:
-    """Put what still may be put: an item may have been retired, or its group be gone, since it was looked at."""
+    """Put the items that are still valid: one may have been retired, or lost its group, since it was checked."""
     prepared, skipped = Prepared.of(connection, row), 0
     known = named(connection, row["shelf"], [each.id for each in lines])
     for each in lines:
@@ -110,17 +110,17 @@ def _enter(connection: Connection, row: Row, lines: Sequence[Line], version: int
 
 
 def drop(connection: Connection, upload: str) -> None:
-    """Forget an upload; its lines are deleted later."""
+    """Delete an upload; its lines are deleted later."""
     connection.execute(sa.delete(_uploads).where(_uploads.c.upload == upload))
 
 
 def waiting(connection: Connection) -> bool:
-    """Whether there is anything to tidy."""
+    """Whether there is anything to clean up."""
     return any(connection.execute(sa.select(table.c.upload).limit(1)).first() for table in (_uploads, _staged))
 
 
 def tidy(connection: Connection, now: float) -> list[str]:
-    """Forget uploads that broke off, and some of their lines; complete ones that nobody takes in any more."""
+    """Delete abandoned uploads and some of their lines; returns complete ones that nobody is applying."""
     old = _uploads.c.touched < now - STALE_SECONDS
     connection.execute(sa.delete(_uploads).where(old, _uploads.c.version.is_(None)))
     lost = sa.select(_staged.c.upload, _staged.c.line).where(_staged.c.upload.not_in(sa.select(_uploads.c.upload)))
@@ -134,7 +134,7 @@ def tidy(connection: Connection, now: float) -> list[str]:
 
 
 def _of(upload: str) -> sa.Select[Any]:
-    """An upload, locked: another process may be taking it in."""
+    """Select an upload and lock it, since another process may be applying it."""
     return sa.select(_uploads).where(_uploads.c.upload == upload).with_for_update()
 
 
@@ -142,7 +142,7 @@ def _touch(connection: Connection, upload: str, now: float) -> Row:
     found = one(connection, _of(upload))
     if found is None:
         raise Conflict(
-            "the upload must continue without long pauses, and its shelf must still exist; nothing of it is kept"
+            "the upload must continue without long pauses, and its shelf must still exist; nothing of it was kept"
         )
     connection.execute(sa.update(_uploads).where(_uploads.c.upload == upload).values(touched=now))
     return found

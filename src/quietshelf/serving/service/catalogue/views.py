@@ -1,6 +1,6 @@
-"""A shelf as an API worker holds it: settings, items and the last release, read from the database in one look.
+"""A shelf as a process holds it in memory: settings, items and the last release, read in one transaction.
 
-A view never changes. Writes compare its versions with the shelf's row and take a new look if anything moved.
+A view never changes. Writes compare its versions with the shelf's row, and read a new view if anything changed.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _VERSIONS = Prepared(
     ).where(schema.shelves.c.deleted.is_(None))
 )
 _SAME = tuple(field.name for field in fields(ShelfSettings) if field.name not in ("rho", "visitor_dim", "dim"))
-"""Settings that a body has under the same name; ``dim`` is for shelves without a feature map, which no service has."""
+"""Settings with the same name in a body; ``dim`` is for shelves without a feature map, which services do not have."""
 Versions = tuple[int, int, int, bool]
 Follow = Callable[[Connection, Row, dict[str, int], ShelfItems | None], ShelfItems]
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """One look at a shelf.
+    """A shelf at one moment.
 
     Attributes:
         shelf: Its number.
         name: Its name.
-        body: As it was configured.
-        settings: The same, in the form that the protocol uses.
+        body: Its configuration.
+        settings: The configuration in the form that the protocol uses.
         public: What was declared about visitors and tastes.
         catalogue: The items.
         learner: What the releases taught; None before the first offer.
-        versions: Of configuration and items, how many releases there were, and whether there was an offer.
+        versions: Of configuration and items, the number of releases, and whether there was an offer.
     """
 
     shelf: int
@@ -88,16 +88,16 @@ class View:
         return None if self.learner is None else self.learner.release
 
     def has_items_of(self, other: View) -> bool:
-        """Whether another view has the same settings and items, to the object: what is valid for one is for both."""
+        """Whether another view holds the same settings and items, so that a request valid for one is valid for both."""
         return self.settings is other.settings and self.public is other.public and self.catalogue is other.catalogue
 
     def is_of(self, row: Row) -> bool:
-        """Whether another look at this row would see the same."""
+        """Whether this view is still current, given the shelf's row."""
         return self.shelf == row["shelf"] and self.versions == versions(row)
 
 
 def versions(row: Row) -> Versions:
-    """What a view of this row would be a view of."""
+    """The versions that a view of this row would have."""
     return row["config_version"], row["stock_version"], row["releases"], row["second"] is not None
 
 
@@ -110,14 +110,14 @@ def versions_of(connection: Connection) -> dict[str, tuple[int, Versions]]:
 
 
 def settings_of(body: ShelfBody) -> ShelfSettings:
-    """The settings that the protocol runs by: those of the body, but for what it says in other ways."""
+    """Convert a configuration to the settings that the protocol uses."""
     same: dict[str, Any] = {name: getattr(body, name) for name in _SAME}
     visitor_dim = declared_dim(body.feature_map, body.visitor_dim, body.visitor_scale)
     return ShelfSettings(rho=rho_from(body.rho, body.epsilon, body.delta), visitor_dim=visitor_dim, **same)
 
 
 def settings_in(row: Row) -> ShelfSettings:
-    """The same, of a shelf's row."""
+    """The protocol's settings of a shelf's row."""
     return settings_of(ShelfBody.model_validate_json(row["config"]))
 
 
@@ -133,12 +133,12 @@ def public_of(body: ShelfBody) -> Public:
 
 
 def public_in(row: Row) -> Public:
-    """The same, of a shelf's row."""
+    """What a shelf's row declares about visitors and tastes."""
     return public_of(ShelfBody.model_validate_json(row["config"]))
 
 
 def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
-    """The row of a living shelf; ``lock`` keeps others from changing it until the transaction ends."""
+    """The row of a living shelf, locked until the transaction ends if ``lock``."""
     query = _LIVING_LOCKED if lock else _LIVING
     row = query.one(connection, {"wanted": name})
     if row is None:
@@ -147,7 +147,7 @@ def shelf_row(connection: Connection, name: str, *, lock: bool = False) -> Row:
 
 
 def not_there(name: str) -> NotFound:
-    """The refusal of whoever asks for a shelf that does not live."""
+    """The refusal for a shelf that does not exist."""
     return NotFound(f"shelf must exist (/v1/shelves lists those that do), got shelf={name!r}")
 
 
@@ -159,13 +159,13 @@ def number_of(connection: Connection, name: str) -> int | None:
 
 
 def look(connection: Connection, row: Row, before: View | None = None, follow: Follow = catalogues.follow) -> View:
-    """A shelf as it is now; what an earlier view saw of settings, items and releases is kept as far as it is the same.
+    """Read a shelf as it is now, reusing the unchanged parts of an earlier view.
 
     Args:
         connection: To the database.
-        row: The shelf's.
-        before: An earlier view of that name.
-        follow: Brings the items up to date, or leaves them as they were while many changes are being read.
+        row: The shelf's row.
+        before: An earlier view of the same name.
+        follow: Updates the items, or keeps the old ones while many changes are being read.
     """
     now = versions(row)
     if before is not None and (before.shelf != row["shelf"] or row["deleted"] is not None):
@@ -181,7 +181,7 @@ def look(connection: Connection, row: Row, before: View | None = None, follow: F
     if before is not None and (before.versions[0], *before.versions[2:]) == (now[0], *now[2:]):
         learner = before.learner
     else:
-        same = before is not None and before.versions[0] == now[0]  # else a restore may have lost what was released
+        same = before is not None and before.versions[0] == now[0]  # else a restore may have lost releases
         known = before.learner if before is not None and same else None
         learner = learning.learner(connection, row, settings, known=known)
     seen = (now[0], catalogue.version, *now[2:])

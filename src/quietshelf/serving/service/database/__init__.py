@@ -1,1 +1,1 @@
-"""Tables and statements: one door that writes in transactions, one that reads; what is deleted, in pieces."""
+"""Tables and statements: transactions that write, snapshots that read, and deletion in pieces."""

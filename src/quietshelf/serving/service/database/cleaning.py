@@ -1,6 +1,6 @@
-"""What is deleted leaves the disk: rows of large batches piece by piece, and SQLite's log file after them.
+"""Removes deleted data from the disk: rows of large batches piece by piece, then SQLite's log file.
 
-All of it beside the writer (`work.Beside`), which says what there is to do: visitors wait for a piece at most.
+It runs beside the writer (`work.Beside`), which asks for it. Visitors wait for one piece at most.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from quietshelf.serving.service.database.pieces import Piece
 from quietshelf.serving.service.database.store import Store
 
 RESTS = 3.0
-"""How long nothing is deleted after a piece was, in the time that this took: visitors come first."""
+"""Pause after each piece, as a multiple of the time the piece took: visitors come first."""
 SECONDS, MOST = 0.02, 2048
-"""How long a piece should take, and the most rows it has."""
+"""How long a piece should take, and its most rows."""
 OFTEN = 1.0
-"""Seconds between two times that what was written is moved out of SQLite's log file."""
+"""Seconds between two checkpoints of SQLite's log file."""
 
 
 class Cleaning:
-    """The deletions of one process; ``pause``: seconds before another try where a reader is in the way."""
+    """The clean-up of one process; ``pause``: seconds before another try if a reader is in the way."""
 
     def __init__(self, store: Store, *, pause: float) -> None:
         self._store, self._pause = store, pause
@@ -31,25 +31,25 @@ class Cleaning:
         self._next = 0.0
 
     def released(self) -> None:
-        """A batch is gone, and may have left rows."""
+        """Note that a batch is gone and may have left rows."""
         self._more = self._full = True
 
     def soon(self) -> None:
-        """The log file is emptied of what this transaction deletes, at once."""
+        """Empty the log file next, because this transaction deletes something."""
         self._full, self._next = True, 0.0
 
     def at(self) -> float:
-        """When there is something to do next, by `time.monotonic`."""
+        """When to run next, by `time.monotonic`."""
         waits = self._more or self._full or (self._store.sqlite and self._store.written)
         return self._next if waits else math.inf
 
     def run(self) -> None:
-        """Delete some of what is left.
+        """Delete one piece, and checkpoint the log file.
 
-        An erasure brings nothing else forward: it is somebody's own act.
+        An erasure must not hasten anything else, since it is private.
         """
         began = time.monotonic()
-        more, full, self._more, self._full = self._more, self._full, False, False  # what is said meanwhile is not lost
+        more, full, self._more, self._full = self._more, self._full, False, False  # so none made meanwhile is lost
         try:
             if more:
                 more = self._delete()

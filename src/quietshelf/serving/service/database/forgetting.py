@@ -1,7 +1,7 @@
-"""What was seen of visitors goes when their batch does, a piece at a time: nobody waits for a large one.
+"""Deletes visitors' raw data with their batch, in pieces so that nobody waits for a large one.
 
-Rows of slots whose batch is released, burnt or dropped are never read, from the transaction that ends it on. What is
-left of them is remembered: looking for it among rows that were deleted just now takes PostgreSQL longer every time.
+Once a transaction has released, burnt or dropped a batch, nothing reads the rows of its slots. A table keeps track of
+what is left to delete: searching for it among freshly deleted rows takes PostgreSQL longer every time.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 from quietshelf.serving.service.database import schema
 
 PIECE = 64
-"""Slots that are deleted at once with their batch, and in the first piece of a larger one."""
+"""Largest batch deleted in one go, and the first piece of a larger one, in slots."""
 _USED_KEY = sa.update(schema.retries).values(fingerprint=None)
 
 
 def forget_batch(connection: Connection, shelf: int, batch: int) -> None:
-    """Forget a batch that is refused, burnt or dropped; a process goes on with its visitors (`forget_more`)."""
+    """Delete a refused, burnt or dropped batch; `forget_more` deletes the rest of its visitors later."""
     table = schema.batches  # locked in the order in which answers lock them
     gone = sa.delete(table).where(table.c.shelf == shelf, table.c.batch == batch).returning(table.c.size)
     size = connection.execute(gone).scalar()
@@ -26,7 +26,7 @@ def forget_batch(connection: Connection, shelf: int, batch: int) -> None:
 
 
 def forget_slots(connection: Connection, shelf: int, batch: int, size: int) -> None:
-    """Delete what was seen of the visitors of a batch of that size; of a large one it is noted that it goes later."""
+    """Delete the visitors' data of a batch of this size; if it is large, note it for later."""
     if size <= PIECE:
         _delete(connection, shelf, batch, 0, size)
     else:
@@ -34,7 +34,7 @@ def forget_slots(connection: Connection, shelf: int, batch: int, size: int) -> N
 
 
 def forget_more(connection: Connection, slots: int) -> int:
-    """Delete up to ``slots`` more of what a batch that is gone has left; how many there were."""
+    """Delete up to ``slots`` more slots of a batch that is gone; returns how many there were."""
     left = schema.leftovers
     oldest = sa.select(left).order_by(left.c.shelf, left.c.batch).limit(1).with_for_update(skip_locked=True)
     row = connection.execute(oldest).one_or_none()
@@ -48,7 +48,7 @@ def forget_more(connection: Connection, slots: int) -> int:
 
 
 def _delete(connection: Connection, shelf: int, batch: int, first: int, end: int) -> None:
-    """Some slots; of Idempotency-Keys only that they were used remains."""
+    """Delete some slots. Of Idempotency-Keys, only the fact that they were used remains."""
     for table, forget in ((schema.offers, sa.delete(schema.offers)), (schema.retries, _USED_KEY)):
         some = (table.c.slot >= first, table.c.slot < end)
         connection.execute(forget.where(table.c.shelf == shelf, table.c.batch == batch, *some))

@@ -1,6 +1,6 @@
-"""What open batches froze: arrays that never change are read once, not by every visitor.
+"""Caches what open batches froze, so that arrays that never change are read once and not for every visitor.
 
-A place is known by when its batch was opened besides: a number that a lost commit set free may be opened again.
+The key includes the time the batch was opened, since a lost commit may free a number that is then used again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from quietshelf.serving.service.database.lookup import Keyed
 
 _ARRAYS = ("theta", "coordinates", "expected")
 MOVING = tuple(column.name for column in schema.batches.columns if column.name not in _ARRAYS)
-"""Columns of a batch that a transaction reads of each; `FrozenBatches` has the rest."""
+"""Columns that every transaction reads of a batch; `FrozenBatches` caches the others."""
 _WIDE = Keyed(schema.batches, ("shelf", "batch"), take=("shelf", "batch", "opened_at", *_ARRAYS))
 _MOST = 64 * 2**20
-"""Bytes that are kept."""
+"""Most bytes cached."""
 Arrays = dict[str, FloatArray]
 Place = tuple[int, int, float]
-"""Number of a shelf, of its batch, and when that was opened."""
+"""Number of a shelf, of its batch, and when the batch was opened."""
 
 
 class FrozenBatches:
-    """Arrays of the batches that were used last; for the thread that writes alone."""
+    """The arrays of recently used batches, for the writer's thread only."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most, self._size = most, 0
@@ -37,9 +37,9 @@ class FrozenBatches:
         self._fresh: dict[Place, Arrays] = {}
 
     def batches(self, connection: Connection, rows: Sequence[Row]) -> dict[tuple[int, int], Batch]:
-        """The batches of some rows, which hold the columns `MOVING` at least, by shelf and number, in their order.
+        """Complete rows, which must hold at least the columns `MOVING`, to batches, in order, by shelf and number.
 
-        One that another process has deleted since its row was read is not there.
+        Batches that another process has deleted since are left out.
         """
         places = [_place(row) for row in rows]
         missing = {place[:2]: place for place in places if not self._has(place)}
@@ -50,7 +50,7 @@ class FrozenBatches:
         return {place[:2]: batch_from({**row, **self._used(place)}) for row, place in there}
 
     def settled(self, committed: bool) -> None:
-        """Keep what a transaction read, if it was committed: it may have opened those batches itself."""
+        """Keep what a committed transaction read; one that failed may have opened those batches itself."""
         for place, arrays in self._fresh.items() if committed else ():
             self._known[place] = arrays
             self._size += _bytes(arrays)
@@ -62,7 +62,7 @@ class FrozenBatches:
         return place in self._known or place in self._fresh
 
     def _used(self, place: Place) -> Arrays:
-        """Its arrays; what was used last is forgotten last."""
+        """Its arrays, marked as used most recently."""
         if place in self._fresh:
             return self._fresh[place]
         self._known[place] = arrays = self._known.pop(place)
@@ -74,7 +74,7 @@ def _place(row: Row) -> Place:
 
 
 def _unpacked(content: bytes) -> FloatArray:
-    """An array as it lies in its row; nobody can write to it."""
+    """A read-only array from a row."""
     return np.frombuffer(content, dtype=np.float64)
 
 

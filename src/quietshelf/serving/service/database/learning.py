@@ -1,4 +1,4 @@
-"""What a shelf has learned, as rows: records and ledger of `quiet`, to the last bit."""
+"""Stores and loads what a shelf has learned: records and ledger of `quiet`, exact to the last bit."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def packed(array: FloatArray) -> bytes:
 
 
 def unpacked(content: bytes, *shape: int) -> FloatArray:
-    """The inverse."""
+    """Bytes as an array: the inverse of `packed`."""
     return np.frombuffer(content, dtype=np.float64).reshape(shape).copy()
 
 
 def to_row(fields: Row) -> dict[str, Any]:
-    """Fields with their arrays as bytes."""
+    """Convert arrays among the fields to bytes."""
     return {name: packed(value) if isinstance(value, np.ndarray) else value for name, value in fields.items()}
 
 
 def from_row(row: Row) -> dict[str, Any]:
-    """The inverse; arrays come flat."""
+    """Convert bytes to flat arrays: the inverse of `to_row`."""
     return {name: unpacked(value, -1) if isinstance(value, bytes) else value for name, value in row.items()}
 
 
 def learner(
     connection: Connection, shelf: Row, settings: ShelfSettings, *, published: bool = True, known: Learner | None = None
 ) -> Learner | None:
-    """The learner of a shelf, from what is published or from all that is released; None before its first offer.
+    """A shelf's learner, from its published releases or from all of them; None before the first offer.
 
-    ``known``: an earlier one, whose records are not read again; but the last one, which has the estimate.
+    ``known`` is an earlier learner, whose records are reused, except the last one, since it holds the estimate.
     """
     if shelf["second"] is None:
         return None
@@ -56,12 +56,12 @@ def learner(
     config = settings.learning()
     records = before + [record_from(row) for row in rows]
     kept = ledger(connection, shelf["shelf"], config, published=published)
-    capacity = shelf["prior_capacity"] or settings.capacity  # that of the first offer: it may change later
+    capacity = shelf["prior_capacity"] or settings.capacity  # as at the first offer: it may change later
     return learner_from(config, capacity, from_row(shelf), records, rows[-1] if rows else None, kept)
 
 
 def release_rows(connection: Connection, shelf: int, most: int | None = None, *, after: int = 0) -> list[Row]:
-    """The releases of a shelf, oldest first: as many as are published, or all; without the first ``after``."""
+    """The releases of a shelf, oldest first: up to number ``most``, without the first ``after``."""
     table = schema.releases
     limit = None if most is None else most - after
     query = sa.select(table).where(table.c.shelf == shelf, table.c.number > after).order_by(table.c.number).limit(limit)
@@ -69,7 +69,7 @@ def release_rows(connection: Connection, shelf: int, most: int | None = None, *,
 
 
 def release_row(learner: Learner, batch: Row) -> dict[str, Any]:
-    """The release that a learner has just made, of the batch in that row, which says when it is published (R5)."""
+    """The row of the release that a learner has just made; the batch's row says when it is published (R5)."""
     return {
         **{name: batch[name] for name in ("shelf", "batch", "grid", "opened_at", "full_at")},
         **to_row({**record_fields(learner.records[-1]), **learner.estimate._asdict()}),
@@ -79,9 +79,9 @@ def release_row(learner: Learner, batch: Row) -> dict[str, Any]:
 
 
 def ledger(connection: Connection, shelf: int, config: Quiet, *, published: bool) -> Ledger:
-    """The ledger as stored; an exact release (tests inject one) leaves no budget to keep.
+    """The stored ledger. It has no budget after a release without noise, which only tests can inject.
 
-    Before its time the cost of a release would tell others when it was made: ``published`` leaves it out (R5).
+    ``published`` leaves out releases that wait for publication: their cost would reveal when they were made (R5).
     """
     found = stored_events(connection, shelf, published=published)
     exact = any(event.noise == 0 for event in found)
@@ -90,7 +90,7 @@ def ledger(connection: Connection, shelf: int, config: Quiet, *, published: bool
 
 
 def stored_events(connection: Connection, shelf: int, *, published: bool = False) -> list[Event]:
-    """Every event of a shelf, or those of releases whose time has come and of batches without one, oldest first."""
+    """The events of a shelf, oldest first; ``published`` leaves out those of releases that wait for publication."""
     table, batches = schema.events, schema.batches
     query = sa.select(table.c.event).where(table.c.shelf == shelf).order_by(table.c.number)
     if published:
@@ -100,7 +100,7 @@ def stored_events(connection: Connection, shelf: int, *, published: bool = False
 
 
 def enter(connection: Connection, shelf: int, entries: Sequence[tuple[int, Event]], *, first: int) -> None:
-    """Add events, each with its batch, to a shelf's ledger; ``first`` is how many it has. No event at all fails."""
+    """Add events, at least one, each with its batch, to a ledger that has ``first`` events."""
     rows = [
         {"shelf": shelf, "number": number, "batch": batch, "event": json.dumps(event.to_dict(), allow_nan=False)}
         for number, (batch, event) in enumerate(entries, start=first)

@@ -1,4 +1,4 @@
-"""Rows found by their whole key, each by one step into its index, however many are wanted of however many shelves."""
+"""Finds and changes rows by key, one index lookup each, for any number of rows and shelves in one statement."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sqlalchemy import Connection
 from quietshelf.serving.service.database.prepared import KINDS, driven, rows_of
 
 TO_CHANGE: Final = "FOR UPDATE"
-"""Locks each row, in the order of the keys: two transactions that sort them never deadlock. SQLite has one writer."""
+"""Locks each row in the order of the keys, so that transactions that sort them never deadlock. Not on SQLite."""
 SHARED: Final = "FOR SHARE"
 
 
 class Keyed:
-    """Looks for rows of one table by some keys, each a value for every column of a unique index.
+    """Finds rows of one table by their keys, each with a value for every column of a unique index.
 
-    A database that knows nothing yet of a table which is being filled would read all of it for a list of keys. The
-    cross join of SQLite and the lateral one of PostgreSQL leave it nothing to choose: one step into the index per key.
+    Without statistics about a growing table, a database would scan it for a list of keys. SQLite's cross join and
+    PostgreSQL's lateral join force one index lookup per key.
 
     Args:
-        table: Where.
-        key: Columns of a unique index, all of them.
-        take: Columns to read; all of them by default.
-        only: A condition on the row besides, in SQL.
+        table: The table.
+        key: All columns of a unique index.
+        take: Columns to read; by default all.
+        only: A further condition on the row, in SQL.
         lock: `TO_CHANGE` or `SHARED`.
     """
 
@@ -47,7 +47,7 @@ class Keyed:
         self._sqlite = f"SELECT {names} FROM json_each(?) AS w CROSS JOIN {table.name} AS t WHERE {of_key} AND {only}"  # noqa: S608 - as above
 
     def rows(self, connection: Connection, keys: Sequence[Sequence[int | str]]) -> list[dict[str, Any]]:
-        """The rows that are there, in the order of the keys; no question without a key."""
+        """The rows that exist, in the order of the keys. Without keys it asks nothing."""
         if not keys:
             return []
         if connection.dialect.name == "sqlite":
@@ -56,15 +56,15 @@ class Keyed:
 
 
 class Change:
-    """Changes rows of one table by one statement, each given by its key: of however many shelves.
+    """Changes rows of one table, given by key, with one statement for any number of shelves.
 
-    Whoever calls it has locked the rows, or whoever else may change them: nobody promises an order.
+    The order is undefined, so the caller must hold locks that keep others from changing these rows.
 
     Args:
-        table: Of some rows for each shelf, no more: PostgreSQL may read all of it.
+        table: A table with few rows per shelf: PostgreSQL may scan it.
         key: Columns of a unique index.
         to: Columns that get a value.
-        by: Columns to which a number is added.
+        by: Columns to add a number to.
     """
 
     def __init__(self, table: sa.Table, key: Sequence[str], *, to: Sequence[str] = (), by: Sequence[str] = ()) -> None:
@@ -85,7 +85,7 @@ class Change:
         self._sqlite = text(["?" for _ in self._names]).format("")
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-        """How many rows it changes: those of the keys that are there."""
+        """Change the rows that exist; returns how many."""
         values = [tuple(row[name] for name in self._names) for row in rows]
         if not values:
             return 0

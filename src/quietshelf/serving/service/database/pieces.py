@@ -1,15 +1,15 @@
-"""Large work is done in pieces that take about the same time each, whatever the machine: nobody waits long for one."""
+"""Splits large work into pieces that take about equally long on any machine, so that nobody waits long."""
 
 from __future__ import annotations
 
 
 class Piece:
-    """How many rows the next piece has.
+    """The size of the next piece, in rows.
 
     Args:
-        first: Rows of the first one.
-        most: Rows of the largest: what memory it may take.
-        seconds: How long one should take.
+        first: Rows in the first piece.
+        most: Rows in the largest, to bound memory.
+        seconds: How long a piece should take.
     """
 
     LEAST = 16
@@ -18,9 +18,9 @@ class Piece:
         self.rows, self._most, self._seconds = min(first, most), most, seconds
 
     def took(self, rows: int, seconds: float) -> None:
-        """So many rows took so long: the next piece is smaller if that was too long, and at most twice as large if not.
+        """Adapt the size after a piece: smaller if it took too long, otherwise up to twice as large.
 
-        Fewer rows than were asked for say nothing about larger pieces.
+        A piece with fewer rows than asked for says nothing about larger ones.
         """
         if rows >= self.rows or seconds > self._seconds:
             goal = int(rows * min(2.0, self._seconds / max(seconds, 1e-9)))

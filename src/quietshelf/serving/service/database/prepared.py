@@ -1,7 +1,7 @@
-"""Statements of every visit: compiled once per kind of database, then handed to its driver as they are.
+"""Statements compiled once per kind of database and then passed directly to its driver, for use by every visit.
 
-SQLAlchemy would look each one up by its structure, and describe its result, at every execution: that takes longer than
-the database does. Errors are still SQLAlchemy's.
+At every execution SQLAlchemy would look a statement up by its structure and describe its result, which takes longer
+than the database itself. Errors are still SQLAlchemy's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Given = Mapping[str, Any]
 
 
 class _Text(NamedTuple):
-    """A statement as a driver takes it: ``names`` of its parameters, in order for SQLite, ``fixed`` ones, ``lists``."""
+    """A statement for a driver: its text, parameter ``names`` in order (SQLite), ``fixed`` values, and ``lists``."""
 
     text: str
     names: tuple[str, ...]
@@ -32,18 +32,18 @@ class _Text(NamedTuple):
 
 
 class Prepared:
-    """A statement with named parameters; a parameter of ``in_`` takes a list, whatever its length."""
+    """A statement with named parameters; a parameter of ``in_`` takes a list of any length."""
 
     def __init__(self, statement: sa.Select[Any] | sa.Update | sa.Insert | sa.Delete) -> None:
         self._statement = statement
         self._texts: dict[str, _Text] = {}
 
     def rows(self, connection: Connection, given: Given) -> list[dict[str, Any]]:
-        """The rows that it finds, by column name."""
+        """Its rows, as dicts by column name."""
         return rows_of(self._execute(connection, given))
 
     def tuples(self, connection: Connection, given: Given) -> list[tuple[Any, ...]]:
-        """The rows that it finds, where there are many of them."""
+        """Its rows as tuples, for large results."""
         rows: list[tuple[Any, ...]] = self._execute(connection, given).fetchall()
         return rows
 
@@ -57,7 +57,7 @@ class Prepared:
         return int(self._execute(connection, given).rowcount)
 
     def run_all(self, connection: Connection, given: Sequence[Given]) -> int:
-        """The same, once for each of some parameters."""
+        """Run it once per set of parameters; how many rows that changes."""
         plain = self._plain(connection)
         return int(
             driven(connection, plain.text, [self._parameters(connection, plain, each) for each in given], many=True)
@@ -81,7 +81,7 @@ class Prepared:
 
 
 def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Given]) -> None:
-    """Add rows that name the same columns; PostgreSQL takes them by COPY, for a third of what lists cost there."""
+    """Insert rows with the same columns; on PostgreSQL by COPY, at a third of the cost of lists."""
     names = tuple(rows[0])
     columns = ", ".join(f'"{name}"' for name in names)
     values = [tuple(row[name] for name in names) for row in rows]
@@ -101,7 +101,7 @@ def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Given]) 
 
 
 def driven(connection: Connection, text: str, given: Any, *, many: bool = False) -> Any:
-    """The driver's cursor, or how many rows were changed by ``many`` executions."""
+    """Execute a statement on the driver; returns its cursor, or with ``many`` the number of rows changed."""
     cursor: Any = connection.connection.cursor()
     try:
         if not many:
@@ -114,7 +114,7 @@ def driven(connection: Connection, text: str, given: Any, *, many: bool = False)
 
 
 def rows_of(cursor: Any) -> list[dict[str, Any]]:
-    """The rows that a cursor finds, by column name."""
+    """A cursor's rows, as dicts by column name."""
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 

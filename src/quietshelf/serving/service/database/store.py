@@ -1,4 +1,4 @@
-"""One database, SQLite or PostgreSQL by URL, behind two doors: transactions that write, and connections that read."""
+"""One database, SQLite or PostgreSQL, with write transactions and read snapshots."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from quietshelf.serving.service.database.frozen import FrozenBatches
 from quietshelf.serving.service.database.vault import Vault
 
 LOCKS = 0x71756965
-"""Tells our advisory lock, for migrations, from others' in one PostgreSQL."""
+"""The advisory lock for migrations on PostgreSQL."""
 WAIT_MILLISECONDS = 20_000
 IDLE_SECONDS = 0.5
 LOG_PAGES = 16_384
-"""From this many pages on whoever commits empties SQLite's log file: 64 MB, which `Store.checkpoint` never lets it grow
-to while nobody reads for long."""
+"""Pages of SQLite's log file, 64 MB, at which any commit checkpoints it. `Store.checkpoint` keeps it smaller unless a
+reader takes long."""
 REST_PAGES, TRIES = 128, 4
-"""Pages that are moved out of it while nobody may write, and how often it is tried to leave no more than these."""
+"""Most pages checkpointed while writers wait, and the number of attempts to leave no more than that."""
 CONNECTION = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -39,8 +39,8 @@ CONNECTION = {
     "tcp_user_timeout": 15_000,
     "options": "-c lock_timeout=2s -c statement_timeout=60s -c idle_in_transaction_session_timeout=30s",
 }
-"""How long PostgreSQL is waited for: a row that somebody has locked must not stop other shelves, a machine that is gone
-or stopped must not keep its locks."""
+"""Time limits on PostgreSQL: one locked row must not stop other shelves, and a machine that is gone or stopped must not
+keep its locks."""
 
 
 class Clock(Protocol):
@@ -50,11 +50,11 @@ class Clock(Protocol):
 
 
 class SteadyClock:
-    """The wall clock when it was made, and from then on time that only passes: a clock that is set moves nothing.
+    """Starts at the wall clock and then only moves forward, even if the wall clock is set.
 
     Args:
-        offset: Wall clock less `time.monotonic`, where another process of this machine has read it: processes that
-            share a database share their time, whenever they were started.
+        offset: Wall clock minus `time.monotonic`, as read by another process of this machine, so that processes that
+            share a database share their time.
     """
 
     def __init__(self, offset: float | None = None) -> None:
@@ -66,7 +66,7 @@ class SteadyClock:
 
     @property
     def drift(self) -> float:
-        """How far the wall clock has been moved meanwhile, in seconds."""
+        """How far the wall clock has been moved since, in seconds."""
         return time.time() - self.now()
 
 
@@ -75,13 +75,13 @@ class Store:
 
     Args:
         url: Where it is, with its driver.
-        vault: The folder of secrets that belongs to it.
-        clock: Time, if not this machine's or PostgreSQL's own.
-        application: What PostgreSQL calls its sessions (`in_use`).
+        vault: Its folder of secrets.
+        clock: A clock to use instead of this machine's or PostgreSQL's.
+        application: The name of its sessions on PostgreSQL (`in_use`).
 
     Attributes:
-        frozen: What open batches froze, as the writer knows it.
-        held: What is let go of when the store is closed.
+        frozen: What open batches froze, for the writer's thread.
+        held: Resources released when the store is closed.
         written: Whether anything was written since the last `checkpoint`.
     """
 
@@ -92,7 +92,7 @@ class Store:
         self._clock: Clock | None = clock
         self.written = True
         self.sqlite = url.startswith("sqlite")
-        # SQLite has one writer: threads of this process take turns here, for it would let them sleep and ask again
+        # SQLite has one writer. Threads of this process take turns here, because SQLite itself would sleep and poll
         self._turn: AbstractContextManager[Any] = threading.Lock() if self.sqlite else nullcontext()
         if self.sqlite:
             _keep_private(url)
@@ -108,46 +108,45 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction: all of it or, on any error, nothing."""
+        """A transaction that is rolled back on any error."""
         with self._turn, self._writer.begin() as connection:
             self.written = True
             yield connection
 
     @contextmanager
     def rehearse(self) -> Iterator[Connection]:
-        """One transaction of which nothing stays."""
+        """A transaction that is always rolled back."""
         with self._turn, self._writer.connect() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A look at what is committed, the same moment for every statement."""
+        """A read-only snapshot of what is committed."""
         with self._reader.connect() as connection, connection.begin():
             yield connection
 
-    def now(self, connection: Connection, *, after: float = 0.0) -> float:
-        """The time, never before ``after``; where several machines share a database, the database's own."""
+    def now(self, connection: Connection) -> float:
+        """The time; where several machines share a database, the database's own."""
         if self._clock is not None:
-            return max(self._clock.now(), after)
-        moment = connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one()
-        return max(float(moment), after)
+            return self._clock.now()
+        return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
 
     def local_now(self, offset: float) -> float:
-        """The time as far as it is known without asking the database; ``offset``: its time less ``time.monotonic``."""
+        """The time, without asking the database; ``offset`` is the database's time minus ``time.monotonic``."""
         return offset + time.monotonic() if self._clock is None else self._clock.now()
 
     @property
     def clock_drift(self) -> float:
-        """How far this machine's wall clock was moved since the start, in seconds."""
+        """How far this machine's wall clock has been moved since the start, in seconds."""
         return self._clock.drift if isinstance(self._clock, SteadyClock) else 0.0
 
     def checkpoint(self, *, empty: bool = False) -> bool:
-        """Move SQLite's log file into the database, on the disk; False if a reader is in the way: try again later.
+        """Checkpoint SQLite's log file into the database; False if a reader is in the way.
 
-        Most of it while others write; they wait for the last few pages alone, after which the file begins again.
+        Most of it happens while others write. They wait only for the last few pages.
 
         Args:
-            empty: Cut the file, so that nothing that was deleted stays in it.
+            empty: Truncate the file, so that no deleted data stays in it.
         """
         if not self.sqlite:
             return True
@@ -164,7 +163,7 @@ class Store:
         return few
 
     def migrate(self) -> None:
-        """Take the tables to the newest form, and check that this database belongs to this key."""
+        """Migrate the tables to the current form, and check that the database belongs to this key."""
         from alembic import command
         from alembic.config import Config
 
@@ -172,7 +171,7 @@ class Store:
         config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
         with self.write() as connection:
             if not self.sqlite:
-                for limit in ("lock_timeout", "statement_timeout"):  # nobody is served yet
+                for limit in ("lock_timeout", "statement_timeout"):  # nobody is being served yet
                     connection.execute(sa.text(f"SET LOCAL {limit} = 0"))
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCKS)))
             config.attributes["connection"] = connection
@@ -192,14 +191,14 @@ class Store:
         require(belongs, f"{rule}, got another")
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         self._writer.dispose()
         self._reader.dispose()
         self.held.close()
 
 
 def made(url: str) -> bool:
-    """Whether a service has made its tables there; nothing is made by asking."""
+    """Whether a database with our tables exists there. Asking creates nothing."""
     place = sa.make_url(url)
     if place.drivername.startswith("sqlite") and not Path(place.database or "").is_file():
         return False
@@ -211,7 +210,7 @@ def made(url: str) -> bool:
 
 
 def _keep_private(url: str) -> None:
-    """Let the file be its owner's alone before SQLite opens it; SQLite gives its log files the same mode."""
+    """Create the file readable by its owner only; SQLite gives its log files the same mode."""
     name = sa.make_url(url).database
     require(not (name or "").startswith("file:"), "database must name a SQLite file by its path", database=name)
     if not name or name == ":memory:" or not Path(name).parent.is_dir():
@@ -227,9 +226,9 @@ def _keep_private(url: str) -> None:
 
 
 def _ping(connection: Any, record: Any, _proxy: Any) -> None:
-    """See whether a connection that was idle still stands: PostgreSQL may have been started again.
+    """Check that an idle connection is still alive: PostgreSQL may have been restarted.
 
-    One that was used just now costs no question; if it is gone all the same, its transaction fails and says so.
+    A recently used connection is not checked; if it is dead, its transaction fails.
     """
     now, last = time.monotonic(), record.info.get("used", 0.0)
     record.info["used"] = now
@@ -240,11 +239,11 @@ def _ping(connection: Any, record: Any, _proxy: Any) -> None:
             cursor.execute("SELECT 1")
         connection.rollback()
     except Exception:
-        raise DisconnectionError from None  # the pool makes another one
+        raise DisconnectionError from None  # the pool opens another one
 
 
 def _moved(cursor: Any, how: str) -> float:
-    """Move what can be moved out of SQLite's log file; how many pages are left there."""
+    """Checkpoint what is possible of SQLite's log file; returns how many pages are left."""
     cursor.execute(f"PRAGMA wal_checkpoint({how})")
     busy, log, done = cursor.fetchone()
     return math.inf if busy else log - done
@@ -254,7 +253,7 @@ def _sqlite(url: str, begin: str) -> Engine:
     engine = sa.create_engine(url, connect_args={"timeout": WAIT_MILLISECONDS / 1000, "check_same_thread": False})
 
     def connect(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # BEGIN is said below, not guessed by the driver
+        connection.isolation_level = None  # BEGIN is sent below, not guessed by the driver
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
@@ -264,7 +263,7 @@ def _sqlite(url: str, begin: str) -> Engine:
         connection.driver_connection.execute(begin)
 
     event.listen(engine, "connect", connect)
-    # Not by the event "begin": whoever listens to one, SQLAlchemy looks for listeners several times at every statement.
+    # Not the event "begin": with any listener, SQLAlchemy looks for listeners several times at every statement.
     engine.dialect.do_begin = start  # type: ignore[assignment, method-assign]
     return engine
 

@@ -1,4 +1,4 @@
-"""Times as others read them: ISO 8601, in UTC, to the millisecond."""
+"""Converts times to and from ISO 8601, in UTC, to the millisecond."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def timestamp(seconds: float) -> str:
-    """Seconds since 1970 as a text.
+    """Seconds since 1970 as ISO 8601.
 
     >>> timestamp(1_800_000_000.25)
     '2027-01-15T08:00:00.250Z'
@@ -15,7 +15,7 @@ def timestamp(seconds: float) -> str:
 
 
 def seconds(text: str) -> float:
-    """A time or a day as others write it, in seconds since 1970; UTC unless it says otherwise.
+    """Parse a time or a day into seconds since 1970; UTC unless it says otherwise.
 
     >>> seconds("2027-01-15T08:00:00.250Z"), timestamp(seconds("2027-01-15"))
     (1800000000.25, '2027-01-15T00:00:00.000Z')
@@ -28,5 +28,5 @@ def seconds(text: str) -> float:
 
 
 def timestamp_or_none(seconds: float | None) -> str | None:
-    """The same, where nothing may have happened yet."""
+    """A timestamp, or None for None."""
     return None if seconds is None else timestamp(seconds)

@@ -1,7 +1,7 @@
-"""Two things that must not be in the database: the key of its hashes, and how far it had come when last seen.
+"""The folder of secrets: the key of the database's hashes, and the epoch file, which records how far the database came.
 
-Somebody who has the database without the key cannot test whether a person or an offer id is in it. If the database lags
-its epoch file, the service treats it as a restored backup (`restore`).
+Without the key, nobody who has the database can test whether a person or an offer id is in it. If the database lags its
+epoch file, the service treats it as a restored backup (`restore`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from quietshelf.model.types import require
 KEY, EPOCH, ADMIN_KEY = "key", "epoch.json", "admin-key"
 NONCE, TAG = 9, 9
 Mark = dict[str, Any]
-"""Of one shelf: batches ``opened`` and ``released`` so far, those ``announced``, and name and cost of a release."""
+"""One shelf's progress: batches ``opened``, ``released`` and ``announced``, its name, and the cost of a release."""
 Progress = dict[str, Mark]
 """The mark of each shelf, by its number as text."""
 
 
 class Ticket(NamedTuple):
-    """What an offer id says once its tag is found right."""
+    """The content of an offer id whose tag is valid."""
 
     shelf: int
     batch: int
@@ -42,7 +42,7 @@ class Ticket(NamedTuple):
 
 
 class Vault:
-    """The folder of secrets; ``make`` says whether one that is not there, or has no key, is made or refused."""
+    """The folder of secrets. With ``make`` a missing folder or key is created; without it, refused."""
 
     def __init__(self, folder: str | os.PathLike[str], *, make: bool = True) -> None:
         self._folder = Path(folder)
@@ -53,17 +53,17 @@ class Vault:
             atomic_write(path, secrets.token_bytes(32), fresh=True)
         require(path.is_file(), "secrets must hold the key file (name its folder with --secrets)", secrets=str(folder))
         self._key = path.read_bytes()
-        rule = "the key file must hold 32 bytes or more (put back the copy that was kept)"
+        rule = "the key file must hold 32 bytes or more (restore the copy that you kept)"
         require(len(self._key) >= 32, f"{rule}, got {len(self._key)} in {path}")
-        self._derived = lru_cache(maxsize=4096)(self._derive)  # of purposes that come again with every visitor
+        self._derived = lru_cache(maxsize=4096)(self._derive)  # keys that every visitor needs
 
     @property
     def key_check(self) -> str:
-        """Tells whether a database belongs to this key, and nothing else."""
+        """A tag that shows whether a database belongs to this key, and nothing else."""
         return self._tag("check", b"quietshelf").hex()
 
     def person(self, shelf: int, person: str) -> str:
-        """A person's keyed hash; the same person has another one on every shelf."""
+        """A person's keyed hash, different on every shelf."""
         return _hashed(self._derived(f"person {shelf}"), person.encode()).hex()
 
     def retry(self, shelf: int, key: str) -> str:
@@ -75,13 +75,13 @@ class Vault:
         return _hashed(self._derived("body"), body).hex()
 
     def offer_id(self, ticket: Ticket) -> str:
-        """An id that nobody else can make, and that can be recognised after its offer was forgotten."""
+        """An offer id that nobody else can forge, and that is recognised even after its offer was deleted."""
         numbers = f"{ticket.shelf}.{ticket.batch}.{ticket.slot}"
         tag = self._tag("offer " + numbers, ticket.nonce)[:TAG]
         return f"{numbers}.{base64.urlsafe_b64encode(ticket.nonce + tag).decode()}"
 
     def ticket(self, offer: str) -> Ticket | None:
-        """The inverse of ``offer_id``; None for anything it never made."""
+        """Parse an offer id; None if `offer_id` did not make it."""
         *numbers, token = offer.split(".")
         small = len(numbers) == 3 and all(part.isascii() and part.isdecimal() and len(part) < 10 for part in numbers)
         if not small or len(token) != 24 or not token.isascii():
@@ -96,23 +96,23 @@ class Vault:
 
     @property
     def epoch(self) -> dict[str, Any]:
-        """How far the database had come: its identity, its epoch, its releaser, and the mark of each shelf."""
+        """The epoch file: the database's identity, epoch and releaser, and the mark of each shelf."""
         path = self._folder / EPOCH
         try:
             return _renamed(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
         except (ValueError, KeyError, TypeError, AttributeError):
             rule = "the epoch file must be as the service wrote it"
-            advice = "put back a copy if the service has not run since; else move it away and run quietshelf restore"
+            advice = "restore a copy if the service has not run since; else move it away and run quietshelf restore"
             raise ValueError(f"{rule} ({advice}), got a damaged one: {path}") from None
 
     @property
     def admin_key(self) -> Path:
-        """Where the first admin key is written, for its owner alone; whoever has read it may delete it."""
+        """Where the first admin key is written, readable by its owner only. It may be deleted once read."""
         return self._folder / ADMIN_KEY
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time: to read the epoch file, act, and write it; a process that dies lets go."""
+        """Lock the epoch file for one process, to read it, act, and write it. A process that dies lets go."""
         held = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -121,7 +121,7 @@ class Vault:
             os.close(held)
 
     def releasing(self) -> ExitStack | None:
-        """The right to release, of processes that share this folder, until it is closed; None if another has it."""
+        """Take the right to release among processes that share this folder, until closed; None if another has it."""
         held = os.open(self._folder / "releasing", os.O_RDWR | os.O_CREAT, 0o600)
         with ExitStack() as stack:
             stack.callback(os.close, held)
@@ -133,29 +133,29 @@ class Vault:
 
     @property
     def place(self) -> str:
-        """Tells this folder from those of other machines, and from copies of it."""
+        """Distinguishes this folder from those of other machines, and from copies."""
         found = self._folder.stat()
         return f"{socket.gethostname()}:{found.st_dev}:{found.st_ino}"
 
     def note(self, content: dict[str, Any]) -> None:
-        """Remember how far the database has come, and which release is announced (`epochs`)."""
+        """Write the epoch file (`epochs`)."""
         atomic_write(self._folder / EPOCH, json.dumps(content).encode())
 
     def slot_nonce(self, shelf: int, ticket: str) -> bytes:
-        """The nonce of the only slot that this visitor ticket takes: who shows it may answer there, and nobody else."""
+        """The nonce of the slot that this visitor ticket takes, so that only its holder can answer there."""
         return self._tag(f"slot {shelf}", ticket.encode())[:NONCE]
 
     def contribution(self, ticket: Ticket, contribution: bytes) -> int:
-        """Tells one contribution to a slot from another, and whoever lacks the secret nothing of either; 31 bits."""
+        """A 31-bit keyed hash that tells contributions to a slot apart, and reveals nothing without the secret."""
         return int.from_bytes(self._tag("contribution", ticket.nonce + contribution)[:4], "little") >> 1
 
     def edition(self, shelf: int, epoch: int) -> str:
-        """Tells what devices are told of a shelf from what they were told before it was made anew, or restored."""
+        """Names a shelf's documents, so that they never mix with those from before it was recreated or restored."""
         return self._tag("edition", f"{shelf} {epoch}".encode())[:NONCE].hex()
 
     @property
     def signing_seed(self) -> bytes:
-        """The private half of the service's signing key: the same wherever this secret is, and another one nowhere."""
+        """The private half of the service's signing key, derived from this secret alone."""
         return hashlib.blake2b(b"quietshelf signing", key=self._key[:64], digest_size=32).digest()
 
     def coins(self, shelf: int) -> Coins:
@@ -174,7 +174,7 @@ def _hashed(key: bytes, content: bytes) -> bytes:
 
 
 def _renamed(content: dict[str, Any]) -> dict[str, Any]:
-    """The file in the present words; an earlier version wrote ``seals`` and ``releasing``."""
+    """Rename the fields of an earlier version, ``seals`` and ``releasing``."""
     for mark in content["shelves"].values():
         mark.setdefault("announced", mark.pop("releasing", []))
     content.setdefault("releaser_ids", content.pop("seals", []))

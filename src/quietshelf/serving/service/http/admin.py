@@ -1,4 +1,4 @@
-"""What admins manage over HTTP: keys, and the log of what admins did. For keys of all shelves."""
+"""Routes for admins: create, list and revoke keys; read the admin log. They need a key that covers all shelves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ async def create_key(body: KeyBody, service: Serving, key: Admin) -> models.Plai
         except ValueError as error:
             raise Invalid(str(error)) from None
 
-    until = None if body.expires is None else _seconds(body.expires)
+    try:
+        until = None if body.expires is None else seconds(body.expires)
+    except ValueError as error:
+        raise Invalid(f"expires: {error}") from None
     made = await service.write(step)
     service.following.keys_changed()
     return {"key": made, "id": made.split("_")[1]}
@@ -73,10 +76,3 @@ def read_log(service: Serving, _: Admin, before: Before = None, limit: Limit = a
     """What admins did, latest first, paged. Erasures appear without a name."""
     with service.store.read() as connection:
         return admin_log.entries(connection, before=before, most=limit)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return seconds(text)
-    except ValueError as error:
-        raise Invalid(f"expires: {error}") from None

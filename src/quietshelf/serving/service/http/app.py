@@ -1,4 +1,4 @@
-"""Routes and lifespan. Handlers parse, call, reply; the rules are elsewhere."""
+"""The routes and the lifespan of the app. Handlers parse, call and reply; the rules live elsewhere."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from quietshelf.serving.service.service import Service
 from quietshelf.serving.service.tracing import tracer
 
 CLOCK = "QUIETSHELF_CLOCK_OFFSET"
-"""How `quietshelf serve` hands its clock to its workers; not a setting."""
+"""Passes the clock of `quietshelf serve` to its workers; not a setting."""
 SWITCH_SECONDS = 1e-3
-"""The writer gives way at every statement; by default it would wait 5 ms each time for its turn to go on."""
+"""The writer gives up the interpreter lock at every statement; by default it could wait 5 ms to get it back."""
 READERS = 4
-"""Requests that read the database at once, but for visitors: the others wait, for threads that compute take turns."""
+"""Requests that may read the database at once, visitors' aside. More would only compete for the interpreter lock."""
 TEND_SECONDS = 2.0
-"""Between two looks at uploads that broke off."""
+"""Pause between two checks for abandoned uploads."""
 TAGS = [
     {"name": "shop", "description": "Shelves and their items. Needs a key with the scope `admin`."},
     {
@@ -55,11 +55,11 @@ TAGS = [
         "name": "devices",
         "description": "Offers made on visitors' own devices. Needs a visitor ticket, or a key with the scope `offer`.",
     },
-    {"name": "read", "description": "Settings, releases and what is promised. Needs a key with the scope `read`."},
+    {"name": "read", "description": "Settings, releases and privacy promises. Needs a key with the scope `read`."},
     {"name": "admin", "description": "Keys, and what admins did. Needs a key with the scope `admin`."},
-    {"name": "about", "description": "Whether the service lives, is ready, and how it does."},
+    {"name": "about", "description": "Whether the service is alive and ready, and its metrics."},
 ]
-"""The groups of the API's page, in their order."""
+"""The groups on the API page, in order."""
 public = APIRouter(tags=["about"])
 routes = APIRouter(prefix="/v1", responses=PROBLEMS)
 Delta = Annotated[float, Query(ge=1e-300, lt=1, description="The delta that epsilon is stated for.")]
@@ -159,7 +159,7 @@ async def erase_person(
 
 @routes.get("/shelves/{shelf}/privacy", dependencies=[Depends(may("read"))], tags=["read"])
 def get_privacy(shelf: Shelf, service: Serving, delta: Delta = DELTA) -> models.Plain:
-    """The promise in words and numbers, and the ledger; also those of a deleted shelf."""
+    """The promise in words and numbers, and the ledger. Deleted shelves keep theirs."""
     with service.store.read() as connection:
         return queries.promise(connection, queries.latest_row(connection, shelf), delta)
 
@@ -172,21 +172,21 @@ async def get_releases(shelf: Shelf, service: Serving) -> Response:
 
 @routes.get("/shelves/{shelf}/comparison", dependencies=[Depends(may("read"))], tags=["read"])
 def get_comparison(shelf: Shelf, service: Serving) -> models.Plain:
-    """The learned policy against what you show today: estimates, intervals that hold for all looks, and a verdict."""
+    """The learned policy against what you show today: estimates, a verdict, and intervals that hold for all looks."""
     with service.store.read() as connection:
         return queries.comparison(connection, queries.latest_row(connection, shelf))
 
 
 @routes.get("/privacy", dependencies=[Depends(may("read"))], tags=["read"])
 def get_everything(service: Serving, delta: Delta = DELTA) -> models.Plain:
-    """All promises, those of deleted shelves included, and their sum."""
+    """Every promise, including those of deleted shelves, and their sum."""
     with service.store.read() as connection:
         return queries.everything(connection, delta)
 
 
 @public.get("/healthz", responses={503: PROBLEMS[503]})
 async def health(request: Request, service: Serving) -> models.Plain:
-    """Whether the process and its threads are alive."""
+    """Whether this process and its threads are alive."""
     threads = (service.writer, service.beside, service.releasing.work, request.app.state.room.activity)
     if not all(each.alive for each in threads):
         raise Unavailable("a thread of this process has ended; restart the process")
@@ -195,7 +195,7 @@ async def health(request: Request, service: Serving) -> models.Plain:
 
 @public.get("/readyz", responses={503: PROBLEMS[503]})
 async def ready(request: Request) -> models.Plain:
-    """Whether the database can be written, which is tested at most once per second."""
+    """Whether the service can write to its database, checked at most once per second."""
     return {"status": "ready", **await request.app.state.readiness.answer()}
 
 
@@ -209,7 +209,7 @@ def metrics(service: Serving) -> Response:
 
 
 def make_app(service: Service) -> FastAPI:
-    """The app around a service, which it starts and stops."""
+    """Build the app around a service, which the app starts and stops."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -245,7 +245,7 @@ def make_app(service: Service) -> FastAPI:
 
 
 def _wrap(app: FastAPI, service: Service) -> None:
-    """What a request passes on its way to a route; what is added last, first."""
+    """Add the middleware. The last one added sees a request first."""
     app.add_middleware(FastPath, service=service)
     app.add_middleware(
         Gate,
@@ -262,7 +262,7 @@ def _wrap(app: FastAPI, service: Service) -> None:
 
 
 async def _tend(service: Service) -> None:
-    """Tidy up after uploads, and delete what is old, now and then."""
+    """Clean up after abandoned uploads and delete old rows, again and again."""
     while True:
         try:
             await uploading.tend(service)
@@ -273,9 +273,9 @@ async def _tend(service: Service) -> None:
 
 
 def warm() -> None:
-    """Load what draws noise before the first release needs it, and let the garbage collector pass over what stays.
+    """Load the noise generator before the first release, and exempt imported modules from garbage collection.
 
-    A full collection would look at everything that was ever imported, while every visitor waits: a tenth of a second.
+    Otherwise a full collection scans every imported object, and every visitor waits a tenth of a second for it.
     """
     DiscreteGaussian().draw(1.0, (1,))  # thrown away
     gc.collect()
@@ -283,7 +283,7 @@ def warm() -> None:
 
 
 def from_environment() -> FastAPI:
-    """The app as `quietshelf serve` runs it: settings from the environment, noise from the operating system."""
+    """Build the app that `quietshelf serve` runs: settings from the environment, noise from the operating system."""
     logs.take_over()
     sys.setswitchinterval(SWITCH_SECONDS)
     table, offset = settings.read(), os.environ.get(CLOCK)

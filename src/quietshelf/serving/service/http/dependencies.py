@@ -1,4 +1,4 @@
-"""What handlers are given: the service, and the caller's key if it may do what they do."""
+"""FastAPI dependencies: the service, and the caller's key if it has the scope that the route needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ bearer = HTTPBearer(auto_error=False, description="An API key, made by `quietshe
 
 
 async def service_of(request: Request) -> Service:
-    """The service behind the app; async, because a plain function would be sent to another thread each time."""
+    """The service behind the app. Async, because FastAPI would run a plain function in another thread every time."""
     found: Service = request.app.state.service
     return found
 
@@ -27,7 +27,7 @@ Serving = Annotated[Service, Depends(service_of)]
 
 
 def may(scope: Scope) -> Callable[..., Awaitable[Key]]:
-    """A dependency: the caller's key, if it has that scope and covers the shelf in the path."""
+    """Make a dependency: the caller's key, if it has that scope and covers the shelf in the path."""
 
     async def check(request: Request, _: Annotated[Any, Depends(bearer)]) -> Key:
         key: Key = request.scope["key"]  # the gate has checked it

@@ -1,4 +1,4 @@
-"""What a visitor's own device asks for, with a ticket that the shop's back end signed."""
+"""Routes for visitors' own devices, which present a ticket signed by the shop's back end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Edition = Annotated[str, Query(max_length=100, description="The slot's `edition`
 
 
 async def visiting(request: Request, service: Annotated[Service, Depends(service_of)]) -> Service:
-    """The service, for whoever may read what devices are told of this shelf now, whoever else waits for what."""
+    """The service, if the caller may now read this shelf's documents; no other request can change that."""
     tickets.may_visit(request.scope["key"], request.path_params["shelf"], service.time.stamp())
     return service
 
@@ -40,7 +40,7 @@ async def signing_key(service: Serving) -> models.Plain:
 
 @routes.get("/shelves/{shelf}/models/{release}")
 def get_model(shelf: Shelf, release: Number, service: Visiting, request: Request, edition: Edition = "") -> Response:
-    """A release, and how to choose by it."""
+    """A release, and everything needed to choose items from it."""
     return _signed(request, service.documents.model(shelf, release), edition)
 
 
@@ -48,34 +48,34 @@ def get_model(shelf: Shelf, release: Number, service: Visiting, request: Request
 def get_catalogue(
     shelf: Shelf, version: Version, service: Visiting, request: Request, edition: Edition = ""
 ) -> Response:
-    """The items of a version; if it is gone, the present ones, which must not be cached."""
+    """The items at this version. If it is gone, the current items, which must not be cached."""
     return _signed(request, service.documents.catalogue(shelf, version), edition)
 
 
 @routes.get("/shelves/{shelf}/batches/{batch}")
 def get_batch(shelf: Shelf, batch: Number, service: Visiting, request: Request, edition: Edition = "") -> Response:
-    """What a device needs to compute a contribution to a batch."""
+    """Everything a device needs to compute a contribution to this batch."""
     return _signed(request, service.documents.batch(shelf, batch), edition)
 
 
 @routes.post("/shelves/{shelf}/slots")
 async def take_slot(shelf: Shelf, body: SlotBody, service: Serving, request: Request) -> Response:  # noqa: ARG001
-    """Take a slot for one visitor; the same ticket gets the same slot again."""
+    """Take a slot for one visitor. The same ticket gets the same slot again."""
     visitor, receipt = tickets.visitor(request.scope["key"]), request.scope["receipt"]
-    tickets.may_visit(visitor, shelf, receipt.time)  # R1: of its own stamp, not of what others' requests wait for
+    tickets.may_visit(visitor, shelf, receipt.time)  # R1: by its own stamp, not by how long other requests wait
     return JSONResponse(await service.slot(visitor, receipt))
 
 
 @routes.post("/offers/{offer}/contribution", status_code=204)
 async def contribute(offer: OfferId, body: ContributionBody, service: Serving, request: Request) -> Response:
-    """Send the contribution computed on the device; it counts until the offer expires, even after the ticket has."""
+    """Send the contribution computed on the device. It counts until the offer expires, even if the ticket has."""
     visitor = tickets.visitor(request.scope["key"])
     await service.contribute(offer, body, visitor, request.scope["receipt"])
     return Response(status_code=204)
 
 
 def _signed(request: Request, found: Document, edition: str) -> Response:
-    """Kept under an address that it is right for, whatever becomes of the shelf."""
+    """Allow caching only at an address that names this edition, where the reply stays right for ever."""
     content, kept = found.content, FOREVER if found.same and found.edition == edition else NEVER
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers: dict[str, Any] = {"ETag": tag, "Cache-Control": kept}

@@ -1,13 +1,12 @@
-"""Visits that did not come plainly in one connection's own way (`visits`), and uploads, taken straight from ASGI.
+"""Serves uploads, and visits that the protocol did not take itself (`visits`), directly from ASGI.
 
-Whatever is not plain (another media type, a path or body that does not fit) goes on to the routes in `app`, which know
-every refusal, as if nobody had looked at it. All ways end in the same calls.
+Anything unusual (another media type, a path or body that does not fit) goes on untouched to the routes in `app`, which
+handle every refusal. All paths end in the same calls.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -17,25 +16,23 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quietshelf.serving.service.http import uploading
-from quietshelf.serving.service.http.middleware import is_streamed
+from quietshelf.serving.service.http.middleware import ITEMS_PATH, is_streamed
 from quietshelf.serving.service.http.visits import Head, Headers, Route, Visits, by_name, head_of, reply_to
-from quietshelf.serving.service.models import NAME
 from quietshelf.serving.service.problems import Invalid
 from quietshelf.serving.service.service import Service
 
 ITEMS = Route("/v1/shelves/{shelf}/items", "admin")
-ITEMS_PATH = re.compile(f"/v1/shelves/({NAME})/items")
 MOST_FIELDS = 100
 
 
 class FastPath:
-    """Middleware behind `Gate`, which has found the key, stamps what is received, and limits size and time."""
+    """Middleware behind `Gate`, which has found the key, stamps requests, and limits their size and time."""
 
     def __init__(self, app: ASGIApp, *, service: Service) -> None:
         self._app, self._service, self._visits = app, service, Visits(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Serve one request, or pass it on."""
         lane = None
         if scope["type"] == "http" and scope["method"] in ("POST", "PUT"):
             headers = by_name(scope["headers"])
@@ -69,7 +66,7 @@ class FastPath:
 
 
 def _check_fields(content: bytes) -> None:
-    """Refuse a body of nothing but fields: the framework would build an error for each."""
+    """Refuse a body with too many fields: the framework would build an error for each."""
     try:
         given = json.loads(content)
     except (ValueError, RecursionError):
@@ -93,7 +90,7 @@ async def _whole(receive: Receive) -> bytes:
 
 
 def _again(content: bytes, receive: Receive) -> Receive:
-    """The body, once more, for whoever looks at the request next."""
+    """Replay the body to the next app."""
     left: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
     async def replayed() -> Message:

@@ -1,6 +1,6 @@
-"""What may be long, in parts: however many readers there are, one part is made at once, by one thread.
+"""Long replies, streamed in parts: items page by page, releases one by one.
 
-Items come a page at a time, releases one by one.
+One thread makes one part at a time, however many clients are reading.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.service import Service
 
 STEP = 250
-"""Items that are read without a rest."""
+"""Items read between two rests."""
 RESTS = 1.0
-"""How long the thread rests after a step, in the time that this took: visitors come first."""
+"""Rest after each step, as a multiple of the time the step took: visitors come first."""
 _reader = ThreadPoolExecutor(1, "quietshelf-listing")
 
 
 async def page(service: Service, shelf: str, after: int, most: int) -> bytes:
-    """One page, as JSON."""
+    """One page of items, as JSON."""
     text, _ = await _next(service, shelf, after, most, lines=False)
     return text
 
 
 async def lines(service: Service, shelf: str, after: int) -> AsyncIterator[bytes]:
-    """All items, one JSON object per line; each page is a look of its own at what is committed then."""
-    text, going = await _next(service, shelf, after, queries.PAGE, lines=True)  # a refusal is still one
+    """All items, one JSON object per line. Each page is read in its own transaction."""
+    text, going = await _next(service, shelf, after, queries.PAGE, lines=True)  # a refusal can still be sent as one
 
     async def rest() -> AsyncIterator[bytes]:
         part, number = text, going
@@ -44,7 +44,7 @@ async def lines(service: Service, shelf: str, after: int) -> AsyncIterator[bytes
 
 
 async def releases(service: Service, shelf: str) -> AsyncIterator[bytes]:
-    """Every release, as one JSON document that is made while it is sent: each holds the square of its dimension."""
+    """Every release, as one JSON document made while it is sent: each release holds a d x d matrix."""
     loop = asyncio.get_running_loop()
 
     def begin() -> tuple[Row, list[str]]:
@@ -57,10 +57,10 @@ async def releases(service: Service, shelf: str) -> AsyncIterator[bytes]:
         with service.store.read() as connection:
             (found,) = learning.release_rows(connection, row["shelf"], number + 1, after=number)
         rest = queries.release(found, names)
-        rows = map(json.dumps, rest.pop("precision"))  # one by one: all at once would stop every other thread
+        rows = map(json.dumps, rest.pop("precision"))  # one by one: all at once would block every other thread
         return f'{", " if number else ""}{json.dumps(rest)[:-1]}, "precision": [{", ".join(rows)}]}}'.encode()
 
-    row, names = await loop.run_in_executor(_reader, begin)  # a refusal is still one
+    row, names = await loop.run_in_executor(_reader, begin)  # a refusal can still be sent as one
 
     async def parts() -> AsyncIterator[bytes]:
         yield b'{"releases": ['
@@ -79,7 +79,7 @@ async def _next(service: Service, shelf: str, after: int, most: int, *, lines: b
             while True:
                 began = time.monotonic()
                 found = queries.items_page(connection, row, after=going, most=min(STEP, most - len(each)))
-                each += map(json.dumps, found["items"])  # one by one: many at once would stop every other thread
+                each += map(json.dumps, found["items"])  # one by one: many at once would block every other thread
                 if found["next"] is None or len(each) >= most:
                     break
                 going = found["next"]

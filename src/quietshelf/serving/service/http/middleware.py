@@ -1,8 +1,9 @@
-"""The gate before every route: body size, time, receipts, request log, metrics, no error that says too much."""
+"""The gate in front of every route: keys, size and time limits, receipts, metrics, and errors that reveal nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -15,18 +16,22 @@ from quietshelf.serving.service import logs
 from quietshelf.serving.service.access.keyring import address
 from quietshelf.serving.service.access.keys import Key
 from quietshelf.serving.service.metrics import Metrics
-from quietshelf.serving.service.problems import Failure, Problem, TooLarge, TooSlow
+from quietshelf.serving.service.models import NAME
+from quietshelf.serving.service.problems import Failure, NotFound, Problem, TooLarge, TooSlow
 from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors.inbox import Receipt
 
 LOCKED = ("/v1", "/metrics")
 """Paths that need a key."""
 STAMPED = ("/offers", "/slots", "/choice", "/contribution", "/erasures")
-"""How the paths of requests end whose time of receipt counts."""
+"""Path endings of requests whose time of receipt matters."""
 UNCOUNTED = ("/choice", "/contribution", "/erasures")
-"""How the paths of requests end that are neither counted nor timed: who answers or is erased, and when, is private."""
+"""Path endings of requests that are neither counted nor timed: who answers or is erased, and when, is private."""
 SMALL = 16_384
-"""Bytes of a form, an answer or an erasure."""
+"""The most bytes of a form, an answer or an erasure."""
+ITEMS_PATH = re.compile(f"/v1/shelves/({NAME})/items")
+SHELF_PATH = re.compile("(/v1)?/shelves/[^/]*/?")
+"""Ends in the name of a shelf, which may be called ``items`` or ``choice``."""
 STREAMED = ("application/x-ndjson", "application/vnd.apache.parquet")
 """Media types of uploads of items."""
 CLOSED = ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'")
@@ -38,7 +43,7 @@ GUARDS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-"""On every reply: a reply of the API is not a page, whatever is in it."""
+"""On every reply: no browser may treat a reply of the API as a page."""
 GUARD_NAMES = frozenset(name for name, _ in GUARDS)
 TOO_SLOW = "the request took too long; it may have been done: try again with the same Idempotency-Key"
 IDS_AT_ONCE = 512
@@ -46,7 +51,7 @@ Authenticate = Callable[[str | None, str], Awaitable[Key]]
 
 
 class Gate:
-    """Pure ASGI, so that it costs next to nothing."""
+    """Pure ASGI middleware, which costs next to nothing."""
 
     def __init__(
         self,
@@ -62,7 +67,7 @@ class Gate:
         self._stamp, self._let_go, self._settings = stamp, let_go, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Check, pass on and record one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -73,10 +78,10 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = guarded(message["headers"])
-            elif not message.get("more_body", False):  # whoever has the whole reply finds it counted
+            elif not message.get("more_body", False):  # a client with the whole reply must find it counted
                 ended = True
                 self._record(scope, status, time.perf_counter() - started)
-            async with asyncio.timeout(self._settings.request_seconds):  # however slowly somebody reads
+            async with asyncio.timeout(self._settings.request_seconds):  # even if the client reads slowly
                 await send(message)
 
         try:
@@ -93,6 +98,8 @@ class Gate:
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> Problem | None:
         try:
+            if not scope["path"].isprintable():  # a route would match a path before its last newline; limits would not
+                raise NotFound("nothing has this address")
             async with asyncio.timeout(None if may_last(scope) else self._settings.request_seconds):
                 if scope["path"].startswith(LOCKED):  # before a byte of the body is read
                     scope["key"] = await self._authenticate(_header(scope, b"authorization"), address(scope))
@@ -110,8 +117,8 @@ class Gate:
         return None
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """What is received, counted, and stamped with its last byte (R4): nothing on the way from there is a queue."""
-        seen, stamped = [0], scope["path"].endswith(STAMPED)
+        """Count the bytes received, and stamp the request at its last byte, before any queue (R4)."""
+        seen, stamped = [0], _ends_with(scope, *STAMPED)
         limit, streamed = body_limit(scope, self._settings), is_streamed(scope)
 
         async def counted() -> Message:
@@ -126,8 +133,8 @@ class Gate:
         return counted
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count and log a request, but no answer and no erasure: how many there are, and when, is theirs."""
-        if not scope["path"].rstrip("/").endswith(UNCOUNTED):
+        """Count and log a request, unless it is an answer or an erasure: their number and times are private."""
+        if not _ends_with(scope, *UNCOUNTED):
             parent = _header(scope, b"traceparent")
             record(self._metrics, _route(scope), status, seconds, method=scope["method"], parent=parent)
 
@@ -143,7 +150,7 @@ def record(
 
 
 def _request_ids() -> Iterator[bytes]:
-    """Random names of requests; every call of the operating system lets another thread go first, so there are few."""
+    """Random request ids, drawn many at a time: every system call lets another thread go first."""
     while True:
         drawn = secrets.token_hex(8 * IDS_AT_ONCE).encode()
         yield from (drawn[begin : begin + 16] for begin in range(0, len(drawn), 16))
@@ -153,10 +160,7 @@ _REQUEST_IDS = _request_ids()
 
 
 def guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Headers of a reply with those that keep browsers from doing anything with it, but for what it allows itself.
-
-    And with a name for the request, which its sender may tell us.
-    """
+    """Add the security headers that a reply does not set itself, and a request id that its sender can quote."""
     given = list(headers)
     named = {name.lower() for name, _ in given}
     more = GUARDS if named.isdisjoint(GUARD_NAMES) else [pair for pair in GUARDS if pair[0] not in named]
@@ -164,29 +168,35 @@ def guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
 
 
 def is_streamed(scope: Scope) -> bool:
-    """Whether items are read while they arrive, or sent line by line: it may take as long as it goes on."""
+    """Whether items are streamed, in or out: such a request may last as long as data keeps moving."""
     name = {"PUT": b"content-type", "GET": b"accept"}.get(scope["method"])
-    if name is None or not scope["path"].endswith("/items"):
+    if name is None or ITEMS_PATH.fullmatch(scope["path"]) is None:
         return False
     return (_header(scope, name) or "").partition(";")[0].strip() in STREAMED
 
 
 def may_last(scope: Scope) -> bool:
-    """Whether a request is sent or answered in parts: it may take as long as these go on."""
-    return is_streamed(scope) or (scope["method"] == "GET" and scope["path"].endswith("/releases"))
+    """Whether the request or its reply is streamed, so that no limit applies to its total time."""
+    return is_streamed(scope) or (scope["method"] == "GET" and _ends_with(scope, "/releases"))
 
 
 def body_limit(scope: Scope, settings: ServiceSettings) -> tuple[int, str]:
-    """The most bytes that the body of such a request may have, and the setting that says so."""
+    """The largest allowed body, in bytes, and the setting that says so."""
     if is_streamed(scope):
         return settings.upload_limit, "upload_limit"
-    if scope["path"].endswith(("/offers", "/contribution")):
+    if _ends_with(scope, "/offers", "/contribution"):
         found = (settings.offer_limit, "offer_limit")
-    elif not scope["path"].startswith(LOCKED) or scope["path"].endswith(UNCOUNTED):
+    elif not scope["path"].startswith(LOCKED) or _ends_with(scope, *UNCOUNTED):
         found = (SMALL, "")
     else:
         found = (settings.body_limit, "body_limit")
     return min(found, (settings.body_limit, "body_limit"))
+
+
+def _ends_with(scope: Scope, *endings: str) -> bool:
+    """Whether a path has one of these endings, other than as the name of a shelf."""
+    path = scope["path"]
+    return path.rstrip("/").endswith(endings) and SHELF_PATH.fullmatch(path) is None
 
 
 def _check(size: int, limit: int, setting: str) -> None:
@@ -196,7 +206,7 @@ def _check(size: int, limit: int, setting: str) -> None:
 
 
 def _route(scope: Scope) -> str:
-    """The pattern of a route, never what was put in its place."""
+    """The pattern of the route, never the values in the path."""
     route: Any = scope.get("route")
     return getattr(route, "path", "unknown")
 

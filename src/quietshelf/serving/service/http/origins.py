@@ -1,7 +1,7 @@
-"""Pages of other origins: those that the setting ``origins`` names may do what a visitor's ticket allows, and no more.
+"""CORS for visitors' devices: pages of the origins in the setting ``origins`` may read what a ticket allows.
 
-Nothing here decides who may do what: that is the ticket. A browser asks before it lets a page of another origin read a
-reply; for any other page, path or origin it hears nothing, and refuses.
+Tickets decide who may do what; these headers only tell browsers which pages may read the reply. Other paths and origins
+get no such header, and browsers refuse them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 PATHS = re.compile(
     r"/v1/(signing-key|shelves/[^/]+/(slots|(models|catalogues|batches)/[0-9]+)|offers/[^/]+/contribution)"
 )
-"""What devices ask for."""
+"""The paths that devices use."""
 ALLOWED = (
     (b"access-control-allow-methods", b"GET, POST"),
     (b"access-control-allow-headers", b"authorization, content-type"),
@@ -24,13 +24,13 @@ _VARY = (b"vary", b"origin")
 
 
 class Origins:
-    """Middleware before everything else: refusals must be readable too."""
+    """Middleware in front of everything else: pages must be able to read refusals too."""
 
     def __init__(self, app: ASGIApp, *, origins: Iterable[str]) -> None:
         self._app, self._origins = app, frozenset(each.encode() for each in origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer a preflight request, or add the headers to a reply."""
         if not self._origins or scope["type"] != "http" or PATHS.fullmatch(scope["path"]) is None:
             await self._app(scope, receive, send)
             return

@@ -1,6 +1,6 @@
-"""HTTP as it comes in, bounded where uvicorn does not: connections, requests waiting on one, headers and their time.
+"""uvicorn's HTTP protocol with limits of its own: on connections, pipelined requests, headers, and time.
 
-Nothing of a request is known here but its size and its pace, which are public.
+It also serves plain visits without the app (`visits`). Limits depend on size and pace alone, which are public.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from quietshelf.serving.service.settings import ServiceSettings
 
 HEADER_BYTES = 32_768
 VISITED = (b"/offers", b"/choice")
-"""How the addresses of visits end."""
+"""Path endings of visits."""
 HEADERS = 100
 PIPELINED = 16
-"""Requests on one connection that wait for the reply to the one before: thousands fit into what is read at once."""
+"""Most requests waiting on one connection for earlier replies: one read from the socket can hold thousands."""
 BODY_SECONDS = 0.5
-"""How long the body of a visit is waited for here: many clients send it apart from the headers."""
+"""How long to wait here for the body of a visit: many clients send it after the headers."""
 HEADER_SECONDS = 10.0
-"""From a connection, or from the first byte of a request on it, to the end of its headers; and for the rest of a body
-that was answered before its end."""
+"""Time limit from connecting, or from the first byte of a request, to the end of the headers; also for the rest of a
+body that was answered early."""
 
 
 def options(settings: ServiceSettings) -> dict[str, Any]:
-    """How uvicorn is run."""
+    """The options uvicorn runs with."""
     return {
         "http": BoundedProtocol,
         "ws": "none",
@@ -53,9 +53,9 @@ class BoundedProtocol(HttpToolsProtocol):
     _parsed = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it, unless there are enough."""
+        """Accept the connection, unless there are too many."""
         super().connection_made(transport)
-        # uvicorn would count requests with it, those that have just ended included, and refuse those who may be here
+        # uvicorn would also count requests that have just ended, and refuse connections that fit the limit
         most, self.limit_concurrency = self.limit_concurrency, None
         if most is not None and len(self.connections) >= most:
             transport.abort()
@@ -63,12 +63,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._within()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
+        """Cancel the deadline."""
         self._done()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes; those of headers are counted."""
+        """Parse bytes, and count those of headers."""
         super().data_received(data)
         if self._waiting is not None and self._deadline is None:  # the rest is still to come
             self._deadline = self.loop.call_later(BODY_SECONDS, self._to_app)
@@ -80,26 +80,26 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._within()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start counting a request."""
         if len(self.pipeline) >= PIPELINED:
             self._refuse()
             raise ValueError("no more requests may wait on one connection")  # the parser ends
         super().on_message_begin()
         self._in_headers, self._raw, self._parsed = True, 0, 0
-        self._done()  # one begins with what is left of these bytes, if that is not all of the headers
+        self._done()  # `data_received` sets a new one if the headers are not complete
 
     def on_url(self, url: bytes) -> None:
-        """A part of its address."""
+        """Count a part of the URL."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
+        """Count a header."""
         self._count(len(name) + len(value))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The request goes on to the app, unless it may be a visitor's."""
+        """Pass the request to the app, unless it may be a plain visit."""
         self._in_headers = False
         self._done()
         if self._may_be_visit():
@@ -109,7 +109,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of its body."""
+        """Collect the body of a visit, or pass it to the app."""
         if self._waiting is None:
             super().on_body(body)
         elif len(self._body) + len(body) <= self._waiting[2]:
@@ -119,7 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The last byte of its body."""
+        """Serve a visit whose body is complete, or pass it to the app."""
         self._done()
         if self._waiting is not None and not self._visit(*self._waiting[:2]):
             self._to_app()
@@ -128,7 +128,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._waiting = None
 
     def _may_be_visit(self) -> bool:
-        """Whether it looks like an offer or an answer, and nothing about the connection is special."""
+        """Whether this looks like an offer or an answer on an ordinary connection."""
         return (
             self.url.endswith(VISITED)
             and VISITS in self.app_state
@@ -141,15 +141,15 @@ class BoundedProtocol(HttpToolsProtocol):
         )
 
     def _visit(self, head: Head, key: Key) -> bool:
-        """Whether it needs no app; then it is asked."""
+        """Try to serve the visit without the app; whether that worked."""
         visits: Visits = self.app_state[VISITS]
         begun = visits.begin(head, key, self._body, self._send)
         if begun is not None:
-            self.cycle = begun  # type: ignore[assignment]  # it has all that is used of a cycle
+            self.cycle = begun  # type: ignore[assignment]  # it has every attribute that uvicorn uses
         return begun is not None
 
     def _to_app(self) -> None:
-        """What came of the request so far goes to the app."""
+        """Pass what has arrived of the request to the app."""
         body, self._waiting, self._body = self._body, None, b""
         self._done()
         if not self.transport.is_closing():
@@ -157,7 +157,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def _send(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """A whole reply."""
+        """Send a whole reply."""
         if self.transport.is_closing():
             return
         lines = [b"%b: %b\r\n" % pair for pair in (*self.server_state.default_headers, *headers)]
@@ -168,14 +168,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self.on_response_complete()
 
     def on_response_complete(self) -> None:
-        """The rest of a body that nobody reads any more has to come soon."""
+        """Give the unread rest of a body a deadline."""
         unread = self.cycle is not None and self.cycle.more_body
         super().on_response_complete()
         if unread and not self.transport.is_closing():
             self._within()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no request is refused like others, unless the connection is gone."""
+        """Refuse what is not HTTP, with the usual headers, unless the connection is gone."""
         if not self.transport.is_closing():
             told = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(msg))]
             lines = [b"%b: %b\r\n" % pair for pair in guarded([*told, (b"connection", b"close")])]
@@ -197,7 +197,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _refuse(self) -> None:
-        """Nothing was asked, so nothing is answered."""
+        """Close the connection without a reply: there was no complete request."""
         transport: Any = self.transport
         if transport is not None and not transport.is_closing():
             transport.abort()

@@ -1,4 +1,4 @@
-"""Every refusal as problem details: the service's own, the framework's, and requests that do not fit their model."""
+"""Turns every error into problem details: the service's own, the framework's, and requests that fail validation."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ WORDS = {
     503: "Try again",
 }
 MOST = 20
-"""Mistakes that are told at once."""
+"""Most mistakes listed in one reply."""
 SHORT = 60
-"""Letters of a value that is said again."""
+"""Longest value that a refusal repeats, in characters."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": words,
@@ -40,11 +40,11 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }
     for status, words in WORDS.items()
 }
-"""For the OpenAPI page: what each route may refuse."""
+"""For the OpenAPI page: the errors that each route may return."""
 
 
 def refuse(app: FastAPI) -> None:
-    """Teach an app to refuse."""
+    """Install the exception handlers."""
     app.add_exception_handler(Problem, _ours)
     app.add_exception_handler(RequestValidationError, _unfit)
     app.add_exception_handler(HTTPException, _framework)
@@ -72,15 +72,15 @@ async def _unfit(request: Request, error: Exception) -> JSONResponse:
 
 
 def unfit(errors: Sequence[Any]) -> list[dict[str, str]]:
-    """Where a request does not fit its model, and why: the first few places."""
+    """Where a request does not fit its model and why, for the first few mistakes."""
     found = [{"where": ".".join(map(str, each["loc"])), "rule": _rule(each)} for each in errors[:MOST]]
     return found or [{"where": "request", "rule": "must fit its model"}]
 
 
 def _rule(each: Any) -> str:
-    """What was broken, and by which value if that is short; it goes back to who sent it and nowhere else."""
+    """The rule that was broken, and the value if it is short. It goes back to the sender and nowhere else."""
     if each["type"] == "extra_forbidden":
-        return "no such field is known"
+        return "there is no such field"
     given = each.get("input")
     plain = isinstance(given, (bool, int, float)) or (isinstance(given, str) and len(given) <= SHORT)
     return f"{each['msg']}, got {given!r}" if plain else str(each["msg"])
@@ -88,10 +88,10 @@ def _rule(each: Any) -> str:
 
 async def _framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
-    if isinstance(error.__cause__, Problem):  # met while the body was read
+    if isinstance(error.__cause__, Problem):  # raised while the body was read
         return error.__cause__.response()
     if error.status_code == HTTPStatus.NOT_FOUND:
-        problem = NotFound("no page and no part of the API has this address: shelves are at /, the API is at /docs")
+        problem = NotFound("nothing has this address: shelves are at /, the API is at /docs")
         return await refusal(request, problem) if wants_page(request) else problem.response()
     title = HTTPStatus(error.status_code).phrase
     body = details(title.lower().replace(" ", "-"), title, error.status_code, str(error.detail))

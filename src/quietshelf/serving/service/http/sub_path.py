@@ -1,4 +1,4 @@
-"""The service under a path of somebody else's site: addresses come in with that path or without, and go out with it."""
+"""Serves under a sub-path of another site: addresses come in with or without that path, and go out with it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from quietshelf.model.types import require
 
 
 class SubPath:
-    """Outermost middleware: whatever is behind it, keys and limits included, sees the address without the path.
+    """Outermost middleware: everything behind it, keys and limits included, sees addresses without the path.
 
-    A proxy may take the path away or pass it on. The path is a setting and never a header of the request: whoever sends
-    the header would decide where a redirect leads.
+    A proxy may strip the path or pass it on. The path is a setting, never a request header: a client who could set it
+    would decide where redirects lead.
     """
 
     def __init__(self, app: ASGIApp, *, root: str, routers: Iterable[APIRouter]) -> None:
@@ -26,7 +26,7 @@ class SubPath:
         self._app, self._root = app, root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Strip the path from a request, and prepend it to redirects."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

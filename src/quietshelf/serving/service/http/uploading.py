@@ -1,4 +1,4 @@
-"""An upload while it arrives: lines are checked in small groups, off the writer, and staged; memory stays bounded."""
+"""Reads uploads of items: checks lines in small groups, off the writer's thread, and stages them in bounded memory."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from quietshelf.serving.service.service import Service
 NDJSON, PARQUET = STREAMED
 LONGEST_LINE = 1_000_000
 ENOUGH = 1_000_000
-"""Bytes of lines that are checked together, at most."""
+"""Most bytes of lines checked together."""
 ERRORS = 10
-"""Lines that are told to be wrong, at most."""
+"""Most wrong lines listed in a refusal."""
 PAUSE = 0.2
 Numbered = list[tuple[int, bytes]]
 """Lines with their numbers, from 1."""
@@ -39,16 +39,16 @@ Numbered = list[tuple[int, bytes]]
 
 @dataclass
 class Checked:
-    """What was looked at so far: how long item features are, and how many items are new."""
+    """What the upload has shown so far: the length of item features, and how many items are new."""
 
     size: int | None = None
     new: int = 0
 
 
 async def receive(service: Service, shelf: str, kind: str, body: AsyncIterator[bytes], by: str = "") -> dict[str, int]:
-    """Put the items of a body on a shelf, all of them or none; ``by``: the id of the key that asks for it."""
+    """Put the items of a body on a shelf, all or none. ``by`` is the id of the caller's key."""
     if kind == PARQUET:
-        with tempfile.TemporaryFile() as file:  # its table of contents comes last
+        with tempfile.TemporaryFile() as file:  # Parquet keeps its index at the end
             async for part in body:
                 await asyncio.to_thread(file.write, part)
             declared = await asyncio.to_thread(_schema, service, shelf)
@@ -58,7 +58,7 @@ async def receive(service: Service, shelf: str, kind: str, body: AsyncIterator[b
 
 
 async def put(service: Service, shelf: str, groups: AsyncIterator[Numbered], by: str = "") -> dict[str, int]:
-    """The same, of lines; how many were added and changed."""
+    """Put numbered lines on a shelf, all or none; returns how many items were added and changed."""
     now = service.store.now
     upload = await service.write(lambda c: uploads.begin(c, shelf, now(c)))
     seen, empty = Checked(), True
@@ -67,14 +67,14 @@ async def put(service: Service, shelf: str, groups: AsyncIterator[Numbered], by:
             lines, empty = await asyncio.to_thread(_check, service, shelf, group, seen), False
             await service.write(partial(_stage, service, upload, lines))
         if empty:
-            raise Invalid("an upload must have an item at least, got none")
+            raise Invalid("an upload must have at least one item, got none")
         act = Act(by, "items uploaded", shelf, {"new": seen.new})
         while not await service.write(partial(_complete, service, upload, act)):
             await asyncio.sleep(PAUSE)
     except BaseException:
         await asyncio.shield(service.write(lambda c: uploads.drop(c, upload)))
         raise
-    return await asyncio.shield(asyncio.ensure_future(finish(service, shelf, upload)))  # whoever goes away meanwhile
+    return await asyncio.shield(asyncio.ensure_future(finish(service, shelf, upload)))  # even if the client disconnects
 
 
 def _stage(service: Service, upload: str, lines: Sequence[Line], connection: Connection) -> None:
@@ -82,7 +82,7 @@ def _stage(service: Service, upload: str, lines: Sequence[Line], connection: Con
 
 
 def _complete(service: Service, upload: str, act: Act, connection: Connection) -> bool:
-    """Whether it is complete; from then on it is taken in, whatever happens."""
+    """Mark the upload complete, if no other is being applied. From then on it will be applied, whatever happens."""
     now = service.store.now(connection)
     done = uploads.complete(connection, upload, now)
     if done:
@@ -91,7 +91,7 @@ def _complete(service: Service, upload: str, act: Act, connection: Connection) -
 
 
 async def finish(service: Service, shelf: str | None, upload: str) -> dict[str, int]:
-    """Take a complete upload in."""
+    """Apply a complete upload."""
     total = {"added": 0, "changed": 0, "skipped": 0}
     while (part := await service.write(lambda c: uploads.take_in(c, upload, service.store.now(c)))) is not None:
         total = {name: number + part[name] for name, number in total.items()}
@@ -101,7 +101,7 @@ async def finish(service: Service, shelf: str | None, upload: str) -> dict[str, 
 
 
 async def tend(service: Service) -> None:
-    """Tidy up after uploads that broke off, and take in those whose process has ended."""
+    """Delete abandoned uploads, and apply complete ones whose process has died."""
     if not await asyncio.to_thread(_waiting, service):
         return
     for upload in await service.write(lambda c: uploads.tidy(c, service.store.now(c))):
@@ -114,7 +114,7 @@ def _waiting(service: Service) -> bool:
 
 
 def _check(service: Service, shelf: str, group: Numbered, seen: Checked) -> list[Line]:
-    """The lines, if every one can be an item of the shelf."""
+    """Check that every line can be an item of the shelf."""
     bodies, errors = list[tuple[int, bytes, ItemBody]](), list[dict[str, Any]]()
     for number, text in group:
         try:
@@ -146,7 +146,7 @@ def _check(service: Service, shelf: str, group: Numbered, seen: Checked) -> list
 
 
 async def _lines(body: AsyncIterator[bytes]) -> AsyncIterator[Numbered]:
-    """Groups of lines; empty ones are passed over."""
+    """Split a body into groups of numbered lines, skipping empty ones."""
     rest, number, group, held = b"", 0, Numbered(), 0
     async for part in _ended(body):
         *whole, rest = (rest + part).split(b"\n")
@@ -165,20 +165,20 @@ async def _lines(body: AsyncIterator[bytes]) -> AsyncIterator[Numbered]:
 
 
 async def _ended(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The body with a line break at its end."""
+    """The body with a final line break."""
     async for part in body:
         yield part
     yield b"\n"
 
 
 async def _each(groups: Iterator[Numbered]) -> AsyncIterator[Numbered]:
-    """Groups that are read from a file, off the event loop."""
+    """Read groups in another thread, off the event loop."""
     while (group := await asyncio.to_thread(next, groups, None)) is not None:
         yield group
 
 
 def numbered(bodies: Iterable[ItemBody]) -> AsyncIterator[Numbered]:
-    """Items that are in memory already."""
+    """Number items that are already in memory."""
 
     def groups() -> Iterator[Numbered]:
         group = Numbered()
@@ -200,7 +200,7 @@ def _schema(service: Service, shelf: str) -> Schema | None:
 
 
 def _rows(file: IO[bytes], declared: Schema | None) -> Iterator[Numbered]:
-    """The rows of a Parquet file: a product table if the shelf has a schema, else fields of items."""
+    """Read a Parquet file: a product table if the shelf has a schema, else the fields of items."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -217,4 +217,4 @@ def _rows(file: IO[bytes], declared: Schema | None) -> Iterator[Numbered]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise Invalid(f"the body must be a Parquet file, got {str(error)[:200]}") from None
     except (ValueError, TypeError) as error:
-        raise Invalid(f"row {number + 1} or one of the {CHUNK} after it: {str(error)[:500]}") from None
+        raise Invalid(f"row {number + 1} or one of the next {CHUNK}: {str(error)[:500]}") from None

@@ -1,7 +1,7 @@
-"""The two requests that every visitor makes, from the last byte to the reply without a framework.
+"""Serves the two requests that every visitor makes, offer and choice, without a framework.
 
-Only what is plain: an offer or an answer in JSON that fits its model, with a key that is known. Everything else goes to
-the routes in `app`, which know every refusal, as if nobody had looked at it. All ways end in the same calls.
+It takes plain requests only: JSON that fits its model, with a known key. Everything else goes untouched to the routes
+in `app`, which handle every refusal. All paths end in the same calls.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from quietshelf.serving.service.writer import Operation
 Headers = list[tuple[bytes, bytes]]
 Send = Callable[[int, Headers, bytes], None]
 VISITS = "visits"
-"""Under which name uvicorn keeps them, in the state of the app."""
+"""The key of `Visits` in the app state that uvicorn keeps."""
 JSON = (b"content-type", b"application/json")
 _ENCODED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class Route(NamedTuple):
-    """What the log and the metrics call a request, and the scope that a key needs for it."""
+    """The route in logs and metrics, and the scope it needs."""
 
     path: str
     scope: Scope
@@ -44,7 +44,7 @@ CHOICE_PATH = re.compile(f"/v1/offers/([A-Za-z0-9._=-]{{1,{LONGEST_OFFER_ID}}})/
 
 
 class Head(NamedTuple):
-    """A visit as its address and headers tell it: the shelf or the offer, the Idempotency-Key, the caller's trace."""
+    """What URL and headers say of a visit: its shelf or offer, the Idempotency-Key, the caller's trace."""
 
     route: Route
     name: str
@@ -53,14 +53,14 @@ class Head(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a request asks of the writer."""
+    """An operation of the writer, and its payload."""
 
     operation: Operation
     payload: Any
 
 
 def head_of(path: str, headers: dict[bytes, bytes]) -> Head | None:
-    """The head of a visit; None if it is not plain."""
+    """Parse the head of a visit; None if it is not a plain one."""
     offer = OFFER_PATH.fullmatch(path)
     found = CHOICE_PATH.fullmatch(path) if offer is None else offer
     retry = headers.get(b"idempotency-key") if offer is not None else None
@@ -72,12 +72,12 @@ def head_of(path: str, headers: dict[bytes, bytes]) -> Head | None:
 
 
 def by_name(headers: Headers) -> dict[bytes, bytes]:
-    """Headers by name; of equal names the first counts."""
+    """Headers by name. The first of equal names wins."""
     return dict(reversed(headers))
 
 
 class Visits:
-    """What a process does with them."""
+    """Serves the visits of one process."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -85,7 +85,7 @@ class Visits:
         self._limits = {OFFER: min(settings.offer_limit, settings.body_limit), CHOICE: min(SMALL, settings.body_limit)}
 
     def expected(self, url: bytes, headers: Headers) -> tuple[Head, Key, int] | None:
-        """A visit whose body may be waited for, with its key and the most bytes of that; None leaves it to the app."""
+        """Recognise a visit from its head: with the caller's key and the body limit. None leaves it to the app."""
         given = by_name(headers)
         head = head_of(url.decode("latin-1"), given)
         if head is None:
@@ -97,7 +97,7 @@ class Visits:
         return head, key, self._limits[head.route]
 
     def begin(self, head: Head, key: Key, body: bytes, send: Send) -> Visit | None:
-        """Ask the writer; None if it is to be refused. Then nothing has begun, and the app takes it."""
+        """Hand a visit to the writer. None if it must be refused: then nothing has begun, and the app takes over."""
         receipt = self.service.inbox.stamp()
         try:
             return Visit(self.service, head, self.asked(head, key, body, receipt), send)
@@ -106,7 +106,7 @@ class Visits:
             return None
 
     def asked(self, head: Head, key: Key, body: bytes, receipt: Receipt) -> Asked:
-        """What a whole request asks for: `ValidationError` if it does not fit its model, or a `Problem`."""
+        """Parse and check a whole request; raises `ValidationError` or a `Problem`."""
         service = self.service
         if head.route is OFFER:
             offer = OfferBody.model_validate_json(body)
@@ -118,7 +118,7 @@ class Visits:
 
 
 class Visit:
-    """One of them, in the place of uvicorn's cycle of request and response; ``send`` writes the reply."""
+    """One visit, standing in for uvicorn's request-response cycle; ``send`` writes the reply."""
 
     more_body = False
     message_event = asyncio.Event()  # nobody waits for it
@@ -132,7 +132,7 @@ class Visit:
         self._deadline = loop.call_later(service.settings.request_seconds, self._answered, TooSlow(TOO_SLOW))
 
     def _answered(self, answer: Any) -> None:
-        """Reply, once: what is written after the deadline is durable all the same, and a retry finds it."""
+        """Reply once. A write that finishes after the deadline is durable all the same, and a retry finds it."""
         if self.response_complete:
             return
         self.response_complete = True
@@ -141,12 +141,12 @@ class Visit:
         if not self.disconnected:
             self._send(status, guarded(headers), body)
         route, parent = self._head.route, self._head.trace
-        if route is OFFER:  # how many answers there are, and when, is theirs
+        if route is OFFER:  # the number and times of answers are private
             record(self._service.metrics, route.path, status, time.perf_counter() - self._began, parent=parent)
 
 
 def reply_to(answer: Any) -> tuple[int, Headers, bytes]:
-    """Status, headers and body of what the writer answered."""
+    """Status, headers and body for the writer's answer."""
     if isinstance(answer, Exception):
         refusal = (answer if isinstance(answer, Problem) else Failure()).response()
         return refusal.status_code, refusal.raw_headers, bytes(refusal.body)

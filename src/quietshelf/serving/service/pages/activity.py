@@ -1,7 +1,7 @@
-"""What happened minute by minute: arrivals, offers and their times, lateness, looked up every few seconds, for an hour.
+"""Arrivals, offers, response times and lateness minute by minute, sampled every few seconds and kept for an hour.
 
-Reads ``arrivals``, one number per shelf, the clock, when batches are due, and the counters of this process.
-Presence and the schedule are public; answers are neither counted nor timed.
+Reads the number of arrivals per shelf, the clock, when batches are due, and the counters of this process. Arrivals and
+the schedule are public; answers are neither counted nor timed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECONDS, MINUTE, MINUTES = 5.0, 60.0, 30
 
 @dataclass(frozen=True)
 class Look:
-    """What one look saw: arrivals by shelf, offers answered within each limit, seconds by which a release was late."""
+    """One sample: arrivals by shelf, offers answered within each limit, seconds by which a release was late."""
 
     moment: float
     arrivals: dict[int, int]
@@ -34,7 +34,7 @@ class Look:
 
 
 class Activity:
-    """A thread that looks, and what it saw since the process began."""
+    """A thread that takes samples, and the samples since the process started."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
@@ -43,21 +43,21 @@ class Activity:
         self._thread = threading.Thread(target=self._run, name="quietshelf-activity", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop sampling."""
         self._stop.set()
         self._thread.join()
 
     @property
     def alive(self) -> bool:
-        """Whether it looks."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def look(self) -> None:
-        """One look at all shelves."""
+        """Take one sample of all shelves."""
         table = schema.shelves
         with self._store.read() as connection:
             rows = connection.execute(sa.select(table.c.shelf, schema.counted("arrivals"))).all()
@@ -67,7 +67,7 @@ class Activity:
         self._seen.append(Look(now, arrivals, traffic.offers(self._metrics), late))
 
     def per_minute(self, shelf: int, now: float) -> list[int | None]:
-        """Arrivals in each of the last thirty minutes, the present one last; None where nobody looked."""
+        """Arrivals in each of the last thirty minutes, the current one last; None for minutes without samples."""
         counts: list[int | None] = [None] * MINUTES
         for place, before, after in self._steps(now):
             came = after.arrivals.get(shelf, 0) - before.arrivals.get(shelf, 0)
@@ -75,7 +75,7 @@ class Activity:
         return counts
 
     def recent(self, shelf: int, now: float) -> float | None:
-        """Arrivals a minute over the last minute or so; None before two looks."""
+        """Arrivals per minute over the last minute or so; None before the second sample."""
         seen = [look for look in list(self._seen) if now - look.moment <= MINUTE + SECONDS]
         if len(seen) < 2 or seen[-1].moment <= seen[0].moment:
             return None
@@ -83,7 +83,7 @@ class Activity:
         return came * MINUTE / (seen[-1].moment - seen[0].moment)
 
     def offers(self, now: float) -> list[traffic.Minute | None]:
-        """How many offers this process made in each of those minutes, and within what times."""
+        """Offers that this process made in each of those minutes, and their response times."""
         found: list[dict[float, float] | None] = [None] * MINUTES
         for place, before, after in self._steps(now):
             made = found[place] = found[place] or defaultdict(float)
@@ -92,14 +92,14 @@ class Activity:
         return [None if made is None else traffic.minute(made) for made in found]
 
     def lateness(self, now: float) -> list[float | None]:
-        """By how many seconds a release was late at worst, in each of those minutes."""
+        """The worst lateness of a release in each of those minutes, in seconds."""
         worst: list[float | None] = [None] * MINUTES
         for place, before, after in self._steps(now):
             worst[place] = max(worst[place] or 0.0, before.late, after.late)
         return worst
 
     def _steps(self, now: float) -> Iterator[tuple[int, Look, Look]]:
-        """Looks that follow each other, and the minute of the later; nobody knows what was between distant ones."""
+        """Pairs of consecutive samples, with the minute of the later one. Pairs far apart are left out."""
         for before, after in pairwise(list(self._seen)):
             age = int((now // MINUTE) - (after.moment // MINUTE))
             if 0 <= age < MINUTES and after.moment - before.moment < MINUTE:
@@ -109,6 +109,6 @@ class Activity:
         while not self._stop.is_set():
             try:
                 self.look()
-            except Exception as error:  # the database may be away for a while: the next look comes
+            except Exception as error:  # the database may be unreachable for a while: the next sample tries again
                 logs.failed("activity", error)
             self._stop.wait(SECONDS)

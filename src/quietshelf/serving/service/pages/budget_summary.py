@@ -1,4 +1,4 @@
-"""The promise of a shelf in figures a page can show, from its ledger and its settings alone."""
+"""A shelf's promise in figures for the pages, from its ledger and its settings alone."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from quietshelf.serving.service.queries import figure
 
 DELTAS, FALSE_ALARMS = (1e-5, DELTA, 1e-9), 0.01
 DISCRETE = (LARGEST_DIM * (LARGEST_DIM + 3) / 2 + 4) * 0.025 / FEWEST_STEPS**2
-"""Per rho, by how much discrete noise may raise an error rate, the 4 for a comparison (docs/proofs.md, section 5)."""
+"""How much discrete noise may raise an error rate, per rho; the 4 is for a comparison (docs/proofs.md, section 5)."""
 
 
 class BudgetSummaries:
-    """The last promise of each shelf, kept until its ledger, or to whom it is made, has changed."""
+    """Caches the promise of each shelf until its ledger, or who it is made to, changes."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def of(self, connection: Connection, row: Row) -> dict[str, Any]:
-        """What is promised, in figures and in words; reads the ledger and whether everybody came with a person id."""
+        """The promise in figures and words. Reads the ledger, and whether every visitor came with a person id."""
         named = (row["arrivals"] > 0, row["anonymous"] > 0)
         stamp = (_entries(connection, row), row["releases"], row["config"], row["history_incomplete"], *named)
         kept = self._kept.get(row["shelf"])
@@ -44,7 +44,7 @@ class BudgetSummaries:
 
 
 def promise(ledger: Ledger, settings: dict[str, Any]) -> dict[str, Any]:
-    """Of one ledger."""
+    """The promise of one ledger."""
     made = ledger.promise()
     limit = float(settings["rho"]) if ledger.budget is None else ledger.budget  # with a log behind the prior, both
     return {
@@ -66,15 +66,15 @@ def promise(ledger: Ledger, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_release(ledger: Ledger) -> bool:
-    """Whether everybody is in one release of `quiet` at most, and in nothing else, such as a log behind the prior."""
+    """Whether everybody is in at most one release of `quiet`, and in nothing else, such as a log behind the prior."""
     return ledger.visits == 1 and all(isinstance(event.batch, int) for event in ledger.events)
 
 
 @cache
 def found_at_most(rho: float, *, gaussian: bool) -> float:
-    """How often an attacker finds a true match at one false alarm in a hundred, at best.
+    """The highest rate at which an attacker finds true matches, at one false alarm in a hundred.
 
-    Against one Gaussian release (docs/proofs.md, section 3), whose discreteness is allowed for; or by rho alone.
+    For one Gaussian release (docs/proofs.md, section 3), with an allowance for its discrete noise; or from rho alone.
     """
     if math.isinf(rho):
         return 1.0
@@ -107,14 +107,6 @@ def _entries(connection: Connection, row: Row) -> int:
 
 
 def published_since(connection: Connection, row: Row) -> float | None:
-    """Since when anybody may read the statement; None if only those with a key may."""
+    """Since when the privacy statement is public; None if it needs a key."""
     table = schema.published
     return connection.execute(sa.select(table.c.since).where(table.c.shelf == row["shelf"])).scalar_one_or_none()
-
-
-def publish(connection: Connection, row: Row, now: float | None) -> None:
-    """Let anybody read the statement from now on; None takes it back."""
-    table = schema.published
-    connection.execute(sa.delete(table).where(table.c.shelf == row["shelf"]))
-    if now is not None:
-        connection.execute(sa.insert(table), {"shelf": row["shelf"], "since": now})

@@ -1,4 +1,4 @@
-"""The charts of the pages: what each of them shows, drawn by `quietshelf.report.charts`."""
+"""The charts on the pages, drawn by `quietshelf.report.charts`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def offers(minutes: list[dict[str, Any] | None]) -> Markup:
 
 
 def lateness(seconds: list[float | None]) -> Markup:
-    """Bars: for how long at most a release was overdue, in each of the last thirty minutes."""
+    """Bars: the worst lateness of a release in each of the last thirty minutes."""
     seen = [value for value in seconds if value is not None]
     told = f"At worst {lapse(max(seen, default=0.0))} in {len(seen)} minutes seen."
     words = Words("lateness", "How late releases were, at worst in each minute", told, y="seconds")
@@ -37,7 +37,7 @@ def lateness(seconds: list[float | None]) -> Markup:
 
 
 def latency(minutes: list[dict[str, Any] | None]) -> Markup:
-    """Lines: the times within which half, and 95 in a hundred, of each minute's offers were answered."""
+    """Lines: the times within which 50 % and 95 % of each minute's offers were answered."""
     told = [(place + 1 - len(minutes), each) for place, each in enumerate(minutes) if each is not None]
     seen = [(place, each) for place, each in told if each["half_within"] and each["most_within"]]
     x = np.array([place for place, _ in seen], dtype=np.float64)
@@ -57,7 +57,7 @@ def latency(minutes: list[dict[str, Any] | None]) -> Markup:
 
 
 def releases(found: list[dict[str, Any]], created: str, until: str) -> Markup:
-    """Steps: how many visitors have been learned from, over time, with a mark at each release."""
+    """Steps: the number of visitors learned from over time, with a dot at each release."""
     times = [datetime.fromisoformat(each["released"]).timestamp() for each in found]
     seen = [float(each["visitors_so_far"]) for each in found]
     begin = min(datetime.fromisoformat(created).timestamp(), times[0])
@@ -93,7 +93,7 @@ def errors(found: list[dict[str, Any]]) -> Markup:
 
 
 def compared(differences: list[dict[str, float]]) -> Markup:
-    """A point within its interval: learned less present in revenue per visitor, after each release that compared."""
+    """Points with intervals: learned minus present revenue per visitor, after each release that compared them."""
     low, high = min(0.0, *(each["low"] for each in differences)), max(0.0, *(each["high"] for each in differences))
     step = ticks((high - low) or 1.0)[1]
     marks = [step * place for place in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
@@ -116,11 +116,11 @@ def compared(differences: list[dict[str, float]]) -> Markup:
         return frame.height, content
 
     told = f"Now {last['estimate']:+.3g} per visitor, between {last['low']:+.3g} and {last['high']:+.3g}."
-    return drawn("compared", "Learned less present, revenue per visitor, by release", told, draw)
+    return drawn("compared", "Learned minus present, revenue per visitor, by release", told, draw)
 
 
 def lost(series: list[dict[str, Any]], times: list[int]) -> Markup:
-    """Lines: what each contestant has lost so far, by visitors; each line across is ten times the one below."""
+    """Lines: the revenue each contestant has lost so far; each gridline is ten times the one below."""
     powers = math.ceil(math.log10(max(10.0, *(each["lost"][-1] for each in series))) - 1e-9)
     y = Axis(1.0, 10.0**powers, [10.0**power for power in range(powers + 1)], log=True)
     told = "; ".join(f"{each['label']}: {each['lost'][-1]:.0f}" for each in series)
@@ -129,14 +129,14 @@ def lost(series: list[dict[str, Any]], times: list[int]) -> Markup:
 
 
 def earned(series: list[dict[str, Any]], times: list[int]) -> Markup:
-    """Lines: the share of the best possible revenue that each contestant earned of late."""
+    """Lines: the share of the best possible revenue that each contestant earned recently."""
     lowest = min(value for each in series for value in each["share"])
     step = 0.1 if lowest >= 0.5 else 0.25
     floor = min(0.5, math.floor(lowest / step) * step)
     marks = [floor + step * place for place in range(round((1 - floor) / step) + 1)]
     told = "; ".join(f"{each['label']}: {percent(each['share'][-1])}" for each in series)
     words = Words(
-        "earned", "Revenue earned of late, of the best possible", told, x="visitors", y="of the best possible"
+        "earned", "Recent revenue, as a share of the best possible", told, x="visitors", y="of the best possible"
     )
     return line_chart(_contest(series, times, "share"), words, y=Axis(floor, 1.0, marks, name=percent))
 
@@ -158,14 +158,14 @@ def _age(minutes: int) -> str:
 
 
 def _numbered(numbers: FloatArray) -> Axis:
-    """Whole numbers from the first to the last."""
+    """An axis of whole numbers from the first to the last."""
     step = max(1, -(-len(numbers) // 10))
     marks = numbers[(numbers[-1] - numbers) % step == 0]
     return Axis(min(0.5, numbers[0] - 0.5), numbers[-1] + 0.5, marks.tolist(), name=short)
 
 
 def _clock(seconds: float, span: float) -> str:
-    """A moment on an axis, as fine as the axis is long."""
+    """A time label, as precise as the span of the axis calls for."""
     moment = datetime.fromtimestamp(seconds, UTC)
     if span < 600:
         return f"{moment:%H:%M:%S}"

@@ -1,7 +1,6 @@
-"""Outside the promise: what visitors of open batches chose, exactly. For ``admin``, and not to be published.
+"""Exact counts of what visitors of open batches chose: outside the promise, for ``admin`` only, not to be published.
 
-Reads raw contributions: what was shown and chosen by visitors who are not released. Nothing is known of the others:
-their rows were deleted when their batches were released.
+Reads raw data: what was shown to and chosen by visitors who are not released yet. Rows of released visitors are gone.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def _tally(connection: Connection, row: Row) -> tuple[Counter[str], Counter[str]
     answered = offers = 0
     query = sa.select(table.c["items"], table.c.answer).where(table.c.shelf == row["shelf"])
     for text, answer in connection.execute(query):
-        items = json.loads(text) or []  # nobody here knows what a device has shown
+        items = json.loads(text) or []  # the service does not know what a device has shown
         shown.update(items)
         offers += 1
         answered += answer not in (None, ERASED)

@@ -1,4 +1,4 @@
-"""Who is looking: a key in the Authorization header, or a session's cookie; and which forms are believed."""
+"""Who is asking for a page, by Authorization header or session cookie, and which forms to accept."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from quietshelf.serving.service.problems import Forbidden, TooLarge, Unauthorise
 from quietshelf.serving.service.service import Service
 
 SECURE, SECURE_BELOW, PLAIN = "__Host-quietshelf", "__Secure-quietshelf", "quietshelf"
-"""Names of the cookie. A browser refuses the first one unless it is Secure and of this host alone. Under a sub-path,
-whose cookie is not sent to the rest of the site, the second one takes its place."""
+"""Names of the cookie. Browsers accept the first one only if it is Secure and limited to this host. Under a sub-path
+the second one takes its place, and is not sent to the rest of the site."""
 FORM_LIMIT = 10_000
 
 
 class FormRefused(Forbidden):
-    """The form did not come from a page of ours."""
+    """The form did not come from one of our pages."""
 
     title = "The form was not sent from this site"
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """Whoever asks for a page.
+    """The person or program asking for a page.
 
     Attributes:
-        key: What they may do; None before they sign in.
+        key: Their key; None before they sign in.
         cookie: The session, if that is where the key came from.
     """
 
@@ -43,11 +43,11 @@ class Viewer:
 
     @property
     def form_token(self) -> str | None:
-        """What the forms on their pages carry."""
+        """The token in the forms on their pages."""
         return None if self.cookie is None else sessions.form_token(self.cookie)
 
     def may(self, scope: str, shelf: str | None = None) -> None:
-        """Refuse those who may not; those who have not signed in are asked to."""
+        """Refuse if the key lacks the scope; ask for a key if there is none."""
         if self.key is None:
             raise Unauthorised("sign in with a key, or send `Authorization: Bearer qs_...`")
         self.key.may(scope, shelf)
@@ -58,12 +58,12 @@ class Viewer:
 
     @property
     def shelf(self) -> str | None:
-        """The only shelf they may look at; None for all."""
+        """The only shelf they may see; None for all."""
         return None if self.key is None else self.key.shelf
 
 
 async def viewer(request: Request) -> Viewer:
-    """The one who asks."""
+    """Identify who is asking."""
     service, header = request.app.state.service, request.headers.get("authorization")
     if header is not None:
         return Viewer(await service.following.keyring.find(header, address(request.scope)))
@@ -78,7 +78,7 @@ Looking = Annotated[Viewer, Depends(viewer)]
 
 
 async def form(request: Request, who: Viewer) -> dict[str, str]:
-    """The fields of a form, if a page of ours sent it. Another site cannot forge a header; a cookie rides along."""
+    """Read a form that one of our pages sent. Other sites cannot forge a header, but browsers attach cookies."""
     if "authorization" not in request.headers and not _same_site(request):
         raise FormRefused("a form must be sent from a page of this service")
     body = await request.body()
@@ -87,12 +87,12 @@ async def form(request: Request, who: Viewer) -> dict[str, str]:
     fields = {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
     expected = who.form_token
     if expected is not None and not secrets.compare_digest(fields.get("form_token", "").encode(), expected.encode()):
-        raise FormRefused("a form must carry the token of its session: load the page again")
+        raise FormRefused("a form must carry the token of its session (reload the page)")
     return fields
 
 
 async def sign_in(service: Service, key: Key) -> str:
-    """A session for the key; its cookie."""
+    """Start a session for the key; returns its cookie."""
     return str(await service.write(lambda c: sessions.begin(c, key, service.store.now(c))))
 
 
@@ -104,7 +104,7 @@ async def sign_out(service: Service, who: Viewer) -> None:
 
 
 def set_cookie(request: Request, response: Response, token: str | None) -> None:
-    """Give the browser its cookie, or take it back; Secure wherever the browser says it came by https."""
+    """Set the cookie, or delete it. It is Secure if the browser came by https."""
     secure = urlsplit(request.headers.get("origin", "")).scheme == "https" or request.url.scheme == "https"
     path, names = root_path(request) or "/", _names(request)
     if token is None:
@@ -123,17 +123,17 @@ def set_cookie(request: Request, response: Response, token: str | None) -> None:
 
 
 def root_path(request: Request) -> str:
-    """The sub-path under which the pages are served, empty for the whole site."""
+    """The sub-path of the pages; empty at the root of the site."""
     return str(request.app.state.service.settings.root_path)
 
 
 def _names(request: Request) -> tuple[str, str]:
-    """The cookies that are believed: the one for https, and the one for http."""
+    """The accepted cookies: one for https, one for http."""
     return (SECURE_BELOW if root_path(request) else SECURE), PLAIN
 
 
 def local(path: str) -> str:
-    """A path of ours to go to after signing in; anything else leads to the first page.
+    """A path on this service to go to after signing in; anything else becomes the first page.
 
     >>> local("/shelves/teas"), local("//elsewhere.example/"), local("https://elsewhere.example/")
     ('/shelves/teas', '/', '/')
@@ -143,7 +143,7 @@ def local(path: str) -> str:
 
 
 def _same_site(request: Request) -> bool:
-    """Browsers say where a form came from; on plain http from other machines only by its origin."""
+    """Whether a form came from this site, by what browsers say; over plain http some send only the origin."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
         return site == "same-origin"

@@ -1,6 +1,6 @@
-"""What a shelf has learned, for people: computed from its settings, its items and its releases, and nothing else.
+"""What a shelf has learned, computed from its settings, its items and its releases alone.
 
-A `View` holds nothing of a visitor who is not released, so nothing here can depend on one (docs/proofs.md, section 2).
+A `View` holds no data of unreleased visitors, so nothing here can depend on one (docs/proofs.md, section 2).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from quietshelf.serving.service.database.timestamps import timestamp
 from quietshelf.serving.service.pages.most_shown import most_shown
 
 NAMED = 2
-"""Coordinates by which a direction is told."""
+"""Coordinates that name a direction."""
 
 
 class Insights:
-    """The last insights of each shelf, kept until a release or a change of items makes it old."""
+    """Caches the insights of each shelf until a release, or a change of settings or items."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Any, dict[str, Any], View]] = {}
         self._lock = threading.Lock()
 
     def of(self, connection: Connection, row: Row) -> dict[str, Any]:
-        """Releases, tastes, health and what is shown most."""
+        """Releases, tastes, health and the items shown most."""
         stamp = (*versions(row), row["deleted"])
-        with self._lock:  # one thread works it out, the others wait for it
+        with self._lock:  # one thread computes it, the others wait
             kept = self._kept.get(row["shelf"])
             if kept is None or kept[0] != stamp:
                 view = look(connection, row, None if kept is None else kept[2])
@@ -45,7 +45,7 @@ class Insights:
 
 
 def insights(connection: Connection, row: Row, view: View) -> dict[str, Any]:
-    """All of it, from one view."""
+    """Compute the insights of one view."""
     rows = learning.release_rows(connection, row["shelf"], row["releases"])
     names = coordinate_names(view)
     return {
@@ -59,7 +59,7 @@ def insights(connection: Connection, row: Row, view: View) -> dict[str, Any]:
 
 
 def comparison(view: View) -> dict[str, Any] | None:
-    """The learned policy against the present ranking; None where nothing is compared, and everybody sees the first."""
+    """The learned policy against the present ranking; None if every visitor sees the former and nothing is compared."""
     settings = view.settings
     if not settings.comparison and settings.learned_share == 1:
         return None
@@ -69,7 +69,7 @@ def comparison(view: View) -> dict[str, Any] | None:
 
 
 def release_list(rows: list[Row]) -> list[dict[str, Any]]:
-    """Every release: when, of how many visitors, and how well tastes are known since."""
+    """Every release: its time, its visitors, and how well tastes were known after it."""
     seen = np.cumsum([row["size"] for row in rows]).tolist()
     return [
         {
@@ -96,17 +96,17 @@ def tastes(view: View, names: list[str]) -> list[dict[str, Any]]:
 
 
 def health(view: View, names: list[str]) -> dict[str, Any]:
-    """Whether the last release stands above its noise, and in which directions it does not."""
+    """Whether the last release stands out from its noise, and in which directions it does not."""
     learner = view.learner
     if learner is None:
-        return {"words": "no visitor yet: nothing is released", "directions": [], "below": 0}
+        return {"words": "no visitors yet, so nothing is released", "directions": [], "below": 0}
     found = [] if not learner.records else directions(learner.records[-1], names)
     below = sum(each["information"] < each["noise"] for each in found)
     return {"words": learner.health, "directions": found, "below": below}
 
 
 def directions(latest: Record, names: list[str]) -> list[dict[str, Any]]:
-    """The directions in which a release measured information, weakest first, by the coordinates they mostly are."""
+    """The directions in which a release measured information, weakest first, named by their main coordinates."""
     level = latest.scales.score**2
     return [
         {"mostly": _mostly(latest.frame[:, place], names), "information": float(latest.values[place]), "noise": level}
@@ -115,7 +115,7 @@ def directions(latest: Record, names: list[str]) -> list[dict[str, Any]]:
 
 
 def coordinate_names(view: View) -> list[str]:
-    """What each coordinate of theta multiplies; a deleted shelf has forgotten its items but not how long theta is."""
+    """Names of theta's coordinates. A deleted shelf has forgotten its items, but not the length of theta."""
     learner = view.learner
     if learner is None:
         return []
@@ -130,7 +130,7 @@ def _typical_error(row: Row) -> float:
 
 
 def _mostly(direction: FloatArray, names: list[str]) -> list[str]:
-    """The coordinates that carry at least a quarter of what the largest does, two at most."""
+    """Up to two coordinates that carry at least a quarter of what the largest carries."""
     size = np.abs(direction)
     order = np.argsort(-size)[:NAMED]
     return [names[place] for place in order if size[place] >= 0.25 * size[order[0]]]

@@ -1,7 +1,7 @@
-"""What is shown most: offers to made-up visitors, from the last release and the declared law. Nobody is counted.
+"""The items shown most, found by offers to simulated visitors from the last release. No real visitor is counted.
 
-Visitors are drawn from the law that the shop declared (`visitor_scale`, read as independent normal features), never
-from those who came. The result is post-processing of public figures, and costs nothing (docs/proofs.md, section 2).
+Simulated visitors follow the law that the shop declared (`visitor_scale`, read as independent normal features). The
+result is post-processing of public figures and costs no privacy (docs/proofs.md, section 2).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from quietshelf.policies import POLICIES
 from quietshelf.serving.service.catalogue.views import View
 
 VISITORS, FEWEST, WORK = 400, 16, 4_000_000
-"""So many visitors are made up; fewer where they times items would be more than the work allows."""
+"""Simulated visitors: 400, fewer if visitors times items would exceed ``WORK``, but never below 16."""
 TOP = 12
 
 
 def most_shown(view: View) -> dict[str, Any]:
-    """The items that most made-up visitors would be shown, with the share of them that would see it."""
+    """The items most simulated visitors would see, and the share of visitors who would see each."""
     stock, release, shape = view.stock, view.release, view.settings.map
     if release is None or stock.catalogue is None or shape is None or not stock.offerable.any():
         return _nothing("there is nothing to simulate before the first visitor")
@@ -47,7 +47,7 @@ def most_shown(view: View) -> dict[str, Any]:
 
 
 def made_up(view: View) -> FloatArray | None:
-    """Features of made-up visitors, (visitors, length); None where their law is not declared."""
+    """Features of simulated visitors, (visitors, length); None if their law is not declared."""
     length, scale = view.settings.visitor_dim, view.body.visitor_scale
     uses_visitor = any(block.visitor for block in MAPS[view.body.feature_map])
     if uses_visitor and scale is None:
@@ -59,7 +59,7 @@ def made_up(view: View) -> FloatArray | None:
 
 
 def _random(view: View) -> np.random.Generator:
-    """The same made-up visitors for the same release: the page does not flicker. No noise comes from here."""
+    """The same simulated visitors for the same release, so that the page does not flicker. Not used for noise."""
     return np.random.default_rng([view.shelf, view.versions[2]])
 
 

@@ -1,6 +1,6 @@
-"""Operations: requests, errors, latencies, the releaser. Reads counters of this process and open batches.
+"""The operations page: requests, errors, latencies and the releaser, from this process's counters and open batches.
 
-Answers are neither counted nor timed, here as everywhere.
+As everywhere, answers are neither counted nor timed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
 from quietshelf.serving.service.pages import status, traffic
 from quietshelf.serving.service.pages.views import Room
-from quietshelf.serving.service.releases.releaser import next_publication
+from quietshelf.serving.service.releases.steps import next_publication
 
 LATEST = 20
-"""Entries of the log of admins that are shown."""
+"""Entries of the admin log that the page shows."""
 
 
 def operations(room: Room, connection: Connection) -> dict[str, Any]:
-    """How the service runs."""
+    """The figures of the operations page."""
     service = room.service
     now, due = service.time.now(connection), next_publication(connection)
     store = connection.execute(sa.select(schema.store)).one()
@@ -53,13 +53,13 @@ def operations(room: Room, connection: Connection) -> dict[str, Any]:
 
 
 def admins(room: Room, connection: Connection) -> dict[str, Any]:
-    """Keys, and what admins did last: for admins alone, for erasures are among it."""
+    """Keys and the latest admin log entries, which include erasures: for admins only."""
     now = room.service.store.now(connection)
     return {"keys": keys.listed(connection, now), **admin_log.entries(connection, most=LATEST)}
 
 
 def _late(room: Room, connection: Connection, now: float) -> list[dict[str, Any]]:
-    """Shelves whose release should have been made by now."""
+    """Shelves whose release is overdue."""
     names = {row["shelf"]: row["name"] for row in queries.shelf_rows(connection)}
     poll = room.service.settings.poll_seconds
     found = [

@@ -1,4 +1,4 @@
-"""A page or its JSON twin, with the headers that keep it ours; refusals as pages where a person asked."""
+"""Replies as pages or as their JSON twins, with security headers; refusals as pages if a browser asked."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""What a page needs beside the headers of every reply (`middleware.GUARDS`)."""
+"""Headers of a page, beside those of every reply (`middleware.GUARDS`)."""
 LOOK = frozenset({"sheet.css", "icon.svg"})
-"""What all pages of Quietshelf have in common, reports included."""
+"""Files that the dashboard shares with reports."""
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class Page(APIRoute):
-    """A route whose refusals are pages for people, and whose replies all carry the headers."""
+    """A route that shows refusals as pages and adds the page headers to every reply."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, wrapped."""
+        """Wrap the handler."""
         handle = super().get_route_handler()
 
         async def wrapped(request: Request) -> Response:
@@ -55,21 +55,21 @@ class Page(APIRoute):
 
 
 def ours(response: Response) -> Response:
-    """With the headers of a page."""
+    """Add the page headers."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     return response
 
 
 def reply(request: Request, who: Viewer, view: dict[str, Any]) -> Response:
-    """The view as a page, or as JSON to those who ask for that."""
+    """The view as a page, or as JSON if that was asked for."""
     if wants_json(request):
         return JSONResponse(view, headers={"Vary": "Accept"})
     return html(request, who, view)
 
 
 def html(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 200) -> HTMLResponse:
-    """A page, by the template of its name."""
+    """Render the page's template."""
     demo = getattr(request.app.state, "demo", None)
     run_by = request.app.state.room.service.settings
     given = {"view": view, "who": who, "base": root_path(request), "path": request.url.path, "demo": demo}
@@ -79,7 +79,7 @@ def html(request: Request, who: Viewer, view: dict[str, Any], *, status: int = 2
 
 
 async def refusal(request: Request, problem: Problem) -> Response:
-    """Those who have not signed in are asked to; others are told why not, and keep their way around."""
+    """Show a refusal as a page, or lead to the sign-in page if no key was given."""
     if wants_json(request):
         return ours(problem.response())
     if problem.status == 401 and request.method == "GET":
@@ -92,19 +92,19 @@ async def refusal(request: Request, problem: Problem) -> Response:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a browser asks: programs that take anything are told in JSON."""
+    """Whether a browser is asking. Programs that accept anything get JSON."""
     return "text/html" in request.headers.get("accept", "") and not wants_json(request)
 
 
 def wants_json(request: Request) -> bool:
-    """Whether the twin was asked for: by ``?format=json``, or by accepting JSON and not pages."""
+    """Whether JSON was asked for, by ``?format=json`` or by accepting JSON and not HTML."""
     accepted = request.headers.get("accept", "")
     return request.query_params.get("format") == "json" or ("json" in accepted and "text/html" not in accepted)
 
 
 @cache
 def templates() -> Environment:
-    """The templates; a name that is missing in a view is a mistake, not a blank."""
+    """The templates. A name that is missing in a view raises an error."""
     found = Environment(
         loader=PackageLoader("quietshelf.serving.service.pages"),
         autoescape=True,
@@ -119,14 +119,14 @@ def templates() -> Environment:
 
 @cache
 def asset(name: str) -> tuple[bytes, str]:
-    """A file of ours and the mark of its content."""
+    """A static file, and a hash of its content."""
     content = look(name) if name in LOOK else _folder().joinpath(name).read_bytes()
     return content, hashlib.sha256(content).hexdigest()[:12]
 
 
 @cache
 def assets() -> frozenset[str]:
-    """The names of our files."""
+    """The names of the static files."""
     return frozenset(each.name for each in _folder().iterdir()) | LOOK
 
 
@@ -135,7 +135,7 @@ def _folder() -> Traversable:
 
 
 def static(name: str) -> Response:
-    """A file by name; it may be kept for good, since its address changes with its content."""
+    """Serve a static file. Caches may keep it for ever, since its address changes with its content."""
     content, _ = asset(name)
     kind = KINDS[name[name.rindex(".") :]]
     return Response(content, media_type=kind, headers={"Cache-Control": "public, max-age=31536000, immutable"})

@@ -1,4 +1,4 @@
-"""The pages: each handler checks who asks, reads one view, and replies with it as a page or as JSON."""
+"""The page routes. Each handler checks the key, reads one view, and replies with a page or JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pages = APIRouter(route_class=Page, include_in_schema=False)
 
 
 async def room_of(request: Request) -> Room:
-    """What the pages share."""
+    """The state that the pages share."""
     found: Room = request.app.state.room
     return found
 
@@ -52,12 +52,12 @@ def shelf_page(request: Request, shelf: str, who: Looking, room: Shared) -> Resp
 
 @pages.get("/shelves/{shelf}/privacy")
 def statement(request: Request, shelf: str, who: Looking, room: Shared) -> Response:
-    """The privacy statement: for anybody, if it was made public."""
+    """The privacy statement, without a key if it was made public."""
     with room.service.store.read() as connection:
         try:
             view = views.statement(room, connection, queries.latest_row(connection, shelf))
         except NotFound:
-            who.may("read", shelf)  # whoever may not look need not know which shelves there are
+            who.may("read", shelf)  # do not reveal which shelves exist
             raise
     if view["public_since"] is None or who.key is not None:
         who.may("read", shelf)
@@ -66,7 +66,7 @@ def statement(request: Request, shelf: str, who: Looking, room: Shared) -> Respo
 
 @pages.post("/shelves/{shelf}/privacy")
 async def publish(request: Request, shelf: str, who: Looking, room: Shared) -> Response:
-    """Make the statement public, or take it back."""
+    """Make the statement public, or withdraw it."""
     who.may("admin", shelf)
     wanted = (await form(request, who)).get("public") == "yes"
     key = who.key.id if who.key else ""
@@ -77,7 +77,7 @@ async def publish(request: Request, shelf: str, who: Looking, room: Shared) -> R
 
 @pages.get("/shelves/{shelf}/counts")
 def counts_page(request: Request, shelf: str, who: Looking, room: Shared) -> Response:
-    """Outside the promise: for admins alone."""
+    """Exact counts, outside the promise: for admins only."""
     who.may("admin", shelf)
     with room.service.store.read() as connection:
         return reply(request, who, counts(room, connection, queries.latest_row(connection, shelf)))
@@ -85,7 +85,7 @@ def counts_page(request: Request, shelf: str, who: Looking, room: Shared) -> Res
 
 @pages.get("/operations")
 def operations_page(request: Request, who: Looking, room: Shared) -> Response:
-    """How the service runs; not for keys of a single shelf."""
+    """How the service runs; keys for a single shelf may not see it."""
     who.may("read")
     with room.service.store.read() as connection:
         administered = admins(room, connection) if who.key is not None and who.key.has("admin") else None
@@ -94,7 +94,7 @@ def operations_page(request: Request, who: Looking, room: Shared) -> Response:
 
 @pages.get("/demo")
 def demo_page(request: Request, who: Looking) -> Response:
-    """The demo's contest; its visitors are made up, so anybody may look."""
+    """The demo's contest. Its visitors are simulated, so it needs no key."""
     demo: Any = getattr(request.app.state, "demo", None)
     if demo is None:
         raise NotFound("this page exists only in `quietshelf serve --demo`")
@@ -103,19 +103,19 @@ def demo_page(request: Request, who: Looking) -> Response:
 
 @pages.get("/docs")
 async def api_page(request: Request, who: Looking) -> Response:
-    """The API, for anybody: what it can be asked, with examples that can be tried."""
+    """The API page, with examples to try; it needs no key."""
     return html(request, who, {"page": "api"})
 
 
 @pages.get("/sign-in")
 async def sign_in_page(request: Request, who: Looking) -> Response:
-    """Where a key is asked for."""
+    """The sign-in form."""
     return html(request, who, _sign_in(request.query_params.get("next", "/"), None))
 
 
 @pages.post("/sign-in")
 async def sign_in(request: Request, room: Shared) -> Response:
-    """A key for a cookie."""
+    """Exchange a key for a session cookie."""
     nobody = entry.Viewer()
     fields = await form(request, nobody)
     wanted = local(fields.get("next", "/"))
@@ -137,7 +137,7 @@ async def sign_in(request: Request, room: Shared) -> Response:
 
 @pages.post("/sign-out")
 async def sign_out(request: Request, who: Looking, room: Shared) -> Response:
-    """The end of a session."""
+    """End the session."""
     await form(request, who)
     await entry.sign_out(room.service, who)
     response = RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
@@ -147,14 +147,14 @@ async def sign_out(request: Request, who: Looking, room: Shared) -> Response:
 
 @pages.get("/static/{name}")
 async def static_file(name: str) -> Response:
-    """Style sheet, script and icon."""
+    """Style sheets, scripts and icons."""
     if name not in assets():
         raise NotFound("no such file")
     return static(name)
 
 
 def add_pages(app: FastAPI, service: Service) -> Room:
-    """Let an app have the pages."""
+    """Add the pages to an app."""
     room = Room.of(service)
     app.state.room = room
     app.include_router(pages)

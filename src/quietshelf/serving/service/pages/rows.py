@@ -1,4 +1,4 @@
-"""Small drawings inside table rows: the table is the chart, and reads as a table without it."""
+"""Small drawings inside table rows. The tables read well without them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["bar", "gauge", "interval", "reach_of", "spark", "strength"]
 
 
 def gauge(share: float) -> Markup:
-    """How much of a promise is made so far; the figures stand beside it."""
+    """How much of a promise has been used. The figures stand beside it."""
     return strip(
         tag("rect", x=0, y=0, width=100, height=10, class_="track"),
         tag("rect", x=0, y=0, width=100 * share, height=10, class_="fill"),
@@ -21,7 +21,7 @@ def gauge(share: float) -> Markup:
 
 
 def interval(taste: dict[str, Any], reach: float) -> Markup:
-    """An estimate with one (thick) and two (thin) standard errors either side, on an axis of plus minus ``reach``."""
+    """An estimate with one (thick) and two (thin) standard errors on either side, on an axis of ±``reach``."""
     value, error = taste["estimate"], taste["standard_error"]
 
     def place(at: float) -> float:
@@ -40,14 +40,14 @@ def interval(taste: dict[str, Any], reach: float) -> Markup:
 
 
 def reach_of(tastes: list[dict[str, Any]]) -> float:
-    """Half the width of the axis: a round number that holds every interval."""
+    """Half the width of the axis: a round number that fits every interval."""
     widest = max((abs(each["estimate"]) + 2 * each["standard_error"] for each in tastes), default=1.0) or 1.0
     size = 10.0 ** math.floor(math.log10(widest))
     return next(size * factor for factor in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if size * factor >= widest * (1 - 1e-9))
 
 
 def strength(direction: dict[str, Any]) -> Markup:
-    """Information of a direction beside the noise, on a scale from a hundredth to a hundred times the noise."""
+    """Information in a direction relative to the noise, on a scale from 1/100 to 100."""
     ratio = direction["information"] / direction["noise"]
     place = 50 + 25 * max(-2.0, min(2.0, math.log10(max(ratio, 1e-9))))
     kind = "fill" if ratio >= 1 else "fill weak"

@@ -1,6 +1,6 @@
-"""Signed in: a random cookie, stored as its hash, which stands for a key for an hour at most.
+"""Sessions: a random cookie, stored as a hash, that stands for a key for up to an hour.
 
-A session can do what its key can, no longer than the key itself: when that is revoked or expires, its sessions end.
+A session can do what its key can. It ends when the key expires or is revoked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SECONDS = 3600
 
 
 def begin(connection: Connection, key: Key, now: float) -> str:
-    """A new session; the text returned is the cookie, and is stored nowhere. Sessions that are over are forgotten."""
+    """Start a session and delete expired ones; returns the cookie, which is stored nowhere."""
     token, table = secrets.token_urlsafe(32), schema.sessions
     connection.execute(sa.delete(table).where(table.c.expires <= now))
     connection.execute(sa.insert(table), {"hash": _hash(token), "key": key.id, "expires": now + SECONDS})
@@ -28,13 +28,13 @@ def begin(connection: Connection, key: Key, now: float) -> str:
 
 
 def end(connection: Connection, token: str) -> None:
-    """Make a cookie worthless."""
+    """End the session of a cookie."""
     table = schema.sessions
     connection.execute(sa.delete(table).where(table.c.hash == _hash(token)))
 
 
 def key_of(store: Store, token: str) -> Key | None:
-    """The key that a cookie stands for; None if it never did or no longer does."""
+    """The key that a cookie stands for; None if the session is unknown or over."""
     table = schema.sessions
     with store.read() as connection:
         now = store.now(connection)
@@ -44,10 +44,10 @@ def key_of(store: Store, token: str) -> Key | None:
 
 
 def form_token(token: str) -> str:
-    """What forms of this session carry: nobody without the cookie can work it out."""
+    """The token in this session's forms. It cannot be computed without the cookie."""
     return hashlib.sha256(b"quietshelf form " + token.encode()).hexdigest()
 
 
 def _hash(token: str) -> str:
-    """The cookie has 256 random bits: a plain hash cannot be searched."""
+    """A plain hash: the cookie has 256 random bits, too many to search."""
     return hashlib.sha256(b"quietshelf session " + token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,6 +1,6 @@
-"""How a shelf stands at this moment: one state, and a sentence. Reads settings, arrivals, open batches and the clock.
+"""The state of a shelf right now, with a sentence about it. Reads settings, arrivals, open batches and the clock.
 
-Of an open batch only its size, how many have come, and when: who came is public, what they did is not read here.
+Of an open batch it reads only size, arrivals and times, which are public; it never reads what visitors did.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quietshelf.serving.service.database.timestamps import timestamp_or_none
 from quietshelf.serving.service.pages.wording import count, lapse
 
 GRACE = 5.0
-"""A release is late if it is not there so many seconds, and two polls, after it was due."""
+"""A release counts as late this many seconds, and two polls, after it was due."""
 STATES = {
     "learning": "Learning",
     "gathering": "First batch",
@@ -33,7 +33,7 @@ STATES = {
 
 
 def open_batches(connection: Connection) -> dict[int, list[Row]]:
-    """Batches that are not released, oldest first, by shelf: how full, and since when."""
+    """Unreleased batches by shelf, oldest first: how full each is, and since when."""
     table = schema.batches
     columns = [table.c[name] for name in ("shelf", "size", "taken", "window", "full_at", "lag")]
     found: dict[int, list[Row]] = defaultdict(list)
@@ -50,32 +50,34 @@ def items_on_offer(connection: Connection) -> dict[int, int]:
 
 
 def status(row: Row, batches: list[Row], *, refuses: bool, items: int, now: float, poll: float) -> dict[str, Any]:
-    """The state of a shelf and what it means."""
+    """The state of a shelf, and what it means."""
     late = overdue(batches, now=now, poll=poll)
-    name, words = _state(row, batches, refuses=refuses, items=items, late=late)
+    name, words = _state(row, batches, refuses=refuses, items=items, late=late, now=now)
     return {"state": name, "title": STATES[name], "words": words, "late_seconds": late, "batch": _batch(batches, now)}
 
 
 def lateness(batches: list[Row], now: float) -> float:
-    """For how many seconds a release has been due at most; zero if none is."""
-    due = (now - each["full_at"] - each["window"] - each["lag"] for each in batches if each["full_at"] is not None)
-    return max(0.0, max(due, default=0.0))
+    """How long the most overdue release has been due, in seconds; zero if none is."""
+    due = (_due(each) for each in batches)
+    return max(0.0, max((now - each for each in due if each is not None), default=0.0))
 
 
 def overdue(batches: list[Row], *, now: float, poll: float) -> float | None:
-    """The same if it is late; None if not."""
+    """The lateness of a release if it counts as late; None if not."""
     worst = lateness(batches, now)
     return worst if worst > GRACE + 2 * poll else None
 
 
-def _state(row: Row, batches: list[Row], *, refuses: bool, items: int, late: float | None) -> tuple[str, str]:
+def _state(
+    row: Row, batches: list[Row], *, refuses: bool, items: int, late: float | None, now: float
+) -> tuple[str, str]:
     settings = json.loads(row["config"])
     if row["deleted"] is not None:
         return "deleted", "Deleted. Data of visitors in no release is deleted; the releases and the promise remain."
     if late is not None:
         return "late", (
             f"A release was due {lapse(late)} ago and is missing: the releaser is not running, or cannot write. "
-            "Offers continue from the last release, and nothing is lost by waiting."
+            "Offers continue from the last release, and waiting loses nothing."
         )
     if refuses:
         return "refused", (
@@ -89,6 +91,9 @@ def _state(row: Row, batches: list[Row], *, refuses: bool, items: int, late: flo
     if settings["policy"] in NOT_PRIVATE:
         return "comparison", "Shows items at random, for comparison. It is not what Quietshelf would show."
     if row["releases"] == 0:
+        due = None if not batches else _due(batches[0])
+        if due is not None:
+            return "gathering", f"The first batch is full and waits for answers, for {lapse(max(0.0, due - now))} more."
         return "gathering", f"Nothing is released before the first batch is full: {_filling(batches)}."
     return "learning", f"Offers are made from release {count(row['releases'])}. {_filling(batches).capitalize()}."
 
@@ -102,18 +107,22 @@ def _filling(batches: list[Row]) -> str:
     return f"{count(newest['taken'])} of {count(newest['size'])} visitors have come"
 
 
+def _due(batch: Row) -> float | None:
+    """When a batch may be released; None until it is full."""
+    return None if batch["full_at"] is None else float(batch["full_at"] + batch["window"] + batch["lag"])
+
+
 def _batch(batches: list[Row], now: float) -> dict[str, Any] | None:
-    """The batch that was opened last; when it may be released, once that is known."""
+    """The newest batch, and when it may be released, once that is known."""
     if not batches:
         return None
     newest = batches[-1]
-    full = newest["full_at"]
-    due = None if full is None else full + newest["window"] + newest["lag"]
+    due = _due(newest)
     return {
         "visitors": newest["taken"],
         "size": newest["size"],
         "window_seconds": newest["window"],
-        "full": full is not None,
+        "full": due is not None,
         "due": timestamp_or_none(due),
         "due_in_seconds": None if due is None else max(0.0, due - now),
     }

@@ -1,4 +1,4 @@
-"""What this process counted: requests by route, and the times within which they were answered. Answers are left out."""
+"""Requests by route and their response times, as counted by this process; visitors' answers are not counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OFFERS = "/v1/shelves/{shelf}/offers"
 
 
 class Minute(TypedDict):
-    """Offers of one minute; the times are None where there were none, or where they are beyond the last limit."""
+    """The offers of one minute. Times are None without offers, or beyond the largest limit."""
 
     offers: int
     half_within: float | None
@@ -21,7 +21,7 @@ class Minute(TypedDict):
 
 
 def routes(metrics: Metrics) -> list[dict[str, Any]]:
-    """Each route: how often asked, refused (4xx), failed (5xx), and within what time it answered."""
+    """For each route: requests, refusals (4xx), failures (5xx), and response times."""
     counted: dict[str, dict[str, int]] = defaultdict(lambda: {"requests": 0, "refused": 0, "failed": 0})
     for sample in _samples(metrics.requests, "_total"):
         line, kind = counted[sample.labels["route"]], sample.labels["status"][:1]
@@ -38,7 +38,7 @@ def routes(metrics: Metrics) -> list[dict[str, Any]]:
 
 
 def within(buckets: list[tuple[float, float]], share: float) -> float | None:
-    """The least limit within which so large a share was answered; None beyond the last one.
+    """The smallest limit within which this share was answered; None beyond the largest.
 
     >>> within([(0.01, 90.0), (0.02, 100.0), (float("inf"), 100.0)], 0.95)
     0.02
@@ -56,7 +56,7 @@ def offers(metrics: Metrics) -> dict[float, float]:
 
 
 def minute(made: Mapping[float, float]) -> Minute:
-    """The same of one minute, told.
+    """Summarise one minute.
 
     >>> minute({0.01: 9.0, 0.02: 10.0, float("inf"): 10.0})
     {'offers': 10, 'half_within': 0.01, 'most_within': 0.02}

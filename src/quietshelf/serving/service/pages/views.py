@@ -1,6 +1,6 @@
-"""What each page says, as plain data: the page is drawn from it, and its JSON twin is it.
+"""The content of each page as plain data, which the template renders and the JSON twin returns.
 
-Each function names what it reads. None reads the table of raw contributions; `counts` does, for ``admin``.
+Each function says what it reads. None reads visitors' raw data; only `counts` does, for ``admin``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quietshelf.serving.service import queries
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.learning import Row
 from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
-from quietshelf.serving.service.pages import budget_summary, status
+from quietshelf.serving.service.pages import status
 from quietshelf.serving.service.pages.activity import Activity
 from quietshelf.serving.service.pages.budget_summary import BudgetSummaries, published_since
 from quietshelf.serving.service.pages.insights import Insights
@@ -32,7 +32,7 @@ SHOWN_SETTINGS = (
 
 @dataclass(frozen=True)
 class Room:
-    """What the pages share: the service, and what they keep so as not to work it out for everybody who looks."""
+    """State that the pages share: the service, and caches of what is slow to compute."""
 
     service: Service
     activity: Activity
@@ -41,7 +41,7 @@ class Room:
 
     @classmethod
     def of(cls, service: Service) -> Room:
-        """For one process."""
+        """Create it for one process."""
         return cls(service, Activity(service.store, service.metrics), Insights(), BudgetSummaries())
 
 
@@ -83,7 +83,7 @@ def shelf(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
 
 
 def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
-    """The privacy statement. Reads the ledger, when releases were made, and the settings: nothing else."""
+    """The privacy statement. Reads only the ledger, the times of releases, and the settings."""
     since = published_since(connection, row)
     settings = json.loads(row["config"])
     dated = {each["batch"]: each for each in learning.release_rows(connection, row["shelf"], row["releases"])}
@@ -107,20 +107,22 @@ def statement(room: Room, connection: Connection, row: Row) -> dict[str, Any]:
 
 
 def left_out(row: Row, batches: list[Row]) -> int:
-    """Batches that were opened and are neither open nor released: refused by the ledger, or dropped by a restore."""
+    """How many batches were neither released nor are open: refused by the ledger, or dropped by a restore."""
     return 0 if row["deleted"] is not None else max(0, int(row["opened"]) + 1 - len(batches) - int(row["releases"]))
 
 
 def publish(room: Room, connection: Connection, name: str, public: bool) -> None:
-    """Let anybody read the privacy statement of a shelf, or nobody without a key."""
-    row = queries.latest_row(connection, name)
-    budget_summary.publish(connection, row, room.service.store.now(connection) if public else None)
+    """Make a shelf's privacy statement public, or require a key for it."""
+    table, shelf = schema.published, queries.latest_row(connection, name)["shelf"]
+    connection.execute(sa.delete(table).where(table.c.shelf == shelf))
+    if public:
+        connection.execute(sa.insert(table), {"shelf": shelf, "since": room.service.store.now(connection)})
 
 
 def _line(
     room: Room, connection: Connection, row: Row, batches: list[Row], items: dict[int, int], now: float
 ) -> dict[str, Any]:
-    """A shelf in a few figures."""
+    """A shelf's main figures."""
     promise = room.budgets.of(connection, row)
     settings = json.loads(row["config"])
     state = status.status(
@@ -151,7 +153,7 @@ def _last_release(connection: Connection, row: Row) -> str | None:
 
 
 def _event(event: Event, dated: dict[Any, Row]) -> dict[str, Any]:
-    """A line of the ledger, with the moment of its release and how many it was of, where that is known."""
+    """A ledger entry, with the time and number of visitors of its release, if known."""
     of = dated.get(event.batch)
     given = event.to_dict()
     if event.cost_alone:

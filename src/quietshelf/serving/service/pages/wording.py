@@ -1,4 +1,4 @@
-"""Figures as people read them: rounded, with units, and never rounded in a promise's favour."""
+"""Formats figures for people: rounded, with units, and never in a promise's favour."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def count(number: float) -> str:
 
 
 def lapse(seconds: float) -> str:
-    """A length of time in its largest unit.
+    """A duration in its largest unit.
 
     >>> [lapse(x).replace(THIN, " ") for x in (0.2, 59, 61, 7200, 90000, 200000)]
     ['0 s', '59 s', '1 min', '2 h', '1 day', '2 days']
@@ -47,7 +47,7 @@ def rho(value: float | str) -> str:
 
 
 def signed(value: float) -> str:
-    """Two decimals, with a sign that is a sign.
+    """Two decimals, with a typographic sign.
 
     >>> signed(-0.456), signed(1.2)
     ('−0.46', '+1.20')
@@ -57,7 +57,7 @@ def signed(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent; small ones keep a digit.
+    """A share in percent; small ones keep one decimal.
 
     >>> percent(0.4237).replace(THIN, " "), percent(0.031).replace(THIN, " "), percent(1.0).replace(THIN, " ")
     ('42 %', '3.1 %', '100 %')
@@ -76,7 +76,7 @@ def percent_up(share: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """How many times as much.
+    """A ratio.
 
     >>> times(0.002), times(0.45), times(12.3)
     ('< 0.01 ×', '0.45 ×', '12.3 ×')
@@ -85,7 +85,7 @@ def times(ratio: float) -> str:
 
 
 def rate(per_minute: float | None) -> str:
-    """Arrivals a minute.
+    """Arrivals per minute.
 
     >>> rate(None), rate(0.4), rate(1.0), rate(1234.5)
     ('–', '0.4', '1', '1,234')
@@ -107,7 +107,7 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def day(iso: str) -> str:
-    """A moment, to the minute, in UTC.
+    """A time to the minute, in UTC.
 
     >>> day("2026-03-02T14:05:09.120Z")
     '2 Mar 2026, 14:05 UTC'
@@ -117,7 +117,7 @@ def day(iso: str) -> str:
 
 
 def ago(iso: str, now: str) -> str:
-    """How long before now.
+    """How long ago something happened.
 
     >>> ago("2026-03-02T14:05:09Z", "2026-03-02T14:06:10Z").replace(THIN, " ")
     '1 min ago'
@@ -127,7 +127,7 @@ def ago(iso: str, now: str) -> str:
 
 
 def sentence(words: str) -> str:
-    """Words that begin with a capital; the others stay as they are.
+    """Capitalise the first letter only.
 
     >>> sentence("shelf must exist, got shelf='Teas'")
     "Shelf must exist, got shelf='Teas'"
@@ -148,7 +148,7 @@ def tiny(value: float) -> str:
 
 
 def contact(words: str) -> str:
-    """An address for mail or of a page as a link; other words as they are.
+    """An email or web address as a link; anything else as it is.
 
     >>> contact("me@shop.example")
     '<a href="mailto:me@shop.example">me@shop.example</a>'

@@ -1,16 +1,16 @@
-"""Who releases where several processes share a PostgreSQL, and who else knows (R7, R8; docs/proofs.md, section 6).
+"""Elects the process that releases when several share a PostgreSQL (R7, R8; docs/proofs.md, section 6).
 
-The releaser holds a lease: a row that names it, and until when by the database's clock. Everything it does for a
-release locks that row and checks the name, so that a process that was stopped, or lost its lease, can finish nothing.
+The releaser holds a lease: a row with its name and an end by the database's clock. Every step of a release locks that
+row and checks the name, so a process that was paused, or lost its lease, can finish nothing.
 
-Every process that may release says at every look that it lives, and what its epoch file has noted. A release is drawn
-only after all that live have noted its announcement. One that is not heard of for a while is not waited for: its row
-is deleted, and it is no member any longer, which it knows by its own clock even where the database forgets.
+At every poll, each process that may release reports that it is alive and what its epoch file has noted. A release is
+drawn only after all live processes have noted its announcement. Nobody waits for a process that has been silent for a
+while: its row is deleted and its membership ends, which it can tell by its own clock even if the database forgets.
 
-Members are the processes whose epoch file knows of every release, and only they lead. A process becomes one if a member
-has heard of it, which from then on waits for it; or if its file is complete and all processes whose files may know more
-have heard of it and found nothing missing. For that each file names the others, its view, before it hears of them; a
-member takes out of its view whoever is gone.
+Members are processes whose epoch file knows of every release; only they may lead. A process becomes a member if a
+member has heard of it, which from then on waits for it; or if its file is complete, and all processes whose files may
+know more have heard of it and found nothing missing. To make that safe, each file lists the others (its view) before it
+hears of them; a member removes files that are gone from its view.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.store import Store
 
 LEASE_SECONDS = 10.0
-"""How long a releaser that is not heard of keeps its place; at least three times the pause between two looks."""
+"""How long a silent releaser keeps its lease; at least three times the pause between two polls."""
+RENEWED = 2 / 3
+"""A holder renews its lease once less than this part of it is left."""
 WITNESS_SECONDS = 20.0
-"""How long a process that is not heard of is waited for, on the same terms."""
+"""How long others wait for a silent process; also at least three pauses."""
 LOST_LEASE = "a release must be made by the process that holds the lease, got one that has lost it"
 MARGIN = 0.9
-"""Of the time for which others wait for it, how much a process trusts by its own clock."""
+"""The part of that time that a process relies on by its own clock."""
 
 
 class Announcement(NamedTuple):
-    """A release that is under way."""
+    """A release under way."""
 
     id: str
     shelf: int
@@ -47,38 +49,48 @@ class Announcement(NamedTuple):
 
 
 class Election:
-    """One process among those that share a PostgreSQL; ``pause``: seconds between two looks.
+    """One of the processes that share a PostgreSQL; ``pause``: seconds between two polls.
 
     Attributes:
-        name: Another one whenever it was not waited for.
-        member: Whether its epoch file knew of every release when it last spoke.
+        name: Its name, a new one whenever others stopped waiting for it.
+        member: Whether its epoch file knew of every release at its last report.
+        noted: The last announcement that its file had noted by then.
     """
 
     def __init__(self, store: Store, *, pause: float) -> None:
         self._store = store
         self.name, self.member = secrets.token_hex(8), False
+        self.noted: str | None = None
         self._lease, self._alive = max(LEASE_SECONDS, 3 * pause), max(WITNESS_SECONDS, 3 * pause)
         self._until, self._spoke = 0.0, 0.0
         self._unanimous: str | None = None
 
-    def lead(self) -> bool:
-        """Take or keep the lease; False if this is no member, or another process has it, or is at work under it."""
-        table = schema.releaser
+    def holds(self, connection: Connection) -> bool | None:
+        """Whether this process leads, by a read without a lock; None if it has to `take` or renew the lease to know."""
+        row, now = connection.execute(sa.select(schema.releaser)).one(), self._store.now(connection)
+        if row.holder == self.name:  # one that ends too late, since the clock went back, is renewed as well
+            return self._stands(connection, now) if RENEWED * self._lease < row.until - now <= self._lease else None
+        return False if row.until > now else None
+
+    def take(self) -> bool:
+        """Take or renew the lease; False if this is not a member, or another process holds or is using the lease."""
+        query = sa.select(schema.releaser)
         with self._store.write() as connection:
-            row = connection.execute(sa.select(table).with_for_update(skip_locked=True)).one_or_none()
+            mine = connection.execute(query).one().holder == self.name
+            row = connection.execute(query.with_for_update(skip_locked=not mine)).one_or_none()
             now = self._store.now(connection)
             if row is None or (row.holder != self.name and row.until > now) or not self._stands(connection, now):
                 return False
-            connection.execute(sa.update(table).values(holder=self.name, until=now + self._lease))
+            connection.execute(sa.update(schema.releaser).values(holder=self.name, until=now + self._lease))
         return True
 
     def fence(self, connection: Connection) -> None:
-        """Refuse unless this process leads; until this transaction ends nobody else can."""
+        """Refuse unless this process leads. Nobody else can until this transaction ends."""
         row = connection.execute(sa.select(schema.releaser).with_for_update()).one()
         require(row.holder == self.name and self._stands(connection, self._store.now(connection)), LOST_LEASE)
 
     def testify(self, noted: str | None) -> None:
-        """Say that this process lives and what its file has noted, hear of the others, and be a member if it can."""
+        """Report that this process is alive and what its file has noted, read others' reports, and join if possible."""
         table, spoke = schema.witnesses, _own_clock()
         with self._store.write() as connection:
             now = self._store.now(connection)
@@ -96,28 +108,28 @@ class Election:
             lists = {"view": json.dumps(view), "heard": json.dumps([row.process for row in others])}
             connection.execute(sa.delete(table).where(table.c.process == self.name))
             connection.execute(sa.insert(table).values(process=self.name, until=now + self._alive, **known, **lists))
-        self.member, self._until, self._spoke = member, now + self._alive, spoke
+        self.member, self.noted, self._until, self._spoke = member, noted, now + self._alive, spoke
         told = {(place, known["file"]), *((row.place, row.file) for row in others if row.noted == noted)}
-        agreed = member and all((row.place, row.file) in told for row in others)  # one folder is one file
+        agreed = member and all((row.place, row.file) in told for row in others)  # one folder holds one file
         self._unanimous = noted if agreed else None
 
     def witnessed(self, announcement: str) -> bool:
-        """Whether all that were alive when this process last spoke had noted it."""
+        """Whether every process alive at this one's last report had noted the announcement."""
         return self._unanimous == announcement
 
     def alone(self, connection: Connection) -> bool:
-        """Whether no other process that may release is alive."""
+        """Whether no other live process may release."""
         table, now = schema.witnesses, self._store.now(connection)
         alive = sa.select(table.c.process).where(table.c.process != self.name, table.c.until > now)
         return connection.execute(alive).first() is None
 
     def leave(self) -> None:
-        """Be neither releaser nor witness any longer."""
+        """Give up lease and membership."""
         with self._store.write() as connection:
             self._begin_again(connection)
 
     def _waited_for(self, now: float) -> bool:
-        """Whether nobody can have drawn without this process since it last spoke."""
+        """Whether nobody can have drawn without waiting for this process since its last report."""
         return now < self._until and _own_clock() - self._spoke < MARGIN * self._alive
 
     def _stands(self, connection: Connection, now: float) -> bool:
@@ -126,14 +138,14 @@ class Election:
         return self.member and there is not None and self._waited_for(now)
 
     def _begin_again(self, connection: Connection) -> None:
-        """Let go of lease and membership, which another name alone can get."""
+        """Drop lease and membership; this process continues under a new name."""
         releaser, witnesses = schema.releaser, schema.witnesses
         connection.execute(sa.delete(witnesses).where(witnesses.c.process == self.name))
         connection.execute(sa.update(releaser).where(releaser.c.holder == self.name).values(until=0.0))
         self.name, self.member, self._unanimous = secrets.token_hex(8), False, None
 
     def _seen(self, others: Sequence[Any], last: str | None, *, fresh: bool) -> tuple[bool, list[str]]:
-        """Whether this process is a member, and its view, which its file has when this returns."""
+        """Whether this process is a member, and its view, which is in its file when this returns."""
         file = self._store.vault.epoch
         heard = [row for row in others if self.name in json.loads(row.heard)]
         vouched = fresh and any(row.member for row in heard)
@@ -149,7 +161,7 @@ class Election:
 
 
 def _closed(own: str, view: list[str], heard: list[Any]) -> bool:
-    """Whether all files of a view, and of the views of these, belong to processes that have heard of this one."""
+    """Whether every file in a view, and in their views in turn, belongs to a process that has heard of this one."""
     known, more = {own}, set(view)
     while more:
         rows = [row for row in heard if row.file in more]
@@ -161,12 +173,12 @@ def _closed(own: str, view: list[str], heard: list[Any]) -> bool:
 
 
 def _own_clock() -> float:
-    """Seconds that passed on this machine, asleep or awake."""
+    """Seconds on this machine, including sleep."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def announced(connection: Connection) -> list[Announcement]:
-    """Releases that are under way: one at most, by whoever leads."""
+    """The releases under way: at most one, by the process that leads."""
     return [Announcement(*row) for row in connection.execute(_ANNOUNCED)]
 
 
@@ -174,6 +186,6 @@ _ANNOUNCED = sa.select(*(schema.announcements.c[name] for name in Announcement._
 
 
 def withdraw(connection: Connection, announcement: str) -> bool:
-    """Delete an announcement whose batch is released or burnt in the same transaction; whether it was there."""
+    """Delete an announcement whose batch this transaction releases or burns; whether it existed."""
     table = schema.announcements
     return bool(connection.execute(sa.delete(table).where(table.c.id == announcement)).rowcount)

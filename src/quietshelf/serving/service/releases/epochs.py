@@ -1,18 +1,18 @@
-"""The epoch file as the service keeps it: how far each shelf has come, and which batch is announced (R7, R8).
+"""Keeps the epoch file: how far each shelf has come, and which batch is announced (R7, R8).
 
-A release is announced in the file before its noise is drawn, and settled after its commit: whatever happens in between,
-in this process or the next, the file knows of a batch that may have been drawn (`restore`; docs/proofs.md, section 6).
+A release is announced in the file before its noise is drawn, and settled after its commit. Whatever happens in between,
+in this process or the next, the file knows which batch may have been drawn (`restore`; docs/proofs.md, section 6).
 
-On PostgreSQL, which several machines may share, the announcement is committed to the database first, for the files of
-all of them to note (`election`). A file is *current* if it has the id of the last announcement: it then knows of every
-release.
+On PostgreSQL, which several machines may share, the announcement is committed to the database first, and every
+machine's file notes it (`election`). A file is *current* if it has the id of the last announcement: then it knows of
+every release.
 """
 
 from __future__ import annotations
 
 import secrets
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -27,10 +27,10 @@ from quietshelf.serving.service.database.vault import Mark, Progress
 from quietshelf.serving.service.releases.election import Announcement, announced
 
 ELSEWHERE = (
-    "a release must be announced in the epoch file that has the last one, got the file of another machine; if that one "
-    "is lost, run quietshelf restore"
+    "a release must be announced in the epoch file that has the last one, got the file of another machine (if that "
+    "machine is lost, run quietshelf restore)"
 )
-OTHER = "the epoch file must be the one of this database; if this is a backup, run quietshelf restore"
+OTHER = "the epoch file must belong to this database (if this is a backup, run quietshelf restore)"
 LOST_COMMIT = "a release must follow the last one in the epoch file, got a database that has lost it"
 
 
@@ -44,13 +44,27 @@ _PROGRESS = Prepared(
 )
 
 
+class Look(NamedTuple):
+    """What one transaction read: the row of ``store``, how far each shelf has come, and what is announced."""
+
+    this: Any
+    found: Progress
+    announced: list[Announcement]
+
+
+def look(connection: Connection) -> Look:
+    """Read what is compared with an epoch file."""
+    this = connection.execute(sa.select(schema.store)).one()
+    return Look(this, progress(connection), announced(connection))
+
+
 def progress(connection: Connection) -> Progress:
     """How far each shelf has come, and what its releases cost."""
     return {str(row["shelf"]): _mark(row) for row in _PROGRESS.rows(connection, {})}
 
 
 def used(known: Progress) -> bool:
-    """Whether any shelf was ever offered."""
+    """Whether any shelf ever made an offer."""
     return any(mark["opened"] >= 0 for mark in known.values())
 
 
@@ -64,27 +78,27 @@ def behind(found: Progress, known: Progress) -> bool:
 
 
 def unsettled(found: Mark | None, known: Mark | None) -> list[int]:
-    """Of one shelf, batches that the file announced and whose cost the database does not have."""
+    """Batches of one shelf that the file announced and whose cost is not in the database."""
     last = -1 if found is None else found["released"]
     return [batch for batch in ([] if known is None else known["announced"]) if batch > last]
 
 
-def note(store: Store, *, afresh: bool = False, mine: bool = False) -> str | None:
-    """Bring the epoch file up to the database; the last announcement. The caller holds the file's lock.
+def note(store: Store, *, seen: Look | None = None, afresh: bool = False, mine: bool = False) -> str | None:
+    """Update the epoch file from the database; returns the last announcement. The caller holds the file's lock.
 
-    An announcement is struck off once the database has the cost of that batch, and not before: a commit that was lost
-    in between leaves it there (R7).
+    An announcement is removed only once the database has the cost of that batch: if the commit is lost, it stays (R7).
 
     Args:
         store: The database and its epoch file.
-        afresh: What the file knows beyond the database is settled and may be forgotten.
-        mine: Whether this file has just taken over the announcing of releases: it knows all that can be known.
+        seen: The database, if the caller has just read it under this lock.
+        afresh: Whether what the file knows beyond the database is settled, and may be forgotten.
+        mine: Whether this file has just become the one that announces: it then counts as complete.
     """
-    with store.read() as connection:
-        this = connection.execute(sa.select(schema.store)).one()
-        found, under_way = progress(connection), announced(connection)
-    file = store.vault.epoch
-    afresh = afresh and this.epoch > file.get("epoch", -1)  # else the database has lost the settling as well
+    if seen is None:
+        with store.read() as connection:
+            seen = look(connection)
+    (this, found, under_way), file = seen, store.vault.epoch
+    afresh = afresh and this.epoch > file.get("epoch", -1)  # else the database has lost that as well
     known: Progress = {} if afresh else file.get("shelves", {})
     merged = {shelf: furthest(found.get(shelf), known.get(shelf)) for shelf in {**known, **found}}
     for shelf, mark in merged.items():
@@ -104,12 +118,12 @@ def note(store: Store, *, afresh: bool = False, mine: bool = False) -> str | Non
 def current(this: Any, under_way: list[Announcement], file: dict[str, Any]) -> bool:
     """Whether an epoch file knows of every release: it has the last announcement, or the one before that under way.
 
-    And it missed none before: a file that did notes what comes, and stays incomplete until a process whose file knows
-    all has heard of it (`election`).
+    It must have missed none before. A file that did keeps noting new ones, but stays incomplete until a process whose
+    file is complete has heard of it (`election`).
 
     Args:
         this: The row of ``store``.
-        under_way: What is announced in the same moment.
+        under_way: The announcements at the same moment.
         file: The content of the epoch file.
     """
     ids = file.get("releaser_ids", [])
@@ -118,19 +132,18 @@ def current(this: Any, under_way: list[Announcement], file: dict[str, Any]) -> b
     return has and bool(file.get("complete", file))  # earlier versions let complete files alone release
 
 
-def is_current(store: Store) -> bool:
-    """The same, of the database and the epoch file as they are now."""
-    with store.read() as connection:
-        this = connection.execute(sa.select(schema.store)).one()
-        return current(this, announced(connection), store.vault.epoch)
+def is_current(connection: Connection, store: Store) -> bool:
+    """Whether this epoch file is current, by the database as it is now."""
+    this = connection.execute(sa.select(schema.store)).one()
+    return current(this, announced(connection), store.vault.epoch)
 
 
 def announce(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
     """R7: write to the epoch file that a batch is about to be released, before its noise is drawn.
 
-    The caller holds the file's lock. The database carries the id of its last announcement. Another machine's file does
-    not have it, and cannot announce: two files that each know some of the releases could not tell a restored backup. A
-    database that has lost a release meanwhile is refused here (R8).
+    The caller holds the file's lock. The database carries the id of its last announcement; a file without that id may
+    not announce, because two files that each know some of the releases could not detect a restored backup. A database
+    that has lost a release is refused here (R8).
     """
     this, found = _checked(store, connection)
     merged = {each: {**mark, "announced": []} for each, mark in found.items()}
@@ -138,15 +151,15 @@ def announce(store: Store, connection: Connection, shelf: int, batch: int) -> An
     before = [] if this.releaser_id is None else [this.releaser_id]
     told = Announcement(_new_id(connection), shelf, batch, this.releaser_id)
     content = {"releaser_ids": [*before, told.id], "complete": True, "witnesses": [], "shelves": merged}
-    _write(store, this, content, always=True)  # an earlier try may have written the file
+    _write(store, this, content, always=True)  # an earlier attempt may have written the file
     return told
 
 
 def tell(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
-    """R7, on PostgreSQL: announce to all machines, from this transaction's commit on; `note` follows in every file.
+    """R7, on PostgreSQL: announce to all machines as this transaction commits; `note` follows in every file.
 
-    The id goes to this file before: whether the commit is heard of or not, the file stays current. A file that has the
-    id, and not the announcement, is that of the releaser before anything was drawn.
+    This file gets the id first, so it stays current even if the outcome of the commit is never known. A file with the
+    id but without the announcement belongs to the releaser, and nothing has been drawn yet.
     """
     this, _ = _checked(store, connection)
     told = Announcement(_new_id(connection), shelf, batch, this.releaser_id)
@@ -157,13 +170,13 @@ def tell(store: Store, connection: Connection, shelf: int, batch: int) -> Announ
 
 
 def untold(told: Announcement, file: dict[str, Any]) -> bool:
-    """Whether an announcement is this file's own, and nothing was drawn: the file has the id alone (`tell`)."""
+    """Whether this file made the announcement and nothing was drawn: it has only the id (`tell`)."""
     mark: Mark = file.get("shelves", {}).get(str(told.shelf), {"announced": []})
     return told.id in file.get("releaser_ids", []) and told.batch not in mark["announced"]
 
 
 def _checked(store: Store, connection: Connection) -> tuple[Any, Progress]:
-    """The row of ``store``, locked, and how far the shelves are, if this file may announce."""
+    """The row of ``store``, locked, and every shelf's progress; refused unless this file may announce."""
     this = connection.execute(sa.select(schema.store).with_for_update()).one()
     file, found = store.vault.epoch, progress(connection)
     require(current(this, [], file), ELSEWHERE)
@@ -173,9 +186,9 @@ def _checked(store: Store, connection: Connection) -> tuple[Any, Progress]:
 
 
 def take_over(store: Store, connection: Connection) -> None:
-    """Make this epoch file the one that announces, from this transaction's commit on."""
+    """Make this epoch file the one that announces, as this transaction commits."""
     file, mine = store.vault.epoch, _new_id(connection)
-    if file:  # if there is none, the file is written after the commit, or the next start asks for the same step again
+    if file:  # a new file is written after the commit; if that fails, the next start repeats this step
         store.vault.note({**file, "releaser_ids": [*file.get("releaser_ids", []), mine]})
 
 
@@ -195,7 +208,7 @@ def _write(store: Store, this: Any, told: dict[str, Any], *, afresh: bool = Fals
 
 
 def furthest(one: Mark | None, other: Mark | None) -> Mark:
-    """Of two marks of one shelf the further; name and cost as they were when it had come that far."""
+    """The further of two marks of one shelf, with its name and cost."""
     found = sorted((mark for mark in (other, one) if mark is not None), key=lambda mark: int(mark["opened"]))
     return {**found[-1], **{name: max(mark[name] for mark in found) for name in ("opened", "released")}}
 
@@ -212,7 +225,7 @@ def _mark(row: Row) -> Mark:
 
 @lru_cache(maxsize=10_000)
 def _promised(config: str) -> Mark:
-    """What a shelf with these settings promises; kept, for a check asks it of every shelf."""
+    """What a shelf with these settings promises; cached, since every check asks it of every shelf."""
     row = {"config": config}
     settings, log = settings_in(row), public_in(row).log
     return {

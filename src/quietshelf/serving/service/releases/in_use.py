@@ -1,8 +1,8 @@
-"""Who has a database open: services share it, `quietshelf restore` needs it to itself.
+"""Locks that let services share a database, and `quietshelf restore` have it alone.
 
-Every process of a service holds a shared lock on two files for as long as it lives: one in the secrets folder, and one
-beside a SQLite database, which may be served with another folder. A process that dies lets go. Services of other
-machines on one PostgreSQL have folders of their own: they are known by the name of their sessions.
+Every process of a service holds a shared lock on two files while it lives: one in the secrets folder, and one beside a
+SQLite database, which could be served with another folder. A process that dies releases them. Services on other
+machines that share a PostgreSQL have their own folders; their sessions' names give them away.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.settings import ServiceSettings
 
 SERVICE = "quietshelf serve"
-"""The application name of a service's sessions on PostgreSQL; those of commands have another."""
+"""The application name of a service's sessions on PostgreSQL. Commands use another."""
 FILE = "in-use"
 GRACE_SECONDS = 2.0
-"""PostgreSQL lists a session for a moment after its process has ended."""
+"""PostgreSQL still lists a session for a moment after its process has ended."""
 RULE = "restore needs a database that no service is using (stop `quietshelf serve` first)"
-RESTORING = "the database must not be under restore: wait for `quietshelf restore` to end, got its lock on {path}"
+RESTORING = "the database must not be under restore (wait for `quietshelf restore` to end), got its lock on {path}"
 SESSIONS = (
-    "{rule}, got sessions of a service on PostgreSQL: {found}; if the machine of a session is lost, end the session "
+    "{rule}, got sessions of a service on PostgreSQL: {found}; if a session's machine is lost, end the session "
     "with SELECT pg_terminate_backend({first})"
 )
 
 
 def shared(settings: ServiceSettings) -> AbstractContextManager[None]:
-    """Use the database beside other processes of services; refused while it is being restored."""
+    """Use the database together with other services; refused while it is being restored."""
     return _locked(settings, fcntl.LOCK_SH, RESTORING)
 
 
 def alone(settings: ServiceSettings) -> AbstractContextManager[None]:
-    """Have the database, and its epoch file, without any service of this machine."""
+    """Use the database and its epoch file alone; refused while a service of this machine uses them."""
     return _locked(settings, fcntl.LOCK_EX, f"{RULE}, got one that holds a lock on {{path}}")
 
 
 def check_sessions(store: Store) -> None:
-    """Refuse if a service of any machine has a session on this PostgreSQL database."""
+    """Refuse if any machine's service has a session on this PostgreSQL database."""
     until = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < until:
         with store.read() as connection:
@@ -57,7 +57,7 @@ def check_sessions(store: Store) -> None:
 
 
 def refuse_sessions(connection: Connection) -> None:
-    """The same, as seen from one transaction."""
+    """Refuse if a service has a session now, as seen from one transaction."""
     found = sessions(connection)
     if found:
         listed = ", ".join(f"process {pid} from {address}" for pid, address in found.items())
@@ -65,7 +65,7 @@ def refuse_sessions(connection: Connection) -> None:
 
 
 def sessions(connection: Connection) -> dict[int, str]:
-    """Sessions of services on this database, each with its address; SQLite has none."""
+    """Services' sessions on this database and their addresses; none on SQLite."""
     if connection.dialect.name == "sqlite":
         return {}
     query = sa.text(
@@ -94,7 +94,7 @@ def _got(file: int, how: int) -> bool:
 
 
 def _files(settings: ServiceSettings) -> Iterator[Path]:
-    """The files to lock; none beside a SQLite database that was never made."""
+    """The files to lock; none beside a SQLite database that does not exist."""
     yield Path(settings.secrets) / FILE
     place = sa.make_url(settings.url)
     if place.drivername.startswith("sqlite") and place.database not in (None, "", ":memory:"):

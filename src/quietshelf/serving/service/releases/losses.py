@@ -1,4 +1,4 @@
-"""What is lost with a commit: open batches are dropped, and the ledger has releases by their cost alone."""
+"""Handles lost commits: drops open batches, and enters lost releases in the ledger by their cost alone."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ UNSEEN = (
     "released after the backup that was restored; its figures are lost",
     "the process ended while it was released; its figures are not stored",
 )
-"""Details of events that have no release beside them; the last two were written by an earlier version."""
-FORGOTTEN = "This shelf was made after the backup: of it only the promise and the cost of its releases are known."
+"""Details of events without a stored release. An earlier version wrote the last two."""
+FORGOTTEN = "This shelf was created after the backup: only its promise and the cost of its releases are known."
 NOWHERE: Mark = {"opened": -1, "released": -1, "announced": []}
 
 
 class Dropped(NamedTuple):
-    """What was left out: visitors of batches that are gone, and releases known by their cost alone."""
+    """What was lost: visitors of dropped batches, and releases known by their cost alone."""
 
     visitors: int
     lost_releases: int
 
 
 def lose(connection: Connection, store: Store, source: NoiseSource, known: dict[str, Any]) -> dict[int, Dropped]:
-    """Drop every batch that is not released, and enter what this database has forgotten: what each shelf loses."""
+    """Drop every unreleased batch, and enter the releases this database has forgotten; returns each shelf's losses."""
     marks: Progress = known.get("shelves", {})
-    for each in announced(connection):  # by another process, perhaps drawn
+    for each in announced(connection):  # by another process, and perhaps drawn
         mark = marks.setdefault(str(each.shelf), epochs.progress(connection)[str(each.shelf)])
         mark["announced"] = [*mark["announced"], each.batch]
         withdraw(connection, each.id)
     _bring_back(connection, store, marks)
-    every = sa.select(schema.shelves).order_by(schema.shelves.c.shelf)  # locked: nobody opens a batch meanwhile
+    every = sa.select(schema.shelves).order_by(schema.shelves.c.shelf)  # locked, so that nobody opens a batch meanwhile
     rows = connection.execute(every.with_for_update()).mappings().all()
     return {
         row["shelf"]: _drop_shelf(connection, store, dict(row), marks.get(str(row["shelf"])), source) for row in rows
@@ -69,12 +69,12 @@ def lose(connection: Connection, store: Store, source: NoiseSource, known: dict[
 
 
 def settle(connection: Connection, store: Store, known: dict[str, Any], lost: dict[int, Dropped]) -> Dropped:
-    """Begin another epoch, in which this epoch file announces; part of it outlives the transaction."""
+    """Begin a new epoch in which this epoch file announces. The file is written even if the transaction fails."""
     total = Dropped(sum(each.visitors for each in lost.values()), sum(each.lost_releases for each in lost.values()))
     table = schema.store
     epoch = sa.case((table.c.epoch > known.get("epoch", 0), table.c.epoch), else_=known.get("epoch", 0)) + 1
     connection.execute(sa.update(table).values(epoch=epoch, dropped=table.c.dropped + total.visitors))
-    if not store.sqlite:  # numbers that were said, not drawn, are unknown to PostgreSQL's sequence
+    if not store.sqlite:  # PostgreSQL's sequence does not know numbers that were inserted explicitly
         numbers = sa.func.pg_get_serial_sequence("shelves", "shelf")
         top = sa.select(sa.func.max(schema.shelves.c.shelf)).scalar_subquery()
         drawn = sa.func.coalesce(sa.func.pg_sequence_last_value(sa.cast(numbers, REGCLASS)), 0)
@@ -84,7 +84,7 @@ def settle(connection: Connection, store: Store, known: dict[str, Any], lost: di
 
 
 def delete_batch(connection: Connection, shelf: int, batch: int) -> int:
-    """Forget a batch; how many visitors it held."""
+    """Delete a batch; returns how many visitors it held."""
     table = schema.batches
     this = (table.c.shelf == shelf) & (table.c.batch == batch)
     taken = connection.execute(sa.select(table.c.taken).where(this)).scalar()
@@ -94,14 +94,14 @@ def delete_batch(connection: Connection, shelf: int, batch: int) -> int:
 
 
 def noted(row: Row, said: str) -> str:
-    """The notes of a shelf with one more."""
+    """The notes of a shelf, with one more."""
     return json.dumps([*json.loads(row["notes"]), said])
 
 
 def enter_costs(
     connection: Connection, row: Row, batches: list[int], mark: Mark, source: NoiseSource, detail: str
 ) -> None:
-    """Enter the cost of releases whose figures are unknown; every release of a shelf costs the same."""
+    """Enter the cost of releases whose figures are lost. Every release of a shelf costs the same."""
     first = len(learning.stored_events(connection, row["shelf"]))
     learner = learning.learner(connection, row, settings_in(row))
     missing: list[tuple[int, Event]] = []
@@ -113,7 +113,7 @@ def enter_costs(
 
 
 def _bring_back(connection: Connection, store: Store, known: Progress) -> None:
-    """Enter shelves made after the backup, as deleted ones: their promises stand, their numbers stay taken."""
+    """Enter shelves created after the backup as deleted ones, so that their promises and numbers stand."""
     now, here = store.now(connection), epochs.progress(connection)
     gone = {shelf: mark for shelf, mark in known.items() if shelf not in here}
     for shelf, mark in gone.items():
@@ -123,7 +123,7 @@ def _bring_back(connection: Connection, store: Store, known: Progress) -> None:
 
 
 def _drop_shelf(connection: Connection, store: Store, row: Row, mark: Mark | None, source: NoiseSource) -> Dropped:
-    """Drop a shelf's batches that are not released and enter what it has forgotten."""
+    """Drop a shelf's unreleased batches, and enter the releases it has forgotten."""
     table, known = schema.batches, NOWHERE if mark is None else mark
     mine = (table.c.shelf == row["shelf"], table.c.stage != schema.RELEASED)
     query = sa.select(table.c.batch, table.c.size).where(*mine).order_by(table.c.batch)
@@ -140,7 +140,7 @@ def _drop_shelf(connection: Connection, store: Store, row: Row, mark: Mark | Non
         "next_size": batches[0].size if batches else row["next_size"],
         "config_version": row["config_version"] + 1,
     }
-    if mark is None or values["opened"] >= 0:  # else it is known that nobody came
+    if mark is None or values["opened"] >= 0:  # else nobody can have come
         said = AGAIN.format(when=timestamp(store.now(connection)), visitors=visitors, lost=len(lost))
         values |= {"notes": noted(row, said), "history_incomplete": True}
     shelves = schema.shelves
@@ -149,7 +149,7 @@ def _drop_shelf(connection: Connection, store: Store, row: Row, mark: Mark | Non
 
 
 def _config(row: Row, mark: Mark) -> str:
-    """A shelf's settings: if the first offer came after the backup, with the promise that stood then."""
+    """A shelf's settings, with the promise made after the backup if the first offer came after it."""
     if row["opened"] >= 0 or mark["opened"] < 0:
         return str(row["config"])
     body = ShelfBody.model_validate_json(row["config"])
@@ -157,7 +157,7 @@ def _config(row: Row, mark: Mark) -> str:
 
 
 def _promised(mark: Mark) -> dict[str, Any]:
-    """The settings that a shelf's promise rests on; of the log that it started from, the cost alone is known."""
+    """The settings behind a shelf's promise. Of a log behind its prior, only the cost is known."""
     promised = {"rho": mark["rho"], "visits": mark["visits"]}
     cost = mark.get("log")  # not in marks of earlier versions
     if cost is None:

@@ -1,17 +1,16 @@
-"""What may have been released already is never released again (R7, R8; docs/proofs.md, section 6).
+"""Makes sure that no visitor is released twice after a crash or a restored backup (R7, R8; docs/proofs.md, section 6).
 
 The epoch file, outside the database, knows how many batches were opened and released, and which one was announced. If
-the database lags its epoch file, a commit was lost: a backup was put back, or a standby took over. Its open batches are
-dropped, which costs nothing; releases and shelves that it no longer knows are entered in its ledger by their cost, and
-all is said. A batch that was announced and is still there may have been drawn: it is burnt, that is, its cost is
-entered and its visitors are left out. Batch numbers are never used twice. The same check runs at start, soon after a
-batch opens or fills, and before every release.
+the database lags its epoch file, a commit was lost: a backup was restored, or a standby took over. Then open batches
+are dropped, which costs nothing; releases and shelves that the database has forgotten are entered by their cost; and
+the shelves' notes say so. A batch that was announced and is still there may have been drawn. It is burnt: its cost is
+entered and its visitors are left out. Batch numbers are never reused. The same check runs at start, soon after a batch
+opens or fills, and before every release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -23,7 +22,8 @@ from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.timestamps import timestamp
 from quietshelf.serving.service.database.vault import Progress
 from quietshelf.serving.service.releases import epochs
-from quietshelf.serving.service.releases.election import Announcement, announced, withdraw
+from quietshelf.serving.service.releases.election import Announcement, Election, withdraw
+from quietshelf.serving.service.releases.epochs import Look
 from quietshelf.serving.service.releases.losses import BURNT, Dropped, delete_batch, enter_costs, lose, noted, settle
 
 INTERRUPTED = (
@@ -37,71 +37,86 @@ def check(
     source: NoiseSource,
     *,
     burns: bool = True,
-    under_way: str | None = None,
-    alone: bool = True,
-    fence: Callable[[Connection], None] = lambda _: None,
+    told: Announcement | None = None,
+    election: Election | None = None,
 ) -> Checked:
-    """R8: drop what may have been released already, and note it. The caller holds the file's lock.
+    """R8: drop what may already have been released, and update the epoch file. The caller holds the file's lock.
 
-    Nothing is written where nothing is wrong: it is asked whenever a batch opens.
+    It writes nothing if nothing is wrong, since it runs whenever a batch opens.
 
     Args:
         store: The database and its epoch file.
         source: Where noise comes from.
-        burns: Whether this process may burn what was announced: on PostgreSQL the one that leads.
-        under_way: The announcement that this process is about to release, and has not drawn.
-        alone: Whether no other process that may release is alive.
-        fence: Raises unless this process still leads, and may burn.
+        burns: Whether this process may burn announced batches: on PostgreSQL, whether it leads.
+        told: The announcement that this process made and has not drawn yet.
+        election: This process among those that share a PostgreSQL.
     """
     with store.read() as connection:
         state = state_of(connection, store)
+        alone = election is None or election.alone(connection)
+        if election is not None:
+            told = _undrawn(connection, state.seen.announced, told, store.vault.epoch)
     dropped: Dropped | None = None
-    pending = [each for each in state.pending if burns and (under_way is None or each.id != under_way)]
+    seen: Look | None = state.seen
+    pending = [each for each in state.pending if burns and (told is None or each.id != told.id)]
     fresh = state.fresh and alone
     if state.behind or fresh or pending:
         with store.write() as connection:
             _wait_for(connection, store, pending)
-            state = state_of(connection, store)
+            state, seen = state_of(connection, store), None
             if state.behind:
                 known = store.vault.epoch
                 dropped = settle(connection, store, known, lose(connection, store, source, known))
             else:
                 if pending:
-                    fence(connection)
+                    if election is not None:
+                        election.fence(connection)
                     dropped = _burn(connection, store, source, state, pending)
                 fresh = fresh and state.fresh
                 if fresh:
                     epochs.take_over(store, connection)
-    return Checked(dropped, epochs.note(store, afresh=state.behind, mine=state.behind or fresh))
+    last = epochs.note(store, seen=seen, afresh=state.behind, mine=state.behind or fresh)
+    return Checked(dropped, last, told, left=any(each != told for each in state.seen.announced))
 
 
 class Checked(NamedTuple):
-    """What a check dropped, None if nothing, and the last announcement that the epoch file has noted."""
+    """What a check found.
+
+    Attributes:
+        dropped: What it dropped, if anything.
+        noted: The last announcement in the epoch file.
+        told: This process's own announcement, not drawn yet.
+        left: Whether another announcement was there, whose releaser may be gone.
+    """
 
     dropped: Dropped | None
     noted: str | None
+    told: Announcement | None
+    left: bool
 
 
 class State(NamedTuple):
-    """The database beside its epoch file.
+    """How the database compares with its epoch file.
 
     Attributes:
         behind: A commit was lost.
         fresh: Nothing was ever announced.
-        pending: What was announced, and whose cost the database does not have.
+        pending: Announcements whose cost is not in the database.
         known: What file and database say of each shelf.
+        seen: What was read of the database.
     """
 
     behind: bool
     fresh: bool
     pending: list[Announcement]
     known: Progress
+    seen: Look
 
 
 def state_of(connection: Connection, store: Store) -> State:
-    """How they compare; a file of another database is refused, and on SQLite a database without its file."""
-    this = connection.execute(sa.select(schema.store)).one()
-    found, file = epochs.progress(connection), store.vault.epoch
+    """Compare them. Refuses another database's file and, on SQLite, a database whose file is missing."""
+    seen, file = epochs.look(connection), store.vault.epoch
+    this, found, under_way = seen
     same = file.get("identity") == this.identity
     newcomer = not file and not store.sqlite
     require(same or newcomer or not (epochs.used(found) or epochs.used(file.get("shelves", {}))), epochs.OTHER)
@@ -112,8 +127,8 @@ def state_of(connection: Connection, store: Store) -> State:
         for shelf, mark in known.items()
         for batch in ([] if behind else epochs.unsettled(found[shelf], mark))
     ]
-    pending = noted if store.sqlite else announced(connection)
-    if not store.sqlite:  # what a file has noted the database must have, under the same id
+    pending = noted if store.sqlite else under_way
+    if not store.sqlite:  # the database must have what a file has noted, under the same id
         there = {(each.shelf, each.batch) for each in pending if each.id in file.get("releaser_ids", [])}
         behind = behind or any((each.shelf, each.batch) not in there for each in noted)
     table = schema.batches
@@ -121,11 +136,23 @@ def state_of(connection: Connection, store: Store) -> State:
     told = {(each.shelf, each.batch) for each in pending}
     unlikely = {tuple(row) for row in connection.execute(filling)} & told  # announced as full, and not full here
     fresh = this.releaser_id is None if epochs.current(this, [], file) else not epochs.used(found)
-    return State(behind or bool(unlikely), fresh, pending, {**found, **known})
+    return State(behind or bool(unlikely), fresh, pending, {**found, **known}, seen)
+
+
+def _undrawn(
+    connection: Connection, under_way: list[Announcement], told: Announcement | None, file: dict[str, Any]
+) -> Announcement | None:
+    """This process's announcement, if its batch can still be drawn: nobody has deleted the shelf."""
+    for each in under_way:
+        if each == told or epochs.untold(each, file):
+            table = schema.batches
+            this = sa.select(table.c.batch).where(table.c.shelf == each.shelf, table.c.batch == each.batch)
+            return each if connection.execute(this).first() else None
+    return None
 
 
 def _wait_for(connection: Connection, store: Store, pending: list[Announcement]) -> None:
-    """Until a commit of these batches that may still be under way, of a process that was killed, has ended."""
+    """Wait for commits of these batches that a killed process may have left under way."""
     if not store.sqlite:
         connection.execute(sa.select(schema.releaser).with_for_update()).all()
     table = schema.batches
@@ -137,7 +164,7 @@ def _wait_for(connection: Connection, store: Store, pending: list[Announcement])
 def _burn(
     connection: Connection, store: Store, source: NoiseSource, state: State, pending: list[Announcement]
 ) -> Dropped:
-    """R7: drop the batches that were announced, and enter their cost."""
+    """R7: drop announced batches, and enter their cost."""
     visitors, table = 0, schema.shelves
     burnt = [each for each in pending if each in state.pending]  # the others were released meanwhile
     for told, shelf, batch, _ in burnt:

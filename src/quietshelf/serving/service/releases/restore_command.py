@@ -1,8 +1,8 @@
-"""What `quietshelf restore` does: refuse what needs no restore, say what it will cost, and carry that out.
+"""Behind `quietshelf restore`: checks that a restore is needed, says what it costs, and carries it out.
 
-The cost is not estimated: the restore is carried out in a transaction that is rolled back, and the ledger is read
-inside it. A database that is gone is rehearsed in a temporary place. What was agreed to is compared with what is about
-to happen, in the transaction that makes it happen.
+The cost is exact: the restore runs in a transaction that is rolled back, and the ledger is read inside it. If the
+database is gone, this happens in a temporary folder. The restore itself compares the agreed cost with the real one
+before it commits.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from quietshelf.serving.service.settings import ServiceSettings
 
 NOTHING = (
     "there is nothing to restore: the database has every batch and every release that its epoch file knows of "
-    "(start the service, which goes on from here)"
+    "(start the service, which continues from here)"
 )
-CHANGED = "the database must stay as it was when its cost was shown, got another cost (run the command again)"
-BEHIND = "The database is behind its epoch file: a backup was put back, or commits were lost."
-NO_FILE = "There is no epoch file in the secrets folder: what was released after this backup is not known."
-OTHER = "The epoch file is that of another database: what it promised is entered here."
-ELSEWHERE = "The last release may be in another machine's epoch file alone: from now on this machine releases."
+CHANGED = "the database must not change after its cost was shown, got another cost (run the command again)"
+BEHIND = "The database lags its epoch file: a backup was restored, or commits were lost."
+NO_FILE = "There is no epoch file in the secrets folder, so what was released after this backup is unknown."
+OTHER = "The epoch file belongs to another database, whose promises are entered here."
+ELSEWHERE = "Only another machine's epoch file may have the last release; from now on this machine releases."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Promised:
-    """What a shelf's ledger amounts to: to a person or to a visit, at which rho, and in words."""
+    """A shelf's promise by its ledger: per person or per visit, its rho, and in words."""
 
     unit: str
     rho: float
@@ -59,11 +59,11 @@ class ShelfCost:
     Attributes:
         shelf: Its name.
         number: Its number.
-        visitors: Visitors of open batches, who are left out.
-        lost_releases: Releases that are entered by their cost alone.
+        visitors: Visitors of open batches, who will be left out.
+        lost_releases: Releases entered by their cost alone.
         rho_per_lost_release: What each of them costs.
-        before: What is promised now; None for a shelf that the epoch file alone knows: it comes back as a deleted one.
-        after: What is promised afterwards.
+        before: The promise now; None for a shelf that only the epoch file knows, which comes back as a deleted one.
+        after: The promise afterwards.
     """
 
     shelf: str
@@ -77,7 +77,7 @@ class ShelfCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Why a database is restored, and what that costs: every shelf, and somebody on all of them."""
+    """Why a database needs a restore, and what that costs each shelf and somebody on all of them."""
 
     reason: str
     visitors: int
@@ -89,10 +89,10 @@ class Plan:
 
 @contextmanager
 def sole_use(settings: ServiceSettings) -> Iterator[None]:
-    """Have the database and its epoch file to oneself; refused while a service uses them."""
+    """Use the database and its epoch file alone; refused while a service uses them."""
     there = made(settings.url)
     if there:
-        Vault(settings.secrets, make=False)  # a folder without the key is refused before anything is put there
+        Vault(settings.secrets, make=False)  # refuse a folder without the key before writing to it
     with in_use.alone(settings):
         if there:
             with _opened(settings) as store:
@@ -101,7 +101,7 @@ def sole_use(settings: ServiceSettings) -> Iterator[None]:
 
 
 def plan(settings: ServiceSettings, source: NoiseSource) -> Plan:
-    """What a restore would cost; nothing is changed. The caller has sole use."""
+    """Compute what a restore would cost, without changing anything. The caller has sole use."""
     if made(settings.url):
         with _opened(settings) as store:
             return _rehearsed(store, source)
@@ -113,7 +113,7 @@ def plan(settings: ServiceSettings, source: NoiseSource) -> Plan:
 
 
 def carry_out(settings: ServiceSettings, source: NoiseSource, agreed: Plan) -> None:
-    """Restore at the cost that was agreed to, or not at all. The caller has sole use."""
+    """Restore at the agreed cost, or not at all. The caller has sole use."""
     with _opened(settings, make=not made(settings.url)) as store:
         store.migrate()
         with store.vault.locked():
@@ -145,7 +145,7 @@ def _rehearsed(store: Store, source: NoiseSource) -> Plan:
 def _restored(
     connection: Connection, store: Store, source: NoiseSource, known: dict[str, Any]
 ) -> tuple[Plan, dict[int, Dropped]]:
-    """Restore within this transaction, and read what it costs."""
+    """Restore in this transaction, and read the cost."""
     reason = _reason(connection, store)
     before, rho_before = _promises(connection)
     entered = {shelf: len(learning.stored_events(connection, shelf)) for shelf in before}
@@ -168,7 +168,7 @@ def _restored(
 
 
 def _reason(connection: Connection, store: Store) -> str:
-    """Why this database needs a restore; one that does not is refused."""
+    """Why this database needs a restore; refuses one that does not."""
     this, file = connection.execute(sa.select(schema.store)).one(), store.vault.epoch
     if not file:
         return NO_FILE
@@ -182,7 +182,7 @@ def _reason(connection: Connection, store: Store) -> str:
 
 
 def _known(connection: Connection, store: Store) -> dict[str, Any]:
-    """The epoch file; if it is of a database that is lost, its shelves get numbers behind those of this one."""
+    """The epoch file. If it belongs to a lost database, its shelves get new numbers after those of this one."""
     known, this = store.vault.epoch, connection.execute(sa.select(schema.store)).one()
     if not known or known["identity"] == this.identity:
         return known
@@ -192,7 +192,7 @@ def _known(connection: Connection, store: Store) -> dict[str, Any]:
 
 
 def _promises(connection: Connection) -> tuple[dict[int, Promised], float]:
-    """What each shelf promises by its ledger, and what all of them do together."""
+    """Each shelf's promise by its ledger, and the rho of all of them together."""
     rows = queries.shelf_rows(connection)
     ledgers = {row["shelf"]: queries.ledger_of(connection, row, published=False) for row in rows}
     made_of = {shelf: ledger.promise() for shelf, ledger in ledgers.items()}
@@ -201,7 +201,7 @@ def _promises(connection: Connection) -> tuple[dict[int, Promised], float]:
 
 
 def _dearest(connection: Connection, shelf: int, first: int) -> float:
-    """The cost of the dearest batch among a shelf's events from the first on."""
+    """The cost of the most expensive batch among a shelf's events from number ``first`` on."""
     costs: dict[int, float] = {}
     for event in learning.stored_events(connection, shelf)[first:]:
         costs[int(event.batch)] = costs.get(int(event.batch), 0.0) + event.rho

@@ -1,14 +1,13 @@
-"""A sealed batch is added up beside the service: piece by piece, without a lock, in bounded memory (R6).
+"""Sums a sealed batch in the background: piece by piece, without locks, in bounded memory (R6).
 
-A piece is added as one array: Python lets one thread work at a time, and visitors wait for each step of it.
-Nothing changes the slots of a sealed batch, so that each piece may be read at another moment; and on a grid sums are
-exact, so that it makes no difference how they are cut. A sum lives in memory alone: after a restart it is made again.
+Each piece is summed as one array, since visitors wait while this thread holds the interpreter lock. Nothing changes the
+slots of a sealed batch, so pieces may be read at different times; and sums on a grid are exact, so it does not matter
+how they are split. A sum is kept only in memory and starts over after a restart.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import numpy as np
 import sqlalchemy as sa
@@ -27,9 +26,9 @@ from quietshelf.serving.service.database.store import Store, one
 from quietshelf.serving.service.work import Task
 
 FIRST, MOST, SECONDS = 64, 4096, 0.02
-"""Slots of the first piece, of the largest, and how long one should take."""
+"""Slots in the first piece and in the largest, and how long a piece should take."""
 PLACES = 20
-"""Items shown, as reckoned with where a piece is sized; more of them make it longer, and no more than that."""
+"""Items shown per visitor, as assumed when sizing a piece; more items only make it slower."""
 _offers = schema.offers.c
 _SOME = Prepared(
     sa.select(_offers.contribution, _offers.rows, _offers.answer)
@@ -45,13 +44,13 @@ _SOME = Prepared(
 
 
 class Sum(Task):
-    """The sum over one sealed batch, and what was known of its shelf when it was made.
+    """The sum of one sealed batch, and what was known about its shelf at the time.
 
     Attributes:
-        row: That of the batch.
-        batch: What is public of it.
+        row: The row of the batch.
+        batch: Its public part.
         shelf: The row of the shelf.
-        learner: All that was released of it before, published or not.
+        learner: What all earlier releases taught, published or not.
     """
 
     def __init__(self, store: Store, row: Row) -> None:
@@ -70,11 +69,11 @@ class Sum(Task):
 
     @property
     def total(self) -> Total:
-        """What a release is made of; answers were added first, then those without one if they count."""
+        """The sum to release: visitors who answered, plus those who did not if they count."""
         return total(self._answered + self._silent, self._dim)
 
     def step(self) -> bool:
-        """Add the next piece; whether there is more."""
+        """Add the next piece; whether there are more."""
         if not self.shelf:
             self._look()
             return True
@@ -84,7 +83,7 @@ class Sum(Task):
             some = _SOME.tuples(connection, {**place, "first": self._slot, "end": end})
         self._slot = end
         answered: list[FloatArray] = [np.frombuffer(part) for part, _, _ in some if part is not None]
-        self._answered = self._answered + self._added(answered)
+        self._answered = self._answered + summed(answered, self._dim, compares=self.batch.frozen.compares)
         if self._no_choice:
             self._silent = self._silent + self._of_silent(
                 [rows for _, rows, answer in some if rows is not None and answer is None]
@@ -99,9 +98,6 @@ class Sum(Task):
             assert found is not None  # noqa: S101 - shelves stay, if only as deleted ones
             self.learner = learning.learner(connection, found, settings_in(found), published=False)
         self.shelf, self._no_choice = found, settings_in(found).on_no_answer == "no-choice"
-
-    def _added(self, parts: Sequence[FloatArray]) -> FloatArray:
-        return summed(parts, self._dim, compares=self.batch.frozen.compares)
 
     def _of_silent(self, rows: list[bytes]) -> FloatArray:
         numbers = row_width(self.batch.frozen)

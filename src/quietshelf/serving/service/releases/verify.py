@@ -1,6 +1,6 @@
-"""Is the ledger equal to what was published? Every release is computed again from its public record, every cost too.
+"""Checks the ledger against what was published, by recomputing every release and every cost from public records.
 
-A backup that was put back agrees with itself; that releases are missing from it the epoch file alone can tell.
+A restored backup agrees with itself; only the epoch file can tell that releases are missing from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quietshelf.serving.service.releases import epochs
 from quietshelf.serving.service.releases.losses import NOWHERE, UNSEEN
 
 TOLERANCE = 1e-9
-"""Another machine's linear algebra may round the estimate differently; costs are compared to the last bit."""
+"""For estimates, which another machine's linear algebra may round differently. Costs must be equal to the last bit."""
 
 BEHIND = (
     "shelf {name}: releases are missing ({count}), so this is a backup; `quietshelf restore` shows what it costs to "
@@ -36,16 +36,16 @@ BEHIND = (
 
 
 def verify(connection: Connection, row: Row) -> list[str]:
-    """What is wrong with a shelf's ledger; nothing, if all is well."""
+    """List what is wrong with a shelf's ledger."""
     wrong = [*_events(connection, row), *_budget(connection, row)]
     try:
         return [*wrong, *_estimates(connection, row)]
-    except BudgetExceeded as error:  # no learner can be made of such a ledger
+    except BudgetExceeded as error:  # such a ledger makes no learner
         return wrong or [str(error)]
 
 
 def forgotten(connection: Connection, known: dict[str, Any]) -> list[str]:
-    """What the epoch file knows of (``Vault.epoch``, read before) and this database does not."""
+    """List what the epoch file (``Vault.epoch``, read before) knows and this database does not."""
     found, identity = epochs.progress(connection), connection.execute(sa.select(schema.store.c.identity)).scalar_one()
     if known.get("identity") != identity:
         either = epochs.used(found) or epochs.used(known.get("shelves", {}))
@@ -58,7 +58,7 @@ def forgotten(connection: Connection, known: dict[str, Any]) -> list[str]:
 
 
 def _events(connection: Connection, row: Row) -> Iterator[str]:
-    """Each release has its event, with the cost of its noise, and nothing else is in the ledger."""
+    """Check that each release has its event, with the cost of its noise, and that nothing else is in the ledger."""
     stored = learning.stored_events(connection, row["shelf"])
     yield from _unseen([event for event in stored if event.detail in UNSEEN], row)
     kept = [event for event in stored if event.detail not in UNSEEN]
@@ -80,9 +80,9 @@ def _events(connection: Connection, row: Row) -> Iterator[str]:
 
 
 def _figures(release: Row) -> list[tuple[str, tuple[float, ...], float]]:
-    """Name, sensitivity and noise of a release's events: the pair, or two if it was made before there was a bound.
+    """Name, sensitivities and noise of a release's events: one pair, or two for releases made without a bound.
 
-    A pair whose rounding was charged, as it was once, has a sensitivity that is a little larger.
+    An earlier version charged for the rounding of a pair, with a slightly larger sensitivity.
     """
     dim, bound, grid = len(release["theta"]) // 8, release["bound"], release["grid"]
     score, information = release["score_scale"], release["information_scale"]
@@ -96,7 +96,7 @@ def _figures(release: Row) -> list[tuple[str, tuple[float, ...], float]]:
 
 
 def _unseen(events: list[Event], row: Row) -> Iterator[str]:
-    """Releases whose figures are lost cost what every release of the shelf does."""
+    """Check that releases whose figures are lost cost what every release of the shelf costs."""
     wanted = settings_in(row).learning().rho_per_release * (1 - TOLERANCE)
     for batch in sorted({int(event.batch) for event in events}):
         mine = [event for event in events if event.batch == batch]
@@ -124,7 +124,7 @@ def _budget(connection: Connection, row: Row) -> Iterator[str]:
 
 
 def _estimates(connection: Connection, row: Row) -> Iterator[str]:
-    """Each estimate is what its records give, from the prior on."""
+    """Check that each estimate follows from its records and the prior."""
     learner = learning.learner(connection, row, settings_in(row), published=False)
     if learner is None:
         return
@@ -135,9 +135,9 @@ def _estimates(connection: Connection, row: Row) -> Iterator[str]:
         theta = learning.unpacked(each["theta"], -1)
         stored = records.Estimate(theta, learning.unpacked(each["precision"], theta.size, theta.size))
         before = replace(before, estimate=stored)
-        if each["fit"] is None:  # of a version that estimated otherwise
+        if each["fit"] is None:  # from a version with another estimator
             continue
-        largest = float(np.abs(estimate.precision).max())  # in whose measure zeros beside it are zeros
+        largest = float(np.abs(estimate.precision).max())  # entries that are tiny beside it count as zero
         if not (_close(theta, estimate.theta, 1.0) and _close(stored.precision, estimate.precision, largest)):
             yield f"release {each['number']}: the estimate is not what its records give"
 

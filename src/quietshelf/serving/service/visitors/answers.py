@@ -1,8 +1,8 @@
-"""Answers, entered in their slots: a contribution takes the place of the features it was computed from.
+"""Enters answers in their slots, replacing features by the contributions computed from them.
 
-Whether an answer counts depends on its own offer and on when it was received (R4, `quietshelf.curation.answers`): it
-does until the offer expires, one window after it was made, and its batch is released no earlier than that
-(docs/proofs.md, section 6).
+Whether an answer counts depends only on its offer and on when it was received (R4, `quietshelf.curation.answers`): it
+counts until the offer expires, one window after it was made. Its batch is never released before that (docs/proofs.md,
+section 6).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from quietshelf.serving.service.visitors.inbox import Receipt
 _offers = schema.offers.c
 _PLACE = ("shelf", "batch")
 _BATCHES = Keyed(schema.batches, _PLACE, take=MOVING)
-# Shared with other answers, but not with a releaser, who must not sum while an answer is on its way.
+# Shared with other answers, but not with a releaser, which must not sum while an answer is under way.
 _SHARED = Keyed(schema.batches, _PLACE, take=_PLACE, only=f"t.stage = {schema.TAKING}", lock=SHARED)
 _SLOT = ("slot", "nonce", "made", "items", "rows", "answer")
 _SLOTS = Keyed(schema.offers, (*_PLACE, "slot"), take=(*_PLACE, *_SLOT), lock=TO_CHANGE)
@@ -52,13 +52,13 @@ Place = tuple[int, int]
 
 
 class Choice(NamedTuple):
-    """Somebody's answer to an offer.
+    """A visitor's answer to an offer.
 
     Attributes:
-        ticket: Which offer.
-        item: What was chosen; None for nothing.
+        ticket: The offer.
+        item: The item chosen; None for none.
         receipt: When it was received.
-        only: The only shelf that the caller's key may touch, by name; None for all.
+        only: The only shelf that the caller's key covers, by name; None for all.
     """
 
     ticket: Ticket
@@ -72,7 +72,7 @@ class Choice(NamedTuple):
         return self.ticket.shelf
 
     def read(self, row: dict[str, Any], batch: Batch) -> tuple[int, str | None]:  # noqa: ARG002 - as `Contributed` has it
-        """What the slot will hold as its answer, and the rule that this answer breaks."""
+        """What the slot will hold as its answer, and the rule that this answer breaks, if any."""
         shown = json.loads(row["items"])
         if shown is None:
             return NOTHING, "offers made on a device must be answered by a contribution, got a choice"
@@ -92,7 +92,7 @@ class Entry(NamedTuple):
 
 
 def take(connection: Connection, store: Store, choices: Sequence[Answered]) -> list[Any]:
-    """For each answer None if it is taken, or a `Problem`: by one set of statements, of however many shelves."""
+    """Take answers, with one set of statements for all shelves; replies None, or a `Problem`, to each."""
     hidden = _hidden(connection, choices)
     batches = _live(connection, store, choices)
     wanted = sorted({_slot_of(each.ticket) for each in choices if _slot_of(each.ticket)[:2] in batches})
@@ -118,13 +118,13 @@ def take(connection: Connection, store: Store, choices: Sequence[Answered]) -> l
 
 
 def erase(connection: Connection, shelf: int, person: str, *, received: float) -> int:
-    """Let a person's offers contribute zero, unless their batch was due by then; how many. Their slots stay taken.
+    """Make a person's offers contribute zero, unless their batch was due; returns how many. Their slots stay taken.
 
-    By the time of receipt, as with answers: whether it comes before a release must not depend on others' work.
+    Like answers, it goes by the time of receipt: whether it precedes a release must not depend on other requests.
     """
     table, batches = schema.offers, schema.batches
     due = sa.func.coalesce(batches.c.full_at + batches.c.window <= received, sa.false())
-    taking = batches.c.stage == schema.TAKING  # of a released batch rows may be left
+    taking = batches.c.stage == schema.TAKING  # a released batch may still have rows
     in_time = sa.select(batches.c.batch).where(batches.c.shelf == shelf, ~due, taking)
     where = (table.c.shelf == shelf) & (table.c.person == person) & table.c.batch.in_(in_time)
     order = sa.select(table.c.slot).where(where).order_by(table.c.batch, table.c.slot).with_for_update()
@@ -138,9 +138,9 @@ def _slot_of(ticket: Ticket) -> tuple[int, int, int]:
 
 
 def _enter(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Keep answers and contributions; the features are dropped, and a visit that does not count contributes nothing.
+    """Store answers and contributions, and delete the features. Visits that do not count contribute nothing.
 
-    Visitors of several batches are bounded together, each to the same bits as alone (R6).
+    Contributions to several batches are computed together, each with the same bits as alone (R6).
     """
     alike: dict[Any, list[Entry]] = {}
     for each in entries:
@@ -161,16 +161,16 @@ def _enter(connection: Connection, entries: Sequence[Entry]) -> None:
 
 
 def _hidden(connection: Connection, choices: Sequence[Answered]) -> list[bool]:
-    """Which answers are to offers of a shelf that their key may not touch."""
+    """Which answers are to offers of a shelf that their key does not cover."""
     some = {choice.shelf for choice in choices if choice.only is not None}
     names = {row["shelf"]: row["name"] for row in _NAMES.rows(connection, {"shelves": sorted(some)})} if some else {}
     return [choice.only is not None and names.get(choice.shelf) != choice.only for choice in choices]
 
 
 def _live(connection: Connection, store: Store, choices: Sequence[Answered]) -> dict[Place, Batch]:
-    """The batches, locked; not those that are sealed or released, or were due when the first of these was received.
+    """Lock and return the batches that take answers: not sealed or released, nor due at the first of these receipts.
 
-    Those are not locked: a late answer must not so much as delay a release.
+    The others are not locked, so that a late answer cannot even delay a release.
     """
     first: dict[Place, float] = {}
     for choice in choices:
@@ -179,15 +179,15 @@ def _live(connection: Connection, store: Store, choices: Sequence[Answered]) -> 
     seen = [row for row in _BATCHES.rows(connection, sorted(first)) if row["stage"] == schema.TAKING]
     found = store.frozen.batches(connection, seen)
     live = {place: batch for place, batch in found.items() if not due(batch, first[place])}
-    if store.sqlite:  # it has one writer, so nobody takes them away
+    if store.sqlite:  # it has one writer, so nobody can seal them meanwhile
         return live
-    # elsewhere they may be sealed meanwhile, but what answers use of them is frozen
+    # on PostgreSQL they may be sealed meanwhile, but what answers use of them is frozen
     taking = {(row["shelf"], row["batch"]) for row in _SHARED.rows(connection, list(live))}
     return {place: batch for place, batch in live.items() if place in taking}
 
 
 def _counts(row: dict[str, Any], given: Answered, batch: Batch) -> bool:
-    """Enter an answer in its row; False if it was there before."""
+    """Enter an answer in its row; False if the row already has it."""
     kept = dict(row)
     place, broken = given.read(kept, batch)
     verdict = answer(row["answer"], place, received=given.receipt.time, expires=row["made"] + batch.window)

@@ -1,4 +1,4 @@
-"""A contribution that a visitor's device computed, in the place of an answer (`answers`)."""
+"""Contributions computed on visitors' devices, which take the place of answers (`answers`)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from quietshelf.serving.service.models import LARGEST_DIM, Listed, Strict
 from quietshelf.serving.service.visitors.inbox import Receipt
 
 ON_DEVICE = "null"
-"""In place of the items of an offer that was made on a visitor's device: nobody here knows them."""
+"""Stands for the items of an offer made on a visitor's device, which the service does not know."""
 COUNTED = 1
-"""The last bit of such an offer's answer: whether the visit counts. If not, no contribution is kept, and the answer
-tells only whether the same one comes again, by a keyed hash (`Vault.contribution`)."""
+"""The last bit of such an offer's answer: whether the visit counts. The others are a keyed hash: they show whether the
+same contribution comes again (`Vault.contribution`). A visit that does not count keeps no contribution."""
 
 
 class SlotBody(Strict):
-    """Nothing: who comes is in the ticket, and the rest stays on the device."""
+    """An empty body: the ticket says who comes, and everything else stays on the device."""
 
 
 class ContributionBody(Strict):
@@ -35,19 +35,19 @@ class ContributionBody(Strict):
     score: Listed[FiniteFloat] = Field(max_length=LARGEST_DIM, description="On the batch's grid of scores.")
     rows: Listed[Annotated[Listed[FiniteFloat], Field(max_length=LARGEST_DIM)]] = Field(
         max_length=MOST_ROWS,
-        description="Of the information, on the batch's grid of rows: one per item shown, and none.",
+        description="Rows of the information, on the batch's grid of rows: one per item shown, and one for none.",
     )
 
 
 class Contributed(NamedTuple):
-    """What somebody's device computed from an answer to its own offer.
+    """A device's contribution to its own slot.
 
     Attributes:
-        vault: The secret that tells one contribution from another.
+        vault: Its secret tells contributions apart.
         ticket: Which offer.
         body: The contribution.
         receipt: When it was received.
-        only: As of a choice.
+        only: The only shelf that the ticket may touch.
     """
 
     vault: Vault
@@ -62,7 +62,7 @@ class Contributed(NamedTuple):
         return self.ticket.shelf
 
     def read(self, row: dict[str, Any], batch: Batch) -> tuple[int, str | None]:
-        """The same; the answer of a slot tells one contribution from another, and whether it counts."""
+        """What the slot will hold as its answer (`COUNTED`), and the rule that this contribution breaks."""
         if row["items"] != ON_DEVICE:
             return NOTHING, "offers made here must be answered by a choice, got a contribution"
         try:

@@ -1,7 +1,7 @@
-"""Shelves whose offers are made on visitors' devices: slots without features, and contributions without choices.
+"""Shelves whose offers are made on visitors' devices: slots without features, contributions without choices.
 
-A slot is taken as every other one (`offers`), and a contribution entered as every answer (`answers`): time, waiting,
-persons, repeats, expiry and erasure are the same. What differs is that nobody here knows what was shown
+Slots are taken like all others (`offers`), and contributions entered like all answers (`answers`): time, waiting,
+persons, repeats, expiry and erasure work the same. The only difference is that the service does not know what was shown
 (docs/proofs.md, section 6).
 """
 
@@ -28,15 +28,15 @@ from quietshelf.serving.service.visitors.offers import OfferRequest, OfferTransa
 from quietshelf.serving.service.visitors.requests import anybody
 
 COUNTS = b""
-"""In place of the features of what was shown: the visit counts, and its contribution is still to come."""
+"""Stands for the features of what was shown: the visit counts, and its contribution has not come yet."""
 
 
 @dataclass(frozen=True, eq=False)
 class SlotRequest(OfferRequest):
-    """A request for a slot; ``retry`` names the ticket that it uses up, so the same ticket again is the same visit."""
+    """A request for a slot; ``retry`` names its ticket, so the same ticket again is the same visit."""
 
     def visitor(self, view: View) -> Context:
-        """R1: whoever comes, it is the same visitor: features, wishes and all that is private stay on the device."""
+        """R1: every visitor looks the same here, since everything private stays on the device."""
         if view.body.contributions != DEVICE:
             raise Invalid("slots need a shelf with contributions='device', got one whose offers are made here")
         if len(view.ids) > MOST_ITEMS:
@@ -44,20 +44,20 @@ class SlotRequest(OfferRequest):
         return anybody(view, self.body.model_copy(update={"features": [0.0] * view.settings.visitor_dim}))
 
     def nonce(self, vault: Vault, shelf: int, drawn: bytes) -> bytes:  # noqa: ARG002 - it has one of its own
-        """That of its ticket."""
+        """The nonce that belongs to its ticket."""
         assert self.retry is not None  # noqa: S101 - a ticket has a name
         return vault.slot_nonce(shelf, self.retry)
 
 
 def slot_request(visitor: Visitor, receipt: Receipt) -> SlotRequest:
-    """What is asked of the writer."""
+    """Build the writer's request for a slot."""
     return SlotRequest(
         visitor.ticket.shelf, OfferBody.model_validate({"person": visitor.ticket.person}), visitor.visit, receipt
     )
 
 
 def contribution(vault: Vault, offer: str, body: ContributionBody, visitor: Visitor, receipt: Receipt) -> Contributed:
-    """The same, of a contribution: to the slot that this ticket took, and to no other."""
+    """Build the writer's request for a contribution, refused unless this ticket took the slot."""
     place = vault.ticket(offer)
     mine = b"" if place is None else vault.slot_nonce(place.shelf, visitor.visit)
     if place is None or not secrets.compare_digest(mine, place.nonce):
@@ -66,12 +66,12 @@ def contribution(vault: Vault, offer: str, body: ContributionBody, visitor: Visi
 
 
 def transaction_of(view: View) -> type[OfferTransaction]:
-    """How requests of visitors to a shelf are taken."""
+    """The kind of transaction that serves a shelf's visitors."""
     return SlotTransaction if view.body.contributions == DEVICE else OfferTransaction
 
 
 class SlotTransaction(OfferTransaction):
-    """Takes requests for slots of one shelf in one transaction, in order; what is shown is decided elsewhere."""
+    """Takes requests for slots of one shelf in one transaction, in order. Devices decide what to show."""
 
     @cached_property
     def _edition(self) -> str:
@@ -83,7 +83,7 @@ class SlotTransaction(OfferTransaction):
             each.row["rows"] = COUNTS if each.counts else None
 
     def _reply(self, row: Row, shown: Any = None) -> dict[str, Any]:  # noqa: ARG002 - nobody here knows
-        """What the device needs to know beside public documents: its slot, and the coins of that slot."""
+        """What the device needs beside public documents: its slot, and the coins of that slot."""
         view, coins = self.view, self.coins.of([(row["batch"], row["slot"])])
         assert view.release is not None  # noqa: S101 - somebody arrived
         drawn = coins.standard_normal((1, view.release.theta.size))[0].tolist() if view.release.draws.any() else None

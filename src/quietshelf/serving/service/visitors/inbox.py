@@ -1,8 +1,7 @@
-"""Time on receipt: every write is stamped when its last byte is in, before any queue (R4, R5).
+"""Stamps every write when its last byte arrives, before any queue (R4, R5).
 
-A stamp stays open until its request is written. The oldest open one is how far time has come for this process: no batch
-that is due later is released yet, so that whatever was received before a release is written before it (docs/proofs.md,
-section 6).
+A stamp stays open until its request is written. The oldest open stamp is the current time for releases: no batch due
+later is released yet, so everything received before a release is written before it (docs/proofs.md, section 6).
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class Receipt:
-    """When a request was received; ``queued`` once the writer has it, who then settles it."""
+    """When a request was received. Once ``queued``, the writer settles it."""
 
     time: float
     queued: bool = False
 
 
 class Inbox:
-    """Receipts that are open, in order of time; ``clock`` tells it."""
+    """The open receipts, in order of time, as told by ``clock``."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -34,7 +33,7 @@ class Inbox:
         self._last = 0.0
 
     def stamp(self) -> Receipt:
-        """R4, R5: a request is received now; time never goes back."""
+        """R4, R5: stamp a request received now. Time never goes back."""
         with self._lock:
             self._last = max(self._clock(), self._last)
             receipt = Receipt(self._last)
@@ -42,22 +41,22 @@ class Inbox:
             return receipt
 
     def settle(self, receipt: Receipt) -> None:
-        """The request is written, or was refused; again is fine."""
+        """Close a receipt, because its request was written or refused. Repeating it is harmless."""
         with self._lock:
             self._open.pop(receipt, None)
 
     def time(self) -> float:
-        """Everything received before this is settled."""
+        """The time before which every received request is settled."""
         with self._lock:
             return next((receipt.time for receipt in self._open), max(self._clock(), self._last))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A write that stands alone, a change of ``shelf`` or an erasure, and when it was received.
+    """A write of its own, such as a change of ``shelf`` or an erasure, and its receipt.
 
-    Like what visitors send it is written before a release that was due later, and after one that was due by then: else
-    an answer that a release waits for would decide the order, which others can see.
+    Like visitors' requests, it is written after every release due when it was received, and before later ones.
+    Otherwise an answer that delays a release could change the order, which others can see.
     """
 
     step: Callable[[Connection], Any]
@@ -65,5 +64,5 @@ class Step:
     shelf: str | None = None
 
     def __call__(self, connection: Connection) -> Any:
-        """What it answers."""
+        """Carry it out; returns its result."""
         return self.step(connection)

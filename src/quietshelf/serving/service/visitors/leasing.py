@@ -1,4 +1,4 @@
-"""The leases of one process: at which shelf it holds slots, and how many it takes next (R2, `slots`)."""
+"""The leases of one process: on which shelves it holds slots, and how many to take next (R2, `slots`)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Mine(NamedTuple):
 
 
 class Leasing:
-    """What this process knows of its leases; the database decides.
+    """What this process knows about its leases. The database has the final say.
 
     Args:
         store: The database.
-        now: The time of the service, by which leases end: that of its stamps.
+        now: The time by which leases end, the same as for stamps.
 
     Attributes:
-        block: How many slots to lease, by the rate of arrivals and the slots that are free.
-        next_end: When the next lease ends of itself, whoever has it, as far as is known.
+        block: How many slots to lease, given the rate of arrivals and the free slots.
+        next_end: When the next lease of any process ends, as far as is known.
     """
 
     def __init__(self, store: Store, now: Callable[[Connection], float]) -> None:
@@ -45,28 +45,28 @@ class Leasing:
         self.next_end = math.inf
 
     def slots(self, connection: Connection, asked: Mapping[str, Sequence[OfferRequest]]) -> dict[str, Found]:
-        """Of each shelf slots for these requests, and the row of its versions; one that is not there is not found."""
+        """For each shelf that exists, slots for these requests, and the row with its versions."""
         mine = {name: self._held[name] for name, some in asked.items() if self._enough(name, some)}
         for name in asked:
             self._held.pop(name, None)  # until the transaction is committed
         rest = [name for name in asked if name not in mine]
         numbers = [held.shelf for held in mine.values()]
         found = read(connection, self._store.frozen, self._holder, rest, numbers, lambda: self._now(connection))
-        for name in mine:  # gone by another process; or one of them has ended, which may have filled a batch
+        for name in mine:  # another process ended it; or a lease has ended, which may have filled a batch
             if name not in found or any(each.receipt.time >= found[name][1].ends for each in asked[name]):
-                raise Contended  # the shelf is to be locked first
+                raise Contended  # to come again with the shelf locked
         for name, (_, slots) in found.items():
             slots.pace, slots.block = self._paces.get(name, Pace()), self.block
         return found
 
     def enter(self, rows: SlotRows, name: str, slots: Slots) -> None:
-        """Let what has changed of the slots be written."""
+        """Add what has changed in the slots to the rows to write."""
         slots.end_mine()
         rows.enter(slots, self._holder)
         self._fresh[name] = slots
 
     def settled(self, committed: bool) -> None:
-        """Told after each transaction; if it may not have been committed, the database is asked the next time."""
+        """Called after each transaction. If it may not have been committed, the next one asks the database."""
         for name, slots in self._fresh.items():
             self._held.pop(name, None)
             if committed:
@@ -77,13 +77,13 @@ class Leasing:
         self._fresh = {}
 
     def look(self, connection: Connection) -> None:
-        """Find out when the next lease ends, whoever has it."""
+        """Find out when the next lease of any process ends."""
         self.next_end = first_end(connection) or math.inf
 
     def end(self, now: float) -> bool:
-        """R2: enter leases that are used up here or were over by ``now``; whether a batch was filled by that.
+        """R2: return leases that are used up, or ended by ``now``; whether that filled a batch.
 
-        All that this process has received before ``now`` is written.
+        Everything this process received before ``now`` must be written.
         """
         names = [name for name, held in self._held.items() if held.lease.taken >= held.lease.size]
         if now >= self.next_end:

@@ -1,4 +1,4 @@
-"""Offers enter their slots (`slots`): the batch protocol (`quietshelf.curation`) over the visits of one transaction.
+"""Makes offers: runs the batch protocol (`quietshelf.curation`) over the visits of one transaction.
 
 Reference: docs/proofs.md, section 6.
 """
@@ -40,7 +40,7 @@ from quietshelf.serving.service.visitors.slots import Slots
 from quietshelf.serving.service.writer import AGAIN, problem_or
 
 RELEASE_FIRST: Final = AGAIN
-"""In place of a reply: a release is due before this arrival, which is to come again after it (R5)."""
+"""In place of a reply: a release is due first, and the request must come again after it (R5)."""
 _LIVES = sa.exists().where(
     schema.batches.c.shelf == schema.offers.c.shelf,
     schema.batches.c.batch == schema.offers.c.batch,
@@ -50,7 +50,7 @@ _LIVES = sa.exists().where(
         schema.batches.c.full_at + schema.batches.c.window > sa.bindparam("received", type_=sa.Double),
     ),
 )
-"""Whether the batch of an offer was not due when a request was received."""
+"""Whether the batch of an offer was not yet due when a request was received."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class OfferRequest:
         body: What was asked.
         retry: The Idempotency-Key.
         receipt: When it was received.
-        seen: The view that it was checked with before the writer had it, and the visitor or the `Problem`.
+        seen: The view it was checked against before it was queued, and the resulting visitor or `Problem`.
     """
 
     shelf: str
@@ -72,16 +72,16 @@ class OfferRequest:
     seen: tuple[View, Context | Problem] | None = None
 
     def checked(self, view: View | None) -> OfferRequest:
-        """The same, checked: whoever asks for what cannot be takes no time of the writer's."""
+        """Check the request before it is queued, so that invalid requests do not occupy the writer."""
         if view is None:
             return self
         try:
             return replace(self, seen=(view, problem_or(lambda: visitor(view, self.body))))
-        except Exception:  # our mistake: the writer meets it again, and says so
+        except Exception:  # a bug: the writer will meet and report it again
             return self
 
     def visitor(self, view: View) -> Context:
-        """R1: the visitor, or a `Problem`; by the view of the transaction, whoever looked before."""
+        """R1: the visitor, by the transaction's view; reuses an earlier check if nothing has changed."""
         before, found = self.seen or (None, None)
         if found is None or before is None or not view.has_items_of(before):
             return visitor(view, self.body)
@@ -90,7 +90,7 @@ class OfferRequest:
         return found
 
     def nonce(self, vault: Vault, shelf: int, drawn: bytes) -> bytes:  # noqa: ARG002 - a ticket has one of its own
-        """That of its offer."""
+        """The nonce of its offer."""
         return drawn
 
 
@@ -104,7 +104,7 @@ class Named(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A valid request that took a slot: the visitor, what the table of offers will hold, what it is, who serves it."""
+    """A valid request that took a slot: its visitor, its row, whether it counts, its arm, and the items shown."""
 
     context: Context
     row: dict[str, Any]
@@ -115,14 +115,14 @@ class Arrival(NamedTuple):
 
 @dataclass
 class OfferTransaction:
-    """Takes the requests of one shelf in one transaction, in order; what its `memory` asks for is read in between.
+    """Takes the requests of one shelf in one transaction, in order. Its `memory` must be recalled first.
 
     Attributes:
-        requests: What is asked.
-        slots: Those that it may give out.
-        waits: Whether an arrival waits for the release that was due at that time; if not, the last one serves it.
+        requests: The requests.
+        slots: The slots it may give out.
+        waits: Whether arrivals wait for a release due at a given time; if not, they use the previous one.
         batch_limit: The most visitors in a batch of any shelf.
-        release_seconds: How long a release may take before anybody waits for it (`lag`).
+        release_seconds: How long a release may take before visitors wait for it (`lag`).
     """
 
     connection: Connection
@@ -146,7 +146,7 @@ class OfferTransaction:
         self.memory = Memory(self.slots.shelf, keys, persons)
 
     def take(self, rows: NewRows) -> list[Any]:
-        """A reply to each request: the offer, a `Problem`, or `RELEASE_FIRST`; what is to be written goes to rows."""
+        """Reply to each request: an offer, a `Problem`, or `RELEASE_FIRST`. Adds to ``rows`` what is to be written."""
         begins = self.view.learner is None
         found = [self._one(each) for each in self._named]
         if self.arrivals:
@@ -169,7 +169,7 @@ class OfferTransaction:
         ]
 
     def _one(self, named: Named) -> Any:
-        """R5: a release that was due when the request was received comes first."""
+        """Serve one request. R5: a release that was due when it was received comes first."""
         request = named.request
         now = shelf_time(request.receipt.time, self.slots.now)
         due = self.slots.due(now)
@@ -183,11 +183,11 @@ class OfferTransaction:
             return problem
 
     def _arrive(self, named: Named, context: Context, now: float) -> Any:
-        """R2: the next slot, at the time of receipt."""
+        """R2: assign the next slot, at the time of receipt."""
         learner, shelf = self._learner(), self.slots.shelf
         place = self.slots.next(now, partial(self._open, learner))
         share = arms.share_of(self.view.settings, learner)
-        present = share < 1.0 and arms.present(share, self.coins.of([place]))[0]  # else coins wait for all in one step
+        present = share < 1.0 and arms.present(share, self.coins.of([place]))[0]  # else all coins are drawn in one step
         person = named.person
         self.slots.take(present=present, share=share, anonymous=person is None)
         row = {"shelf": shelf, "batch": place[0], "slot": place[1], "nonce": named.nonce, "made": now}
@@ -205,7 +205,7 @@ class OfferTransaction:
         return open_batch(schedule, learner, self.source, outlook, window=window, most=most, release_seconds=seconds)
 
     def _learner(self) -> Learner:
-        """The learner; the first arrival freezes geometry and prior from what is public by then."""
+        """The learner; the first arrival freezes geometry and prior from what is public then."""
         view = self.view
         if view.learner is None:
             try:
@@ -217,7 +217,7 @@ class OfferTransaction:
         return view.learner
 
     def _decide(self) -> None:
-        """R3, for all arrivals in one step; R6 needs the features of what was shown, of those who count."""
+        """R3: decide for all arrivals in one step. R6: keep the features of what was shown, if the visit counts."""
         coins = self.coins.of([(each.row["batch"], each.row["slot"]) for each in self.arrivals])
         contexts, release = [each.context for each in self.arrivals], self.view.release
         assert release is not None  # noqa: S101 - there is a learner
@@ -230,7 +230,7 @@ class OfferTransaction:
             each.row["rows"] = packed(decision.rows) if each.counts else None
 
     def _stored(self, named: Named) -> Any:
-        """The offer that this Idempotency-Key got before; None if there is none."""
+        """The offer that this Idempotency-Key got before; None if it is new."""
         kept = None if named.key is None else self.memory.retries.get(named.key)
         if kept is None:
             return None
@@ -246,13 +246,13 @@ class OfferTransaction:
         where = (table.c.shelf == kept["shelf"], table.c.batch == kept["batch"], table.c.slot == kept["slot"], _LIVES)
         when = {"received": named.request.receipt.time}
         row = self.connection.execute(sa.select(table).where(*where), when).mappings().one_or_none()
-        if row is None:  # released: the rows of a large batch are forgotten piece by piece
+        if row is None:  # released: the rows of a large batch are deleted piece by piece
             raise _forgotten()
         return self._reply(row, json.loads(row["items"]))
 
     def _fingerprint(self, request: OfferRequest) -> str:
         new = {name for name in ("ranking", "attributes") if getattr(request.body, name) is None}
-        return self.vault.fingerprint(request.body.model_dump_json(exclude=new).encode())  # as before there were those
+        return self.vault.fingerprint(request.body.model_dump_json(exclude=new).encode())  # as in earlier versions
 
     def _reply(self, row: Any, shown: list[str]) -> dict[str, Any]:
         ticket = Ticket(row["shelf"], row["batch"], row["slot"], row["nonce"])
@@ -264,7 +264,7 @@ class OfferTransaction:
         }
 
     def _write_start(self) -> None:
-        """What the first arrival froze."""
+        """Store what the first arrival froze."""
         assert self.view.learner is not None  # noqa: S101 - somebody arrived
         start = to_row(start_fields(self.view.learner)) | {"prior_capacity": self.view.learner.capacity}
         where = schema.shelves.c.shelf == self.slots.shelf

@@ -1,7 +1,7 @@
-"""What is remembered of persons and of Idempotency-Keys: read and written once per transaction, of all its shelves.
+"""Reads and writes persons and Idempotency-Keys, once per transaction for all its shelves.
 
-Several processes may serve one shelf at the same time, so each is written only if it is still what was read; else the
-transaction is undone and asked again.
+Several processes may serve one shelf at the same time, so a row is written only if it is still as it was read;
+otherwise the transaction is rolled back and repeated.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _PERSON = Prepared(
     )
     .values(counted=sa.bindparam("now"), last_batch=sa.bindparam("now_last"))
 )
-"""A person's count, if it is still what was read."""
+"""Update a person's count, if it is still as it was read."""
 _NEW, _OLD = ("shelf", "person", "counted", "last_batch"), ("of_shelf", "who", "was", "was_last", "now", "now_last")
 
 
 @dataclass
 class NewRows:
-    """What the visitors of one transaction add: of all its shelves together, for a statement costs more than a row."""
+    """The rows that one transaction's visitors add, for all shelves together: a statement costs more than a row."""
 
     persons: list[Row] = field(default_factory=list)
     moved: list[Row] = field(default_factory=list)
@@ -47,7 +47,7 @@ class NewRows:
     retries: list[Row] = field(default_factory=list)
 
     def write(self, connection: Connection) -> None:
-        """In an order that two transactions share: so they never deadlock."""
+        """Write them, in the same order in every transaction, so that none deadlock."""
         _add(connection, schema.persons, self.persons)
         if self.moved and _PERSON.run_all(connection, self.moved) != len(self.moved):
             raise Contended
@@ -58,13 +58,13 @@ class NewRows:
 
 @dataclass
 class Memory:
-    """What one shelf knows of those who ask: once it is recalled (`recall`).
+    """What one shelf remembers about its visitors, once `recall` has read it.
 
     Attributes:
         shelf: Its number.
         keys: Keyed hashes of the Idempotency-Keys of this transaction.
         names: Keyed hashes of its persons.
-        persons: Visits that count, and the last batch, of each person.
+        persons: Each person's counted visits and last batch.
         retries: Rows of Idempotency-Keys, those of this transaction included.
     """
 
@@ -77,13 +77,13 @@ class Memory:
     _new: list[Row] = field(default_factory=list)
 
     def remember(self, key: str, fingerprint: str, offer: Row) -> None:
-        """An Idempotency-Key got this offer."""
+        """Remember the offer that an Idempotency-Key got."""
         row = {"key": key, "fingerprint": fingerprint, **{name: offer[name] for name in _PLACE}}
         self.retries[key] = row
         self._new.append(row)
 
     def enter(self, rows: NewRows, offers: Iterable[Row]) -> None:
-        """Let all that is new be written, with the offers themselves."""
+        """Add everything new to the rows to write, and the offers."""
         known = self._known
         moved = sorted(who for who, seen in self.persons.items() if known.get(who) != seen)
         new = [(self.shelf, who, *self.persons[who]) for who in moved if who not in known]
@@ -95,7 +95,7 @@ class Memory:
 
 
 def recall(connection: Connection, memories: Iterable[Memory]) -> None:
-    """Read what is remembered of those who came to some shelves."""
+    """Read what these shelves remember about their visitors."""
     each = {memory.shelf: memory for memory in memories}
     for row in _KNOWN_RETRIES.rows(connection, [(one.shelf, key) for one in each.values() for key in one.keys]):
         each[row["shelf"]].retries[row["key"]] = row
@@ -108,7 +108,7 @@ _PLACE = ("shelf", "batch", "slot", "made")
 
 
 def _add(connection: Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-    """Add what was not there when it was looked for; the same person or key may come to another process."""
+    """Insert rows that did not exist when read; another process may have inserted the same person or key."""
     try:
         if rows:
             insert_rows(connection, table, rows)

@@ -1,4 +1,4 @@
-"""A request's body, a view of the shelf -> the visitor as policies see one, or `Invalid` (R1). Nothing is written."""
+"""Checks a request against a view of the shelf, and turns it into the visitor that policies see (R1)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from quietshelf.serving.service.problems import Invalid, NoItems
 
 
 def visitor(view: View, body: OfferBody) -> Context:
-    """The visitor; `Invalid` if the request breaks a rule."""
+    """The visitor behind a request for an offer; `Invalid` if it breaks a rule."""
     if view.body.contributions == DEVICE:
-        raise Invalid("offers of this shelf are made on visitors' devices: ask for a slot, got a request for an offer")
+        raise Invalid("offers of this shelf are made on visitors' devices: request a slot, got a request for an offer")
     return anybody(view, body)
 
 
 def anybody(view: View, body: OfferBody) -> Context:
-    """The same, wherever the offer is made."""
+    """The visitor behind any request, whether the offer is made here or on a device."""
     if not view.ids:
         raise NoItems("the shelf must have items before the first offer, got none")
     count, known, most = len(view.ids), view.numbers, view.settings.capacity
@@ -54,7 +54,7 @@ def anybody(view: View, body: OfferBody) -> Context:
 
 
 def _features(view: View, body: OfferBody) -> list[float] | dict[str, Any]:
-    """Features, or attributes that the schema makes features of."""
+    """Features, or attributes for the schema to convert."""
     schema = view.public.schema
     if body.attributes is None:
         if schema is not None and schema.visitor_names and not body.features:
@@ -80,7 +80,7 @@ def _numbers(name: str, ids: Sequence[str], known: dict[str, int]) -> list[int]:
 
 
 def _check_required(view: View, required: list[int], wanted: set[int] | None, barred: set[int]) -> None:
-    """Say which item by its id, before the mathematics says it by its number."""
+    """Name a wrong item by its id here; later checks only know numbers."""
     for number in required:
         if not view.stock.offerable[number] or number in barred or (wanted is not None and number not in wanted):
             raise Invalid(f"required items must be available, got {view.ids[number]!r}")

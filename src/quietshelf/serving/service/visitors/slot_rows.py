@@ -1,8 +1,8 @@
-"""Shelves, batches and leases as rows: read, locked and written for all shelves of a transaction together.
+"""Reads, locks and writes shelves, batches and leases, for all shelves of a transaction together.
 
-A transaction costs one set of statements, however many shelves its visitors come to. Rows are locked in an order that
-all processes share, so that none ever deadlock: shelves by their numbers, then leases by shelf, batch and first slot,
-then batches by shelf and number.
+A transaction costs one set of statements, no matter how many shelves it serves. All processes lock rows in the same
+order, so that they never deadlock: shelves by number, then leases by shelf, batch and first slot, then batches by shelf
+and number.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from quietshelf.serving.service.visitors.slots import Held, Slots
 from quietshelf.serving.service.writer import Contended
 
 MOVED = ("taken", "full_at", "present", "share", "leased", "unused", "latest")
-"""What arrivals and leases change of a batch."""
+"""Columns of a batch that arrivals and leases change."""
 USED = ("taken", "last", "present", "share", "anonymous")
-"""What arrivals change of a lease."""
+"""Columns of a lease that arrivals change."""
 _OF_SCHEDULE = tuple(asdict(Schedule()))
 _batches, _leases, _shelves = schema.batches.c, schema.leases.c, schema.shelves.c
 _SEEN = ("shelf", "name", "last_time", "config_version", "stock_version", "releases")
 _VERSIONS = (*(_shelves[name] for name in _SEEN), _shelves.second.isnot(None).label("begun"))
-"""What tells whether a view is of the shelf as it is; the rest is read if it is not."""
+"""Columns that show whether a view is current; if not, the rest is read."""
 
 
 def _among(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
@@ -90,7 +90,7 @@ _ENDED = Prepared(sa.delete(schema.leases).where(*(_leases[name] == sa.bindparam
 
 
 Found = tuple[Row, Slots]
-"""Of a shelf the row that tells its versions, and the slots that it may give out."""
+"""A shelf's row with its versions, and the slots it may give out."""
 
 
 def read(
@@ -101,10 +101,10 @@ def read(
     mine: Sequence[int],
     now: Callable[[], float],
 ) -> dict[str, Found]:
-    """Shelves by name, those of ``names`` locked, of those with the numbers ``mine`` nothing but ``holder``'s leases.
+    """Read shelves: those in ``names`` locked; of those numbered in ``mine``, only ``holder``'s leases are locked.
 
-    At shelves that are locked others' leases which ended by ``now`` are entered. A shelf that is not there, or has no
-    such lease, is not found.
+    On locked shelves, other processes' leases that ended by ``now`` are returned to their batches. Shelves that do not
+    exist, or have no such lease, are left out.
     """
     rows = _LOCKED.rows(connection, {"names": names}) if names else []
     batches = in_use(connection, frozen, [row["shelf"] for row in rows])
@@ -114,7 +114,7 @@ def read(
     for _, slots in found.values():
         for whose, each in held.get(slots.shelf, ()):
             if whose == holder:
-                slots.held = each  # whether it has ended is told by the stamps of its own arrivals
+                slots.held = each  # the stamps of its own arrivals decide whether it has ended
             elif ended(each.lease, now()):
                 slots.finish(each)
     for row in _WITH_LEASES.rows(connection, {"shelves": mine}) if mine else ():
@@ -136,7 +136,7 @@ def _slots(row: Row, batches: Mapping[int, Batch]) -> Slots:
 def _leases_of(
     connection: Connection, holder: str, shelves: Sequence[int], mine: Sequence[int]
 ) -> dict[int, list[tuple[str, Held]]]:
-    """Leases, locked, each with its holder: all of some shelves, and this holder's of others."""
+    """Lock and read leases with their holders: all of ``shelves``, and this holder's of ``mine``."""
     given = {"locked": shelves, "mine": mine, "holder": holder}
     found: dict[int, list[tuple[str, Held]]] = {}
     for row in _HELD.rows(connection, given) if shelves or mine else ():
@@ -146,9 +146,9 @@ def _leases_of(
 
 
 def in_use(connection: Connection, frozen: FrozenBatches, shelves: Sequence[int]) -> dict[int, dict[int, Batch]]:
-    """Of each shelf's batches that are not released the first, the last, and those with leases, by number.
+    """Each shelf's first and last unreleased batch, and those with leases, by number.
 
-    The others are full and wait for their turn: no arrival depends on them, and there may be many.
+    The others are full and waiting: no arrival depends on them, and there may be many.
     """
     found: dict[int, dict[int, Batch]] = {}
     rows = _IN_USE.rows(connection, {"shelves": shelves}) if shelves else []
@@ -159,7 +159,7 @@ def in_use(connection: Connection, frozen: FrozenBatches, shelves: Sequence[int]
 
 @dataclass
 class SlotRows:
-    """What the visitors of one transaction change, of all its shelves."""
+    """The rows that one transaction's visitors change, for all shelves."""
 
     used: list[Row] = field(default_factory=list)
     leased: list[Row] = field(default_factory=list)
@@ -170,7 +170,7 @@ class SlotRows:
     schedules: list[Row] = field(default_factory=list)
 
     def enter(self, slots: Slots, holder: str) -> None:
-        """What has changed of a shelf's slots; shelves come in the order of their numbers."""
+        """Add what has changed in a shelf's slots. Shelves must come in order of their numbers."""
         shelf = slots.shelf
         if slots.held is not None:
             row = {"shelf": shelf, **slots.held.lease._asdict(), "anonymous": slots.held.anonymous}
@@ -189,14 +189,14 @@ class SlotRows:
             self.schedules.append({"shelf": shelf, **asdict(slots.schedule)})
 
     def write(self, connection: Connection) -> None:
-        """By one statement for each kind of change; this process's leases only where they still are."""
+        """Write them, one statement per kind of change; refused if one of this process's leases is gone."""
         if _USE.run(connection, self.used) != len(self.used):
             raise Contended
         if self.ended:
             _ENDED.run_all(connection, self.ended)
         if self.leased:
             insert_rows(connection, schema.leases, self.leased)
-        if connection.dialect.name != "sqlite":  # in their order: answers lock them, too, and wait for no shelf
+        if connection.dialect.name != "sqlite":  # in order, since answers lock them too, without locking the shelf
             _KEPT.rows(connection, [(row["shelf"], row["batch"]) for row in self.kept])
         _KEEP.run(connection, self.kept)
         if self.opened:
@@ -206,12 +206,12 @@ class SlotRows:
 
 
 def first_end(connection: Connection) -> float | None:
-    """When the next lease ends of itself; None if there is none."""
+    """When the next lease expires; None if there is none."""
     return connection.execute(sa.select(sa.func.min(_leases.until))).scalar()
 
 
 def shelves_with_ended_leases(connection: Connection, now: float) -> list[str]:
-    """Names of the living shelves that have leases which ended by ``now``."""
+    """Names of living shelves with leases that ended by ``now``."""
     past = sa.or_(_leases.until <= now, _leases.taken >= _leases.size)
     query = (
         sa.select(_shelves.name).distinct().join_from(schema.shelves, schema.leases, _shelves.shelf == _leases.shelf)
@@ -220,7 +220,7 @@ def shelves_with_ended_leases(connection: Connection, now: float) -> list[str]:
 
 
 def drop_leases(connection: Connection, shelf: int, batch: int) -> int:
-    """Forget the leases of a batch that is dropped; how many visitors came to them. They stay counted."""
+    """Delete the leases of a dropped batch; returns their number of visitors, who stay counted as arrivals."""
     mine = (_leases.shelf == shelf, _leases.batch == batch)
     rows = connection.execute(sa.delete(schema.leases).where(*mine).returning(_leases.taken, _leases.anonymous)).all()
     taken, anonymous = (sum(row[place] for row in rows) for place in (0, 1))

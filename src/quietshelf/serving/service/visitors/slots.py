@@ -1,9 +1,8 @@
-"""Where an arrival finds its slot (R2): in this process's lease or, with the shelf locked, in the open batch.
+"""Gives each arrival its slot (R2): from this process's lease or, with the shelf locked, from the open batch.
 
-With a lease that is large enough a transaction reads the shelf, adds rows of its own, and changes nothing that another
-process changes: any number of processes serve one shelf side by side. All that has to be agreed on (which slots are
-whose, which batch is open, when it is full) is written under the shelf's lock, once per lease (docs/proofs.md,
-section 6). Rows are read and written by `slot_rows`.
+With a large enough lease, a transaction only reads the shelf and adds its own rows, so any number of processes can
+serve one shelf in parallel. What they must agree on (who has which slots, which batch is open, when it is full) is
+written under the shelf's lock, once per lease (docs/proofs.md, section 6). `slot_rows` reads and writes the rows.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from quietshelf.serving.service.writer import Contended
 
 Opens = Callable[[Schedule], tuple[Schedule, Batch]]
 Block = Callable[[float, int], int]
-"""How many slots to lease, by arrivals per second and by slots that are free; 0 for one that is used at once."""
+"""How many slots to lease, given arrivals per second and free slots; 0 to take a single slot without a lease."""
 
 
 class Pace(NamedTuple):
-    """Arrivals per second, over the last second or so, by their stamps."""
+    """Arrivals per second over the last second or so, by their stamps."""
 
     rate: float = 0.0
     last: float = 0.0
 
     def after(self, now: float) -> Pace:
-        """With one more."""
+        """The pace after one more arrival."""
         return Pace(self.rate * math.exp(min(0.0, self.last - now)) + 1.0, max(self.last, now))
 
 
 class Held(NamedTuple):
-    """A lease with what the service counts beside it; ``new`` if this transaction made it."""
+    """A lease and its anonymous arrivals; ``new`` if this transaction created it."""
 
     lease: Lease
     anonymous: int = 0
@@ -42,18 +41,18 @@ class Held(NamedTuple):
 
 @dataclass
 class Slots:
-    """The slots that one transaction may give out, at one shelf.
+    """The slots of one shelf that one transaction may give out.
 
     Attributes:
         shelf: Number of the shelf.
         now: The shelf's time.
-        seen_due: When its oldest batch's release was to be published as this transaction began.
+        seen_due: When its oldest batch's release is due to be published, as of the start of this transaction.
         held: This process's lease.
-        batches: What may change, by number; None where the shelf is not locked and the lease is all there is.
-        schedule: Which batch comes next.
-        pace: How fast visitors come to this process.
-        ends: When the first lease of a shelf that is not locked ends.
-        block: How many slots it leases then. What is leased depends on stamps, not on who shares a transaction.
+        batches: Batches that may change, by number; None if the shelf is not locked and only the lease can be used.
+        schedule: What decides the next batch.
+        pace: How fast visitors arrive at this process.
+        block: How many slots to lease. That depends on stamps, not on who shares a transaction.
+        ends: When the first lease of an unlocked shelf ends.
     """
 
     shelf: int
@@ -72,18 +71,18 @@ class Slots:
     anonymous: int = 0
 
     def due(self, now: float) -> float:
-        """When the oldest batch's release is published, as is known at that time; infinity if it is not full."""
+        """When the oldest batch's release is published, as known at ``now``; infinity if the batch is not full."""
         self._finish_mine(now)  # which may fill it
         return next((batch.published_at for batch in (self.batches or {}).values()), self.seen_due)
 
     @property
     def opened_or_filled(self) -> bool:
-        """Whether a batch opened or filled."""
+        """Whether this transaction opened or filled a batch."""
         full = [number for number, batch in (self.batches or {}).items() if batch.full]
         return bool(self.opened_at) or any(number in self.before and not self.before[number].full for number in full)
 
     def next(self, now: float, opens: Opens) -> tuple[int, int]:
-        """R2: batch and number of the slot that an arrival at that time takes."""
+        """R2: batch and number of the slot for an arrival at ``now``."""
         self.now, self.pace = now, self.pace.after(now)
         if not self._lasts():
             newest = self._newest(opens)
@@ -97,7 +96,7 @@ class Slots:
         return self.held.lease.batch, self.held.lease.next
 
     def take(self, *, present: bool, share: float, anonymous: bool) -> None:
-        """Take that slot."""
+        """Take the slot that `next` returned."""
         if self.held is not None:
             taken = take(self.held.lease, self.now, present=present, share=share)
             self.held = self.held._replace(lease=taken, anonymous=self.held.anonymous + anonymous)
@@ -112,7 +111,7 @@ class Slots:
         return self.held is not None and not ended(self.held.lease, self.now)
 
     def _newest(self, opens: Opens) -> Batch:
-        """The batch that has free slots, opened now if there is none; this process's lease has ended."""
+        """The batch with free slots, opened now if there is none. This process's lease has ended."""
         self._finish_mine(self.now)
         assert self.batches is not None  # noqa: S101 - there was no lease that lasts
         newest = self.batches.get(self.schedule.opened)
@@ -123,19 +122,19 @@ class Slots:
         return newest
 
     def end_mine(self) -> None:
-        """R2: enter this process's lease, if it has ended; nothing to do where the shelf is not locked."""
+        """R2: return this process's lease if it has ended and the shelf is locked."""
         if self.batches is not None:
             self._finish_mine(self.now)
 
     def _finish_mine(self, now: float) -> None:
         if self.held is not None and ended(self.held.lease, now):
             if self.batches is None:
-                raise Contended  # the shelf is to be locked
+                raise Contended  # to come again with the shelf locked
             self.finish(self.held)
             self.held = None
 
     def finish(self, over: Held) -> None:
-        """R2: enter a lease that has ended."""
+        """R2: add the arrivals of a lease that has ended to its batch."""
         assert self.batches is not None  # noqa: S101 - the shelf is locked
         mine = over.lease
         self.batches[mine.batch] = end(self.batches[mine.batch], mine)

@@ -1,4 +1,4 @@
-"""Keys may expire; what admins do is entered in a log that nothing changes."""
+"""Let keys expire, and log what admins do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0012"
 down_revision = "0011"
-branch_labels = None
-depends_on = None
 
 NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 REFUSED = "entries of admin_log are never changed"
@@ -26,7 +24,7 @@ AS $$ BEGIN RAISE EXCEPTION '{REFUSED}'; END $$
 
 
 def upgrade() -> None:
-    """Keys that are there do not expire; the log begins now."""
+    """Existing keys do not expire; the log starts empty."""
     op.add_column("keys", sa.Column("expires", sa.Double))
     op.create_table(
         "admin_log",

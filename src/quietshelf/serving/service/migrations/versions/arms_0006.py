@@ -1,4 +1,4 @@
-"""Two arms are compared: batches count who was served by which, releases hold what each sold, items have a rank."""
+"""Compare two arms: batches count visitors per arm, releases hold what each sold, items have a rank."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from alembic import op
 
 revision = "0006"
 down_revision = "0005"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    """Batches that are open were opened without a comparison, and stay so."""
+    """Open batches have no comparison, and keep none."""
     op.add_column("batches", sa.Column("arms_scale", sa.Double))
     op.add_column("batches", sa.Column("present", sa.Integer, nullable=False, server_default="0"))
     for name, kind in (("learned", sa.Integer), ("present", sa.Integer), ("outcomes", sa.LargeBinary)):

@@ -1,4 +1,4 @@
-"""A releaser is elected: who leads and until when, what is announced, and which processes have noted it."""
+"""Elect a releaser: who leads and until when, what is announced, and which processes have noted it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from alembic import op
 
 revision = "0007"
 down_revision = "0006"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    """Nobody leads yet, and nothing is announced but in epoch files."""
+    """Nobody leads yet, and only epoch files have announcements."""
     op.create_table(
         "releaser",
         sa.Column("one", sa.Integer, primary_key=True),

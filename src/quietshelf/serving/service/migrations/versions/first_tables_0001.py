@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0001"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -62,7 +60,7 @@ def _shelves() -> None:
 
 
 def _items_and_batches() -> None:
-    """What is shown, and to whom it is going."""
+    """Items and batches."""
     op.create_table(
         "items",
         sa.Column("shelf", sa.Integer),
@@ -94,7 +92,7 @@ def _items_and_batches() -> None:
 
 
 def _visitors() -> None:
-    """Who came, once for each, and how often."""
+    """Offers, Idempotency-Keys and persons."""
     op.create_table(
         "offers",
         sa.Column("shelf", sa.Integer),
@@ -134,7 +132,7 @@ def _visitors() -> None:
 
 
 def _releases() -> None:
-    """What was learned, and what it cost."""
+    """Releases, and the ledger."""
     op.create_table(
         "releases",
         sa.Column("shelf", sa.Integer),
@@ -167,7 +165,7 @@ def _releases() -> None:
 
 
 def _keys() -> None:
-    """Who may use them."""
+    """API keys."""
     op.create_table(
         "keys",
         sa.Column("id", sa.Text, primary_key=True),

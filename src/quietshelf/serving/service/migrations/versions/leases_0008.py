@@ -1,4 +1,4 @@
-"""Slots are leased to processes in blocks, and old Idempotency-Keys are found by an index."""
+"""Lease slots to processes in blocks, and index old Idempotency-Keys."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0008"
 down_revision = "0007"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -32,7 +32,7 @@ function take(page) {
   for (const old of parts()) {
     const fresh = page.getElementById(old.id)
     if (!fresh || fresh.outerHTML === drawn.get(old)) continue
-    if (old.contains(document.activeElement)) continue // whoever is reading here with the keyboard stays where they are
+    if (old.contains(document.activeElement)) continue // do not move keyboard focus
     swap(old, fresh)
   }
   if (before !== now && now !== undefined) announce.textContent = `Release ${now} has arrived.`
@@ -44,8 +44,8 @@ async function refresh() {
     const reply = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" })
     if (reply.type === "opaqueredirect" || reply.status === 401) {
       clearInterval(timer)
-      say("Signed out: load the page again", true)
-      announce.textContent = "You are signed out. Load the page again to sign in."
+      say("Signed out: reload the page", true)
+      announce.textContent = "You are signed out. Reload the page to sign in."
       return
     }
     if (!reply.ok) throw new Error(String(reply.status))

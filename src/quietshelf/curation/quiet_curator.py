@@ -1,7 +1,7 @@
-"""The batch protocol over many parallel worlds at once: the curator of `quiet` in simulations.
+"""`QuietCurator`, the curator of `quiet` in simulations: the batch protocol in many worlds side by side.
 
-Arrays stand in for a store, and arrivals for a clock: a batch is released as soon as its last slot is taken, which is
-before the next arrival (docs/proofs.md, section 6). What it releases, and at what cost, `release.batch_pair` says.
+Arrays replace the store, and arrivals the clock: a batch is released as soon as its last slot is taken, before the next
+arrival (docs/proofs.md, section 6). `release.batch_pair` says what is released and at what cost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quietshelf.curation import contributions
-from quietshelf.curation.batches import Batch, Schedule, announce, arrive, close, open_batch
+from quietshelf.curation.batches import Batch, Schedule, arrive, charge, draw, open_batch
 from quietshelf.model.types import BoolArray, Release, Round, require
 from quietshelf.privacy.accounting import Ledger
 from quietshelf.privacy.release import batch_pair
@@ -24,13 +24,13 @@ from quietshelf.privacy.statistics import ObservedChoice, observed_choice
 
 Number = TypeVar("Number", bound=np.generic)
 WAITING = 16
-"""Rounds that wait to be summed together; their raw features are dropped as soon as they are."""
+"""Rounds kept to be summed together; their raw features are then dropped."""
 
 
 class QuietCurator:
-    """Sums the bounded pairs of each batch and releases them when its last slot is taken.
+    """Sums the bounded pairs of each batch and releases the sum when its last slot is taken.
 
-    Every round takes a slot in every world, also silent and over-cap visitors: a batch closes by arrivals alone.
+    Every round takes a slot in every world, also for silent and over-cap visitors: arrivals alone close a batch.
     """
 
     def __init__(self, learner: Learner, source: NoiseSource, outlook: Outlook) -> None:
@@ -52,7 +52,7 @@ class QuietCurator:
 
     @property
     def ledger(self) -> Ledger:
-        """What was spent."""
+        """What has been spent."""
         return self._learner.ledger
 
     @property
@@ -61,18 +61,18 @@ class QuietCurator:
         return self._learner.release
 
     def observe(self, round: Round) -> Release:  # noqa: A002 - the noun on the arrow
-        """One visitor in each world."""
+        """Take in one visitor per world."""
         rows, offered, position = observed_choice(round)
         counts = None if round.counts is None else round.counts[None]
         return self._take(ObservedChoice(rows[None], offered[None], position[None]), counts)
 
     @property
     def steady(self) -> int:
-        """Slots that are left in the batch: until it is full nothing is released."""
+        """Free slots of the batch: until it is full nothing is released."""
         return self._batch.frozen.size - self._batch.taken
 
     def observe_rounds(self, rounds: Round) -> Release:
-        """Several visitors in each world, along the first axis; at most as many as there are slots."""
+        """Take in several visitors per world, along the first axis; at most as many as there are free slots."""
         many = len(rounds.choice)
         require(many <= self.steady, f"at most {self.steady} rounds may be taken in at once", rounds=many)
         return self._take(observed_choice(rounds), rounds.counts)
@@ -80,7 +80,7 @@ class QuietCurator:
     def _take(self, seen: ObservedChoice, counts: BoolArray | None) -> Release:
         if not self._waiting or seen.rows.shape[1:] != self._waiting[0][0].rows.shape[1:]:
             self._check(seen)
-            self._sum()  # another number of places
+            self._sum()  # the number of places changed
         many = len(seen.position)
         self._batch = arrive(self._batch, self._batch.taken + many - 1, count=many)
         self._waiting.append((seen, counts))
@@ -96,7 +96,7 @@ class QuietCurator:
         require(fits, f"a round must have leading axes {tuple(lead)} and dim={dim}", shape=seen.rows.shape[1:])
 
     def _sum(self) -> None:
-        """Add those who wait to the sums, one after the other: when they are summed makes no difference."""
+        """Add the waiting rounds to the sums, in order: when this happens makes no difference."""
         if not self._waiting:
             return
         together = ObservedChoice(*(_after(parts) for parts in zip(*(seen for seen, _ in self._waiting), strict=True)))
@@ -111,17 +111,17 @@ class QuietCurator:
         self._waiting.clear()
 
     def _close(self) -> None:
-        """Release a full batch and open the next."""
+        """Release a full batch and open the next one."""
         total = contributions.total(self._total, self._batch.frozen.theta.shape[-1])
         self._total = np.zeros_like(self._total)
-        self._learner = announce(self._learner, self._batch, self._source)
+        self._learner = charge(self._learner, self._batch, self._source)
         try:
-            self._learner = close(self._learner, self._batch, total, self._source)
+            self._learner = draw(self._learner, self._batch, total, self._source)
         finally:  # released or burnt, it is over
             parts = self._learner, self._source, self._outlook
             self._schedule, self._batch = open_batch(self._schedule, *parts, window=1)
 
 
 def _after(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:
-    """One after the other along the first axis."""
+    """Concatenate along the first axis."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,4 +1,6 @@
-"""To whom a ledger is addressed: persons where everybody was named, else visits; never less than what may be spent.
+"""Whom a ledger protects: persons if every visitor was named, else visits; it never understates what may be spent.
+
+Costs are entered by `batches.charge`.
 
 Reference: docs/proofs.md, sections 6 and 7.
 """
@@ -22,10 +24,10 @@ def addressed(
     rho_per_release: float,
     log: PriorFile | None = None,
 ) -> Ledger:
-    """A ledger to persons if every visitor so far was named, else to visits.
+    """State the ledger per person if every visitor so far was named, else per visit.
 
-    ``history_incomplete`` says why releases and counts may be missing, if they may; ``log`` is what the shelf started
-    from, if it did: its cost comes on top.
+    ``history_incomplete`` says why releases and counts may be missing, or is None. ``log`` is the prior that the shelf
+    started from, if any: its cost is added.
     """
     if history_incomplete is not None:
         ledger = _incomplete(ledger, rho_per_release, history_incomplete)
@@ -35,9 +37,9 @@ def addressed(
 
 
 def _with_log(ledger: Ledger, log: PriorFile) -> Ledger:
-    """A ledger to those who may be in the log as well: both costs add up, and so do both budgets.
+    """Add the cost and the budget of a log, because visitors may be in it as well.
 
-    Where the log told no persons apart, one person may have any number of rows in it: the sum is to visits.
+    If the log does not identify persons, one person may have any number of rows in it: the sum is per visit.
     """
     unit, visits = (ledger.unit, ledger.visits) if log.unit == "person" else ("visit", 1)
     budget = None if ledger.budget is None or not log.private else added_up([ledger.budget, log.rho])
@@ -45,9 +47,10 @@ def _with_log(ledger: Ledger, log: PriorFile) -> Ledger:
 
 
 def _incomplete(ledger: Ledger, rho: float, detail: str) -> Ledger:
-    """A ledger that may lack releases and counts: to visits, with one event that stands for what it may lack.
+    """State a ledger that may lack releases and counts per visit, with one event for what may be missing.
 
-    Every visit is in one release at most, of cost rho at most, whoever made it; of persons nothing more can be said.
+    Every visit is in at most one release, of cost at most rho, whichever process made it. Nothing can be said per
+    person.
     """
     unknown = Event(
         name="releases not in this ledger",

@@ -1,12 +1,12 @@
-"""The releaser: a full batch whose answers have been waited for becomes one release, once (R5, R7).
+"""The steps that turn a full batch into exactly one release: seal, charge, draw, enter, publish (R5, R7).
 
-Four short transactions, and what takes long between them. *Seal*: from then on no answer and no erasure changes the
-batch, which is added up piece by piece (`summing`). *Charge*: the budget is checked, and the batch announced. Then its
-noise is drawn and the estimate made, in memory. *Enter*: release, ledger entry and the end of its slots, all or
-nothing; a batch that was announced and is not entered is burnt (`restore`). *Publish*: at the time that was known when
-the batch was full, offers begin to rest on the release. When depends on arrivals and the clock alone (docs/proofs.md,
-section 6). One releaser per shelf at a time: the rows of the shelf and of its oldest batch are locked, and a batch that
-is gone was released by another.
+All but *draw* are short transactions, with the slow work between them. *Seal*, once the feedback window is over: from
+then on no answer and no erasure changes the batch, which is summed piece by piece (`summing`). *Charge*: the budget is
+checked and the batch announced. *Draw*, in memory: its noise is drawn and the estimate fitted. *Enter*: release, ledger
+entry and the end of the batch's slots, all or nothing; a batch that was announced but never entered is burnt
+(`restore`). *Publish*: at a time fixed when the batch was full, offers begin to use the release. That time depends on
+arrivals and the clock alone (docs/proofs.md, section 6). The rows of the shelf and of the batch are locked, so that
+each shelf has one releaser at a time; if the batch is gone, another process has released it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from quietshelf.curation.batches import announce, close, published, shelf_time
+from quietshelf.curation import batches
+from quietshelf.curation.batches import published, shelf_time
 from quietshelf.model.types import require
 from quietshelf.privacy.accounting import BudgetExceeded
 from quietshelf.privacy.release.noise import NoiseSource
@@ -43,9 +44,9 @@ _published_at = _due_at + _batches.lag
 _full = _batches.taken + _batches.unused >= _batches.size
 _before = sa.and_(_older.c.shelf == _batches.shelf, _older.c.batch < _batches.batch)
 _FIRST = ~sa.exists().where(_before)
-"""R5: of each shelf its oldest batch alone."""
+"""R5: only the oldest batch of each shelf."""
 _NEXT = ~sa.exists().where(_before, _older.c.stage != RELEASED)
-"""The oldest whose release is not made."""
+"""The oldest batch without a release."""
 _HELD_UP = sa.exists().where(_before, _older.c.full_at.is_(None))
 _DUE = (
     sa.select(_batches.shelf, _batches.batch, _due_at.label("due_at"))
@@ -53,7 +54,7 @@ _DUE = (
     .order_by(_due_at, _batches.shelf)
 )
 _PUBLICATION = sa.select(sa.func.min(_published_at)).where(_FIRST)
-_PUBLICATION_OF = Prepared(  # in the order of batches: one whose own time is earlier comes with the one before it
+_PUBLICATION_OF = Prepared(  # in order of batches: one whose own time is earlier is published with the one before it
     sa.select(
         schema.shelves.c.shelf,
         sa.select(_published_at)
@@ -67,7 +68,7 @@ _PUBLICATION_OF = Prepared(  # in the order of batches: one whose own time is ea
 
 
 class Outcome(NamedTuple):
-    """What became of a batch: ``size`` visitors in ``shelf``; ``released`` is False if the ledger refused."""
+    """What became of a batch of ``size`` visitors; ``released`` is False if the ledger refused."""
 
     shelf: str
     batch: int
@@ -76,7 +77,7 @@ class Outcome(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """A batch that may be drawn once it is announced: its sum, and the learner with its cost entered."""
+    """A batch ready to be drawn once announced: its sum, and the learner with its cost entered."""
 
     summed: Sum
     learner: Learner
@@ -90,7 +91,7 @@ class Charged(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A release that was announced and is being drawn; ``found`` holds what was learned, once it is."""
+    """A release that was announced and is being drawn; ``found`` will hold the new learner."""
 
     told: Announcement
     charged: Charged
@@ -99,25 +100,25 @@ class Drawing(NamedTuple):
 
 
 def next_publication(connection: Connection) -> float | None:
-    """When the next release is published; None if no batch is full."""
+    """When the next release is due to be published; None if no batch is full."""
     return connection.execute(_PUBLICATION).scalar()
 
 
 def next_publication_of(connection: Connection, shelves: Sequence[int], *, after: float) -> dict[int, float]:
-    """The same of each of some shelves, if later than ``after``; infinity if no batch of it is full."""
+    """When the next release of each of these shelves is published, if after ``after``; infinity if no batch is full."""
     found = _PUBLICATION_OF.rows(connection, {"shelves": shelves, "after": after})
     return dict.fromkeys(shelves, math.inf) | {row["shelf"]: row["at"] for row in found if row["at"] is not None}
 
 
 def due_batches(connection: Connection) -> dict[Place, float]:
-    """Of each shelf the next batch to be released, if it is full, and when it is due: first things first."""
+    """The next batch of each shelf, if it is full, and when it is due; the earliest first."""
     return {(row.shelf, row.batch): row.due_at for row in connection.execute(_DUE)}
 
 
 def seal(connection: Connection, place: Place) -> Row | None:
-    """R5: from the end of this transaction on nothing changes the slots of a batch that is due; None if it is gone.
+    """R5: make the slots of a due batch final as of this commit; None if the batch is gone.
 
-    Answers that are on their way are waited for: they share a lock on the batch that is taken here.
+    This waits for answers under way, which hold a shared lock on the batch.
     """
     found = _locked(connection, place)
     if found is None:
@@ -129,9 +130,9 @@ def seal(connection: Connection, place: Place) -> Row | None:
 
 
 def charge(connection: Connection, source: NoiseSource, summed: Sum) -> Charged | Outcome | None:
-    """R7: enter the cost of a batch that is added up, which the caller announces in the same transaction.
+    """R7: charge the cost of a summed batch, which the caller announces in the same transaction.
 
-    None if the batch is gone; where the ledger refuses it is forgotten, and nothing is announced or drawn.
+    None if the batch is gone. If the ledger refuses, the batch is deleted, and nothing is announced or drawn.
     """
     place = summed.row["shelf"], summed.row["batch"]
     found = _locked(connection, place)
@@ -140,10 +141,10 @@ def charge(connection: Connection, source: NoiseSource, summed: Sum) -> Charged 
         return None
     shelf, batch = found
     require(_as_known(connection, batch, len(learner.ledger.events), len(learner.records)), CHANGED)
-    if source.noiseless:  # a test injected it: all is lost anyway, and the ledger says so
+    if source.noiseless:  # injected by a test: the ledger says that the cost is infinite
         learner = replace(learner, ledger=replace(learner.ledger, budget=None))
     try:
-        charged = announce(learner, summed.batch, source)
+        charged = batches.charge(learner, summed.batch, source)
     except BudgetExceeded:
         forget_batch(connection, *place)
         return Outcome(shelf["name"], batch["batch"], batch["size"], released=False)
@@ -152,17 +153,17 @@ def charge(connection: Connection, source: NoiseSource, summed: Sum) -> Charged 
 
 
 def draw(charged: Charged, source: NoiseSource) -> Learner:
-    """R7: the noise of a batch that is announced, once, and what is learned from it; nobody has seen it yet."""
-    return close(charged.learner, charged.summed.batch, charged.summed.total, source)
+    """R7: draw the noise of an announced batch, once, and learn from the noisy sum. Nobody has seen it yet."""
+    return batches.draw(charged.learner, charged.summed.batch, charged.summed.total, source)
 
 
 def enter(connection: Connection, charged: Charged, after: Learner) -> Outcome:
-    """R7: release, ledger entry and the end of the batch's slots; refused if anything is not as it was when charged.
+    """R7: store release and ledger entry, and end the batch's slots; refused if anything changed since the charge.
 
     Args:
         connection: The transaction.
         charged: The batch.
-        after: What was learned from it.
+        after: The learner after this release.
     """
     place = charged.place
     found = _locked(connection, place)
@@ -180,9 +181,9 @@ def enter(connection: Connection, charged: Charged, after: Learner) -> Outcome:
 
 
 def publish(connection: Connection, upto: float, *, only: int | None = None) -> list[str]:
-    """R5: offers rest on releases whose time has come, from the end of this transaction on; the shelves' names.
+    """R5: let offers use releases whose time has come, as of this commit; returns the names of their shelves.
 
-    ``only``: the shelf that the transaction has locked already. Others are locked after it in no order that is shared.
+    ``only``: the one shelf that the transaction has already locked. Locking others after it could deadlock.
     """
     table, releases, names = schema.shelves, schema.releases, []
     query = sa.select(_batches.shelf, _batches.batch).where(_FIRST, _batches.stage == RELEASED, _published_at <= upto)
@@ -206,9 +207,9 @@ def _this(place: Place) -> sa.ColumnElement[bool]:
 
 
 def _locked(connection: Connection, place: Place, *, any_stage: bool = False) -> tuple[Row, Row] | None:
-    """Shelf and batch, locked; None if the batch is gone, or its release is made.
+    """Lock shelf and batch; None if the batch is gone or released.
 
-    A lock that somebody holds is waited for, never passed over: an answer on its way must not change the order.
+    It waits for held locks and never skips them: an answer under way must not change the order of releases.
     """
     table = schema.shelves
     shelf = one(connection, sa.select(table).where(table.c.shelf == place[0]).with_for_update())
@@ -219,16 +220,15 @@ def _locked(connection: Connection, place: Place, *, any_stage: bool = False) ->
 
 
 def _as_known(connection: Connection, batch: Row, events: int, releases: int) -> bool:
-    """Whether a batch is sealed, and its shelf has so many events and releases."""
-    queries = (
-        sa.select(sa.func.count()).select_from(table).where(table.c.shelf == batch["shelf"])
+    """Whether a batch is sealed and its shelf still has this number of events and releases."""
+    counts = (
+        sa.select(sa.func.count()).select_from(table).where(table.c.shelf == batch["shelf"]).scalar_subquery()
         for table in (schema.events, schema.releases)
     )
-    found = [connection.execute(query).scalar_one() for query in queries]
-    return batch["stage"] == SEALED and found == [events, releases]
+    return batch["stage"] == SEALED and tuple(connection.execute(sa.select(*counts)).one()) == (events, releases)
 
 
 def _last_release(connection: Connection, shelf: int) -> float | None:
-    """The time of the last release of a shelf, published or not."""
+    """The time of a shelf's last release, published or not."""
     table = schema.releases
     return connection.execute(sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == shelf)).scalar()

@@ -10,7 +10,7 @@ import pytest
 from tests.noiseless import Noiseless
 from tests.privacy.release.learners import opened, outlook_for, simulated, started
 
-from quietshelf.curation.parallel import QuietCurator
+from quietshelf.curation.quiet_curator import QuietCurator
 from quietshelf.model.choice.features import Dense
 from quietshelf.model.types import Context, Release, Round, Streams
 from quietshelf.privacy.release import batch_pair

@@ -1,11 +1,11 @@
-"""To whom a ledger is addressed."""
+"""Whom a ledger protects."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from quietshelf.curation.ledgers import addressed
+from quietshelf.curation.ledger_unit import addressed
 from quietshelf.privacy.accounting import Assumption, Event, gaussian
 from quietshelf.privacy.release.noise import Simulated
 from quietshelf.privacy.release.quiet_settings import Quiet
