@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 from tests.serving.service.backups import visitors
 from tests.serving.service.conftest import fresh_postgres
 from tests.serving.service.harness import FIRST, WINDOW, FakeClock, Process, inline, offered, stocked
+from tests.serving.service.leasing import came, two_processes, visits
+
+from quietshelf.curation.batches import LEASE_SECONDS
+from quietshelf.serving.service.catalogue.views import shelf_row
+from quietshelf.serving.service.database import schema
 
 
 def test_another_key_file_is_refused(tmp_path: Path) -> None:
@@ -77,3 +84,23 @@ def test_a_database_that_goes_and_comes_back(postgres: Any, tmp_path: Path) -> N
         assert offered(client, retry="one").json() == first
         visitors(client, clock, int(FIRST + WINDOW + 3))
         assert client.get("/v1/shelves/teas").json()["releases"] == 1
+
+
+def test_a_locked_shelf_keeps_no_process_from_reporting(postgres: Any, tmp_path: Path) -> None:
+    """A stopped process holds a shelf with leases that have ended: the other says that it is alive all the same.
+
+    Else nobody would wait for it any more, and once the lock is gone, neither of them could release.
+    """
+    with two_processes(fresh_postgres(postgres), tmp_path) as (stopped, service, clock):
+        came(stopped, *visits(clock, 1))
+        clock.time += LEASE_SECONDS
+        election = service.releasing._election
+        assert election is not None
+        mine = sa.select(schema.witnesses.c.until).where(schema.witnesses.c.process == election.name)
+        with stopped.store.write() as locking:
+            shelf_row(locking, "teas", lock=True)
+            before = locking.execute(mine).scalar_one()
+            service.leasing.next_end = service.schedule.look_at = 0.0
+            with pytest.raises(OperationalError, match="lock timeout"):
+                service._chores()
+            assert locking.execute(mine).scalar_one() == before + LEASE_SECONDS

@@ -253,21 +253,34 @@ class Service:
     def _do_chores(self) -> float:
         """Release what is due, update the epoch file, check for others' changes; returns seconds until the next.
 
-        Database work of releases and checks runs beside the writer, in the order it was asked for.
+        Each chore is tried even if one before it fails: while a row is locked, a revoked key must still be refused,
+        others must hear that this process is alive, and other shelves' releases go on. Database work of releases and
+        checks runs beside the writer, in the order it was asked for.
         """
-        self.following.look_at_keys()  # first, so that no other failure keeps a revoked key alive
-        self.beside.settle()
+        failed: list[Exception] = []
+        ours = (self._end_leases, self._ask_for_check, self._look, self.schedule.go_on, self._ask_for_cleaning)
+        for chore in (self.following.look_at_keys, self.beside.settle, *ours):
+            try:
+                chore()
+            except Exception as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+        return self._until_next()
+
+    def _end_leases(self) -> None:
+        """R2: return leases that have ended; what that filled is looked at next."""
         if self.leasing.end(self.inbox.time()):
             self.writing.opened, self.schedule.look_at = True, 0.0
+
+    def _ask_for_check(self) -> None:
         if self.writing.opened and time.monotonic() >= self._check_at and not self.beside.busy("check"):
             self.writing.opened, self._check_at = False, time.monotonic() + self.check_rest
             self.beside.ask("check", self._check, lambda _: self.cleaning.released())  # what was burnt
-        if time.monotonic() >= self.schedule.look_at:
-            self._look()
-        self.schedule.go_on()
+
+    def _ask_for_cleaning(self) -> None:
         if time.monotonic() >= self.cleaning.at():
             self.beside.ask("clean", self.cleaning.run)
-        return self._until_next()
 
     def _until_next(self) -> float:
         """Seconds until there is something to do. Work done beside wakes the writer when it finishes."""
@@ -285,7 +298,9 @@ class Service:
             raise
 
     def _look(self) -> None:
-        """Check for changes by other processes: filled batches, other leases, new releases."""
+        """At every poll, check for changes by other processes: filled batches, other leases, new releases."""
+        if time.monotonic() < self.schedule.look_at:
+            return
         self.schedule.look()
         with self.store.read() as connection:
             self.leasing.look(connection)
