@@ -199,14 +199,14 @@ def test_who_commits_moves_nothing_out_of_the_log_file(sqlite: Store, tmp_path: 
 
 def test_chores_beside_are_done_in_order_and_once_at_a_time() -> None:
     """What is under way is not asked for again; what fails is raised to whoever settles, with when it was asked for."""
-    woken, free = threading.Event(), threading.Event()
+    woken, free, fail = threading.Event(), threading.Event(), threading.Event()
     done: list[Any] = []
     now = [1.0]
     beside = Beside(woken.set, lambda: now[0])
     beside.start()
     beside.ask("one", lambda: free.wait(20), done.append)
     beside.ask("one", lambda: done.append("twice"))
-    beside.ask("two", _failing)
+    beside.ask("two", lambda: _failing(fail))
     now[0] = 2.0
     assert beside.busy("one")
     assert beside.busy("two")
@@ -215,6 +215,7 @@ def test_chores_beside_are_done_in_order_and_once_at_a_time() -> None:
         woken.wait(20)
         beside.settle()
     assert done == [True]
+    fail.set()
     while not beside._asked["two"][0].done:
         woken.wait(0.01)
     with pytest.raises(ValueError, match="never"):
@@ -227,5 +228,6 @@ def test_chores_beside_are_done_in_order_and_once_at_a_time() -> None:
     assert not beside.failing
 
 
-def _failing() -> None:
+def _failing(when: threading.Event) -> None:
+    when.wait(20)
     raise ValueError("never")

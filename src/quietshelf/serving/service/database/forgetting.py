@@ -10,10 +10,25 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.prepared import Prepared, insert_rows
 
 PIECE = 64
 """Largest batch deleted in one go, and the first piece of a larger one, in slots."""
-_USED_KEY = sa.update(schema.retries).values(fingerprint=None)
+
+
+def _some_of(table: sa.Table, forget: sa.Delete | sa.Update) -> Prepared:
+    """A statement for some slots of one batch."""
+    slots = (table.c.slot >= sa.bindparam("first"), table.c.slot < sa.bindparam("end"))
+    return Prepared(
+        forget.where(table.c.shelf == sa.bindparam("of_shelf"), table.c.batch == sa.bindparam("of_batch"), *slots)
+    )
+
+
+_FORGET = (
+    _some_of(schema.offers, sa.delete(schema.offers)),
+    _some_of(schema.retries, sa.update(schema.retries).values(fingerprint=None)),
+)
+"""Of Idempotency-Keys, only the fact that they were used remains."""
 
 
 def forget_batch(connection: Connection, shelf: int, batch: int) -> None:
@@ -30,7 +45,7 @@ def forget_slots(connection: Connection, shelf: int, batch: int, size: int) -> N
     if size <= PIECE:
         _delete(connection, shelf, batch, 0, size)
     else:
-        connection.execute(sa.insert(schema.leftovers), {"shelf": shelf, "batch": batch, "slot": 0, "size": size})
+        insert_rows(connection, schema.leftovers, [{"shelf": shelf, "batch": batch, "slot": 0, "size": size}])
 
 
 def forget_more(connection: Connection, slots: int) -> int:
@@ -48,7 +63,5 @@ def forget_more(connection: Connection, slots: int) -> int:
 
 
 def _delete(connection: Connection, shelf: int, batch: int, first: int, end: int) -> None:
-    """Delete some slots. Of Idempotency-Keys, only the fact that they were used remains."""
-    for table, forget in ((schema.offers, sa.delete(schema.offers)), (schema.retries, _USED_KEY)):
-        some = (table.c.slot >= first, table.c.slot < end)
-        connection.execute(forget.where(table.c.shelf == shelf, table.c.batch == batch, *some))
+    for statement in _FORGET:
+        statement.run(connection, {"of_shelf": shelf, "of_batch": batch, "first": first, "end": end})

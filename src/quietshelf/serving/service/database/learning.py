@@ -17,8 +17,25 @@ from quietshelf.privacy.accounting import Event, Ledger
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.release.quiet_settings import Quiet
 from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.prepared import Prepared, insert_rows
 
 Row = Mapping[str, Any]
+ALL = 2**31 - 1
+"""More releases than any shelf makes."""
+_releases, _events, _batches = schema.releases.c, schema.events.c, schema.batches.c
+_of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
+_RELEASES = Prepared(
+    sa.select(schema.releases)
+    .where(
+        _releases.shelf == _of_shelf,
+        _releases.number > sa.bindparam("after"),
+        _releases.number <= sa.bindparam("most"),
+    )
+    .order_by(_releases.number)
+)
+_of_events = sa.select(_events.event).where(_events.shelf == _of_shelf).order_by(_events.number)
+_waiting = sa.select(_batches.batch).where(_batches.shelf == _of_shelf, _batches.stage == schema.RELEASED)
+_EVENTS, _PUBLISHED_EVENTS = Prepared(_of_events), Prepared(_of_events.where(_events.batch.not_in(_waiting)))
 
 
 def packed(array: FloatArray) -> bytes:
@@ -62,10 +79,7 @@ def learner(
 
 def release_rows(connection: Connection, shelf: int, most: int | None = None, *, after: int = 0) -> list[Row]:
     """The releases of a shelf, oldest first: up to number ``most``, without the first ``after``."""
-    table = schema.releases
-    limit = None if most is None else most - after
-    query = sa.select(table).where(table.c.shelf == shelf, table.c.number > after).order_by(table.c.number).limit(limit)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return [*_RELEASES.rows(connection, {"of_shelf": shelf, "after": after, "most": ALL if most is None else most})]
 
 
 def release_row(learner: Learner, batch: Row) -> dict[str, Any]:
@@ -91,12 +105,8 @@ def ledger(connection: Connection, shelf: int, config: Quiet, *, published: bool
 
 def stored_events(connection: Connection, shelf: int, *, published: bool = False) -> list[Event]:
     """The events of a shelf, oldest first; ``published`` leaves out those of releases that wait for publication."""
-    table, batches = schema.events, schema.batches
-    query = sa.select(table.c.event).where(table.c.shelf == shelf).order_by(table.c.number)
-    if published:
-        waiting = sa.select(batches.c.batch).where(batches.c.shelf == shelf, batches.c.stage == schema.RELEASED)
-        query = query.where(table.c.batch.not_in(waiting))
-    return [Event.from_dict(json.loads(text)) for text in connection.execute(query).scalars()]
+    query = _PUBLISHED_EVENTS if published else _EVENTS
+    return [Event.from_dict(json.loads(text)) for (text,) in query.tuples(connection, {"of_shelf": shelf})]
 
 
 def enter(connection: Connection, shelf: int, entries: Sequence[tuple[int, Event]], *, first: int) -> None:
@@ -105,4 +115,4 @@ def enter(connection: Connection, shelf: int, entries: Sequence[tuple[int, Event
         {"shelf": shelf, "number": number, "batch": batch, "event": json.dumps(event.to_dict(), allow_nan=False)}
         for number, (batch, event) in enumerate(entries, start=first)
     ]
-    connection.execute(sa.insert(schema.events), rows)
+    insert_rows(connection, schema.events, rows)

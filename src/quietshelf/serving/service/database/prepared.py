@@ -52,6 +52,11 @@ class Prepared:
         (row,) = self.rows(connection, given) or (None,)
         return row
 
+    def value(self, connection: Connection, given: Given = {}) -> Any:  # noqa: B006 - only read
+        """The first column of its first row, or None."""
+        row = self._execute(connection, given).fetchone()
+        return None if row is None else row[0]
+
     def run(self, connection: Connection, given: Given) -> int:
         """How many rows it changes."""
         return int(self._execute(connection, given).rowcount)

@@ -20,6 +20,7 @@ from sqlalchemy.exc import DisconnectionError
 from quietshelf.model.types import require
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.frozen import FrozenBatches
+from quietshelf.serving.service.database.prepared import driven
 from quietshelf.serving.service.database.vault import Vault
 
 LOCKS = 0x71756965
@@ -116,8 +117,11 @@ class Store:
     @contextmanager
     def rehearse(self) -> Iterator[Connection]:
         """A transaction that is always rolled back."""
-        with self._turn, self._writer.connect() as connection:
-            yield connection
+        with self._turn, self._writer.connect() as connection, connection.begin() as transaction:
+            try:
+                yield connection
+            finally:
+                transaction.rollback()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -129,7 +133,7 @@ class Store:
         """The time; where several machines share a database, the database's own."""
         if self._clock is not None:
             return self._clock.now()
-        return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+        return float(driven(connection, "SELECT extract(epoch FROM clock_timestamp())::float8", None).fetchone()[0])
 
     def local_now(self, offset: float) -> float:
         """The time, without asking the database; ``offset`` is the database's time minus ``time.monotonic``."""

@@ -99,11 +99,14 @@ class Vault:
         """The epoch file: the database's identity, epoch and releaser, and the mark of each shelf."""
         path = self._folder / EPOCH
         try:
-            return _renamed(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+            kept = _parsed(path.read_bytes())
+        except FileNotFoundError:
+            return {}
         except (ValueError, KeyError, TypeError, AttributeError):
             rule = "the epoch file must be as the service wrote it"
             advice = "restore a copy if the service has not run since; else move it away and run quietshelf restore"
             raise ValueError(f"{rule} ({advice}), got a damaged one: {path}") from None
+        return {**kept, "shelves": {shelf: dict(mark) for shelf, mark in kept["shelves"].items()}}
 
     @property
     def admin_key(self) -> Path:
@@ -173,8 +176,10 @@ def _hashed(key: bytes, content: bytes) -> bytes:
     return hashlib.blake2b(content, key=key, digest_size=16).digest()
 
 
-def _renamed(content: dict[str, Any]) -> dict[str, Any]:
-    """Rename the fields of an earlier version, ``seals`` and ``releasing``."""
+@lru_cache(maxsize=2)
+def _parsed(text: bytes) -> dict[str, Any]:
+    """An epoch file, cached since every step of a release reads it; fields of an earlier version are renamed."""
+    content: dict[str, Any] = json.loads(text)
     for mark in content["shelves"].values():
         mark.setdefault("announced", mark.pop("releasing", []))
     content.setdefault("releaser_ids", content.pop("seals", []))

@@ -26,6 +26,7 @@ from sqlalchemy import Connection
 
 from quietshelf.model.types import require
 from quietshelf.serving.service.database import schema
+from quietshelf.serving.service.database.prepared import Prepared, insert_rows
 from quietshelf.serving.service.database.store import Store
 
 LEASE_SECONDS = 10.0
@@ -48,6 +49,43 @@ class Announcement(NamedTuple):
     previous: str | None
 
 
+class Lease(NamedTuple):
+    """Who leads, and until when."""
+
+    holder: str
+    until: float
+
+
+class Witness(NamedTuple):
+    """The row of a process."""
+
+    process: str
+    until: float
+    noted: str | None
+    file: str
+    place: str
+    member: bool
+    view: str
+    heard: str
+
+
+_announcements, _witnesses = schema.announcements.c, schema.witnesses.c
+_ANNOUNCED = Prepared(sa.select(*(_announcements[name] for name in Announcement._fields)))
+_WITHDRAW = Prepared(sa.delete(schema.announcements).where(_announcements.id == sa.bindparam("told")))
+_lease_of = sa.select(*(schema.releaser.c[name] for name in Lease._fields))
+_RELEASER, _RELEASER_LOCKED = Prepared(_lease_of), Prepared(_lease_of.with_for_update())
+_RELEASER_UNLESS_LOCKED = Prepared(_lease_of.with_for_update(skip_locked=True))
+_LEAD = Prepared(sa.update(schema.releaser).values(holder=sa.bindparam("mine"), until=sa.bindparam("to")))
+_LAST = Prepared(sa.select(schema.store.c.releaser_id))
+_mine, _alive = _witnesses.process == sa.bindparam("mine"), _witnesses.until > sa.bindparam("now")
+_witness = sa.select(_witnesses.process).where(_mine)
+_WITNESS, _WITNESS_LOCKED = Prepared(_witness), Prepared(_witness.with_for_update())
+_WITNESS_GONE = Prepared(sa.delete(schema.witnesses).where(_mine))
+_SILENT_GONE = Prepared(sa.delete(schema.witnesses).where(~_mine, ~_alive))
+_OTHERS = Prepared(sa.select(schema.witnesses).where(~_mine))
+_ALIVE = Prepared(sa.select(_witnesses.process).where(~_mine, _alive))
+
+
 class Election:
     """One of the processes that share a PostgreSQL; ``pause``: seconds between two polls.
 
@@ -67,47 +105,49 @@ class Election:
 
     def holds(self, connection: Connection) -> bool | None:
         """Whether this process leads, by a read without a lock; None if it has to `take` or renew the lease to know."""
-        row, now = connection.execute(sa.select(schema.releaser)).one(), self._store.now(connection)
+        row, now = _lease(connection, _RELEASER), self._store.now(connection)
+        assert row is not None  # noqa: S101 - there is always one
         if row.holder == self.name:  # one that ends too late, since the clock went back, is renewed as well
             return self._stands(connection, now) if RENEWED * self._lease < row.until - now <= self._lease else None
         return False if row.until > now else None
 
     def take(self) -> bool:
         """Take or renew the lease; False if this is not a member, or another process holds or is using the lease."""
-        query = sa.select(schema.releaser)
         with self._store.write() as connection:
-            mine = connection.execute(query).one().holder == self.name
-            row = connection.execute(query.with_for_update(skip_locked=not mine)).one_or_none()
+            seen = _lease(connection, _RELEASER)
+            mine = seen is not None and seen.holder == self.name
+            row = _lease(connection, _RELEASER_LOCKED if mine else _RELEASER_UNLESS_LOCKED)
             now = self._store.now(connection)
             if row is None or (row.holder != self.name and row.until > now) or not self._stands(connection, now):
                 return False
-            connection.execute(sa.update(schema.releaser).values(holder=self.name, until=now + self._lease))
+            _LEAD.run(connection, {"mine": self.name, "to": now + self._lease})
         return True
 
     def fence(self, connection: Connection) -> None:
         """Refuse unless this process leads. Nobody else can until this transaction ends."""
-        row = connection.execute(sa.select(schema.releaser).with_for_update()).one()
-        require(row.holder == self.name and self._stands(connection, self._store.now(connection)), LOST_LEASE)
+        row = _lease(connection, _RELEASER_LOCKED)
+        mine = row is not None and row.holder == self.name
+        require(mine and self._stands(connection, self._store.now(connection)), LOST_LEASE)
 
     def testify(self, noted: str | None) -> None:
         """Report that this process is alive and what its file has noted, read others' reports, and join if possible."""
-        table, spoke = schema.witnesses, _own_clock()
+        spoke = _own_clock()
         with self._store.write() as connection:
             now = self._store.now(connection)
-            mine = connection.execute(sa.select(table).where(table.c.process == self.name).with_for_update()).first()
-            if mine is None or not self._waited_for(now):
+            if not _WITNESS_LOCKED.rows(connection, {"mine": self.name}) or not self._waited_for(now):
                 self._begin_again(connection)
             self.member = self.member and self._store.vault.epoch["complete"]
             if self.member:
-                connection.execute(sa.delete(table).where(table.c.process != self.name, table.c.until <= now))
-            others = connection.execute(sa.select(table).where(table.c.process != self.name)).all()
-            last = connection.execute(sa.select(schema.store.c.releaser_id)).scalar_one()
+                _SILENT_GONE.run(connection, {"mine": self.name, "now": now})
+            others = [Witness(**row) for row in _OTHERS.rows(connection, {"mine": self.name})]
+            last = _LAST.value(connection)
             member, view = self._seen(others, last, fresh=noted == last)
             place = self._store.vault.place
             known = {"noted": noted, "file": self._store.vault.epoch["file"], "place": place, "member": member}
             lists = {"view": json.dumps(view), "heard": json.dumps([row.process for row in others])}
-            connection.execute(sa.delete(table).where(table.c.process == self.name))
-            connection.execute(sa.insert(table).values(process=self.name, until=now + self._alive, **known, **lists))
+            _WITNESS_GONE.run(connection, {"mine": self.name})
+            mine = {"process": self.name, "until": now + self._alive, **known, **lists}
+            insert_rows(connection, schema.witnesses, [mine])
         self.member, self.noted, self._until, self._spoke = member, noted, now + self._alive, spoke
         told = {(place, known["file"]), *((row.place, row.file) for row in others if row.noted == noted)}
         agreed = member and all((row.place, row.file) in told for row in others)  # one folder holds one file
@@ -119,9 +159,7 @@ class Election:
 
     def alone(self, connection: Connection) -> bool:
         """Whether no other live process may release."""
-        table, now = schema.witnesses, self._store.now(connection)
-        alive = sa.select(table.c.process).where(table.c.process != self.name, table.c.until > now)
-        return connection.execute(alive).first() is None
+        return _ALIVE.value(connection, {"mine": self.name, "now": self._store.now(connection)}) is None
 
     def leave(self) -> None:
         """Give up lease and membership."""
@@ -133,14 +171,13 @@ class Election:
         return now < self._until and _own_clock() - self._spoke < MARGIN * self._alive
 
     def _stands(self, connection: Connection, now: float) -> bool:
-        table = schema.witnesses
-        there = connection.execute(sa.select(table.c.process).where(table.c.process == self.name)).first()
-        return self.member and there is not None and self._waited_for(now)
+        there = _WITNESS.value(connection, {"mine": self.name}) is not None
+        return self.member and there and self._waited_for(now)
 
     def _begin_again(self, connection: Connection) -> None:
         """Drop lease and membership; this process continues under a new name."""
-        releaser, witnesses = schema.releaser, schema.witnesses
-        connection.execute(sa.delete(witnesses).where(witnesses.c.process == self.name))
+        releaser = schema.releaser
+        _WITNESS_GONE.run(connection, {"mine": self.name})
         connection.execute(sa.update(releaser).where(releaser.c.holder == self.name).values(until=0.0))
         self.name, self.member, self._unanimous = secrets.token_hex(8), False, None
 
@@ -177,15 +214,16 @@ def _own_clock() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
+def _lease(connection: Connection, query: Prepared) -> Lease | None:
+    (row,) = query.tuples(connection, {}) or (None,)
+    return None if row is None else Lease(*row)
+
+
 def announced(connection: Connection) -> list[Announcement]:
     """The releases under way: at most one, by the process that leads."""
-    return [Announcement(*row) for row in connection.execute(_ANNOUNCED)]
-
-
-_ANNOUNCED = sa.select(*(schema.announcements.c[name] for name in Announcement._fields))
+    return [Announcement(*row) for row in _ANNOUNCED.tuples(connection, {})]
 
 
 def withdraw(connection: Connection, announcement: str) -> bool:
     """Delete an announcement whose batch this transaction releases or burns; whether it existed."""
-    table = schema.announcements
-    return bool(connection.execute(sa.delete(table).where(table.c.id == announcement)).rowcount)
+    return bool(_WITHDRAW.run(connection, {"told": announcement}))

@@ -21,7 +21,7 @@ from quietshelf.model.types import require
 from quietshelf.serving.service.catalogue.views import public_in, settings_in
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row
-from quietshelf.serving.service.database.prepared import Prepared
+from quietshelf.serving.service.database.prepared import Prepared, insert_rows
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Mark, Progress
 from quietshelf.serving.service.releases.election import Announcement, announced
@@ -34,6 +34,19 @@ OTHER = "the epoch file must belong to this database (if this is a backup, run q
 LOST_COMMIT = "a release must follow the last one in the epoch file, got a database that has lost it"
 
 
+class StoreRow(NamedTuple):
+    """The row of ``store``."""
+
+    one: int
+    identity: str
+    key_check: str
+    epoch: int
+    dropped: int
+    releaser_id: str | None
+
+
+_STORE, _STORE_LOCKED = Prepared(sa.select(schema.store)), Prepared(sa.select(schema.store).with_for_update())
+_RENAME = Prepared(sa.update(schema.store).values(releaser_id=sa.bindparam("mine")))
 _events = schema.events.c
 _last = sa.select(_events.shelf, sa.func.max(_events.batch).label("batch")).group_by(_events.shelf).subquery()
 _PROGRESS = Prepared(
@@ -47,15 +60,14 @@ _PROGRESS = Prepared(
 class Look(NamedTuple):
     """What one transaction read: the row of ``store``, how far each shelf has come, and what is announced."""
 
-    this: Any
+    this: StoreRow
     found: Progress
     announced: list[Announcement]
 
 
 def look(connection: Connection) -> Look:
     """Read what is compared with an epoch file."""
-    this = connection.execute(sa.select(schema.store)).one()
-    return Look(this, progress(connection), announced(connection))
+    return Look(_this(connection), progress(connection), announced(connection))
 
 
 def progress(connection: Connection) -> Progress:
@@ -111,11 +123,10 @@ def note(store: Store, *, seen: Look | None = None, afresh: bool = False, mine: 
         "shelves": merged,
     }
     _write(store, this, content, afresh=afresh)
-    noted: str | None = this.releaser_id
-    return noted
+    return this.releaser_id
 
 
-def current(this: Any, under_way: list[Announcement], file: dict[str, Any]) -> bool:
+def current(this: StoreRow, under_way: list[Announcement], file: dict[str, Any]) -> bool:
     """Whether an epoch file knows of every release: it has the last announcement, or the one before that under way.
 
     It must have missed none before. A file that did keeps noting new ones, but stays incomplete until a process whose
@@ -134,8 +145,7 @@ def current(this: Any, under_way: list[Announcement], file: dict[str, Any]) -> b
 
 def is_current(connection: Connection, store: Store) -> bool:
     """Whether this epoch file is current, by the database as it is now."""
-    this = connection.execute(sa.select(schema.store)).one()
-    return current(this, announced(connection), store.vault.epoch)
+    return current(_this(connection), announced(connection), store.vault.epoch)
 
 
 def announce(store: Store, connection: Connection, shelf: int, batch: int) -> Announcement:
@@ -163,7 +173,7 @@ def tell(store: Store, connection: Connection, shelf: int, batch: int) -> Announ
     """
     this, _ = _checked(store, connection)
     told = Announcement(_new_id(connection), shelf, batch, this.releaser_id)
-    connection.execute(sa.insert(schema.announcements).values(told._asdict()))
+    insert_rows(connection, schema.announcements, [told._asdict()])
     before = [] if this.releaser_id is None else [this.releaser_id]
     store.vault.note({**store.vault.epoch, "releaser_ids": [*before, told.id]})
     return told
@@ -175,9 +185,9 @@ def untold(told: Announcement, file: dict[str, Any]) -> bool:
     return told.id in file.get("releaser_ids", []) and told.batch not in mark["announced"]
 
 
-def _checked(store: Store, connection: Connection) -> tuple[Any, Progress]:
+def _checked(store: Store, connection: Connection) -> tuple[StoreRow, Progress]:
     """The row of ``store``, locked, and every shelf's progress; refused unless this file may announce."""
-    this = connection.execute(sa.select(schema.store).with_for_update()).one()
+    this = _this(connection, _STORE_LOCKED)
     file, found = store.vault.epoch, progress(connection)
     require(current(this, [], file), ELSEWHERE)
     known: Progress = file.get("shelves", {})
@@ -194,11 +204,16 @@ def take_over(store: Store, connection: Connection) -> None:
 
 def _new_id(connection: Connection) -> str:
     mine = secrets.token_hex(8)
-    connection.execute(sa.update(schema.store).values(releaser_id=mine))
+    _RENAME.run(connection, {"mine": mine})
     return mine
 
 
-def _write(store: Store, this: Any, told: dict[str, Any], *, afresh: bool = False, always: bool = False) -> None:
+def _this(connection: Connection, query: Prepared = _STORE) -> StoreRow:
+    (row,) = query.tuples(connection, {})
+    return StoreRow(*row)
+
+
+def _write(store: Store, this: StoreRow, told: dict[str, Any], *, afresh: bool = False, always: bool = False) -> None:
     file = store.vault.epoch
     require(afresh or file.get("identity") == this.identity or not used(file.get("shelves", {})), OTHER)
     name = file.get("file") or secrets.token_hex(8)
@@ -209,6 +224,8 @@ def _write(store: Store, this: Any, told: dict[str, Any], *, afresh: bool = Fals
 
 def furthest(one: Mark | None, other: Mark | None) -> Mark:
     """The further of two marks of one shelf, with its name and cost."""
+    if other is None or one == other:
+        return dict(one or {})
     found = sorted((mark for mark in (other, one) if mark is not None), key=lambda mark: int(mark["opened"]))
     return {**found[-1], **{name: max(mark[name] for mark in found) for name in ("opened", "released")}}
 

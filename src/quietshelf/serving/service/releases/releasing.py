@@ -158,7 +158,8 @@ class Releasing:
         may = self._may()
         led = self._election is None or self._still_leads()
         told = self._check(burns=led and may, told=self._told, speaks=not led)
-        self._find_releaser()
+        if self._election is None or not led:
+            self._find_releaser()
         if self.elsewhere or not may:
             self._give_up()
             return None

@@ -28,7 +28,6 @@ from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.store import Store, made
 from quietshelf.serving.service.database.vault import EPOCH, Vault
 from quietshelf.serving.service.releases import epochs, in_use, losses, restore
-from quietshelf.serving.service.releases.election import announced
 from quietshelf.serving.service.releases.losses import Dropped
 from quietshelf.serving.service.settings import ServiceSettings
 
@@ -169,7 +168,7 @@ def _restored(
 
 def _reason(connection: Connection, store: Store) -> str:
     """Why this database needs a restore; refuses one that does not."""
-    this, file = connection.execute(sa.select(schema.store)).one(), store.vault.epoch
+    (this, _, under_way), file = epochs.look(connection), store.vault.epoch
     if not file:
         return NO_FILE
     if file["identity"] != this.identity:
@@ -177,7 +176,7 @@ def _reason(connection: Connection, store: Store) -> str:
     if restore.state_of(connection, store).behind:
         return BEHIND
     alone = not file.get("witnesses") or store.sqlite
-    require(not (alone and epochs.current(this, announced(connection), file)), NOTHING)
+    require(not (alone and epochs.current(this, under_way, file)), NOTHING)
     return ELSEWHERE
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -28,9 +28,8 @@ from quietshelf.privacy.release.quiet import Learner
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.forgetting import forget_batch, forget_slots
 from quietshelf.serving.service.database.learning import Row
-from quietshelf.serving.service.database.prepared import Prepared
+from quietshelf.serving.service.database.prepared import Prepared, insert_rows
 from quietshelf.serving.service.database.schema import RELEASED, SEALED, TAKING
-from quietshelf.serving.service.database.store import one
 from quietshelf.serving.service.releases.election import Announcement
 from quietshelf.serving.service.releases.summing import Sum
 from quietshelf.serving.service.work import Once
@@ -48,12 +47,47 @@ _FIRST = ~sa.exists().where(_before)
 _NEXT = ~sa.exists().where(_before, _older.c.stage != RELEASED)
 """The oldest batch without a release."""
 _HELD_UP = sa.exists().where(_before, _older.c.full_at.is_(None))
-_DUE = (
-    sa.select(_batches.shelf, _batches.batch, _due_at.label("due_at"))
+_DUE = Prepared(
+    sa.select(_batches.shelf, _batches.batch, _due_at)
     .where(_NEXT, _batches.stage != RELEASED, _full)
     .order_by(_due_at, _batches.shelf)
 )
-_PUBLICATION = sa.select(sa.func.min(_published_at)).where(_FIRST)
+_PUBLICATION = Prepared(sa.select(sa.func.min(_published_at)).where(_FIRST))
+_of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
+_of_batch: sa.BindParameter[int] = sa.bindparam("of_batch")
+_this = sa.and_(_batches.shelf == _of_shelf, _batches.batch == _of_batch)
+_shelves, _releases, _events = schema.shelves.c, schema.releases.c, schema.events.c
+_SHELF = Prepared(
+    sa.select(*(_shelves[name] for name in ("shelf", "name", "last_time", "releases")))
+    .where(_shelves.shelf == _of_shelf)
+    .with_for_update()
+)
+_BATCH = Prepared(sa.select(schema.batches).where(_this).with_for_update())
+_MOVE = Prepared(sa.update(schema.batches).where(_this).values(stage=sa.bindparam("to")))
+_END = Prepared(sa.delete(schema.batches).where(_this))
+
+
+def _count(table: sa.Table) -> sa.Label[Any]:
+    mine = sa.select(sa.func.count()).select_from(table).where(table.c.shelf == _of_shelf)
+    return mine.scalar_subquery().label(table.name)
+
+
+_COUNTS = Prepared(sa.select(_count(schema.events), _count(schema.releases)))
+_LAST_RELEASE = Prepared(sa.select(sa.func.max(_releases.released_at)).where(_releases.shelf == _of_shelf))
+_RELEASED_AT = Prepared(
+    sa.select(_releases.released_at).where(_releases.shelf == _of_shelf, _releases.batch == _of_batch)
+)
+_to_publish = (
+    sa.select(_batches.shelf, _batches.batch)
+    .where(_FIRST, _batches.stage == RELEASED, _published_at <= sa.bindparam("upto"))
+    .order_by(_batches.shelf)  # locked in the order in which offers lock
+)
+_TO_PUBLISH, _TO_PUBLISH_OF = Prepared(_to_publish), Prepared(_to_publish.where(_batches.shelf == _of_shelf))
+_PUBLISH = Prepared(
+    sa.update(schema.shelves)
+    .where(_shelves.shelf == _of_shelf)
+    .values(last_time=sa.bindparam("time"), releases=sa.bindparam("made"))
+)
 _PUBLICATION_OF = Prepared(  # in order of batches: one whose own time is earlier is published with the one before it
     sa.select(
         schema.shelves.c.shelf,
@@ -101,7 +135,8 @@ class Drawing(NamedTuple):
 
 def next_publication(connection: Connection) -> float | None:
     """When the next release is due to be published; None if no batch is full."""
-    return connection.execute(_PUBLICATION).scalar()
+    found: float | None = _PUBLICATION.value(connection)
+    return found
 
 
 def next_publication_of(connection: Connection, shelves: Sequence[int], *, after: float) -> dict[int, float]:
@@ -112,7 +147,7 @@ def next_publication_of(connection: Connection, shelves: Sequence[int], *, after
 
 def due_batches(connection: Connection) -> dict[Place, float]:
     """The next batch of each shelf, if it is full, and when it is due; the earliest first."""
-    return {(row.shelf, row.batch): row.due_at for row in connection.execute(_DUE)}
+    return {(shelf, batch): due_at for shelf, batch, due_at in _DUE.tuples(connection, {})}
 
 
 def seal(connection: Connection, place: Place) -> Row | None:
@@ -125,7 +160,7 @@ def seal(connection: Connection, place: Place) -> Row | None:
         return None
     batch = found[1]
     if batch["stage"] == TAKING:
-        connection.execute(sa.update(schema.batches).where(_this(place)).values(stage=SEALED))
+        _MOVE.run(connection, {**_of(place), "to": SEALED})
     return {**batch, "stage": SEALED}
 
 
@@ -172,10 +207,10 @@ def enter(connection: Connection, charged: Charged, after: Learner) -> Outcome:
     assert found is not None  # noqa: S101 - as above
     shelf, batch = found
     row = learning.release_row(after, {**batch, "released_at": charged.released_at})
-    connection.execute(sa.insert(schema.releases), row)
+    insert_rows(connection, schema.releases, [row])
     entries = [(batch["batch"], event) for event in after.ledger.events[charged.events :]]
     learning.enter(connection, batch["shelf"], entries, first=charged.events)
-    connection.execute(sa.update(schema.batches).where(_this(place)).values(stage=RELEASED))
+    _MOVE.run(connection, {**_of(place), "to": RELEASED})
     forget_slots(connection, *place, batch["size"])
     return Outcome(shelf["name"], batch["batch"], batch["size"], released=True)
 
@@ -185,25 +220,22 @@ def publish(connection: Connection, upto: float, *, only: int | None = None) -> 
 
     ``only``: the one shelf that the transaction has already locked. Locking others after it could deadlock.
     """
-    table, releases, names = schema.shelves, schema.releases, []
-    query = sa.select(_batches.shelf, _batches.batch).where(_FIRST, _batches.stage == RELEASED, _published_at <= upto)
-    query = query if only is None else query.where(_batches.shelf == only)
-    for place in connection.execute(query.order_by(_batches.shelf)).all():  # locked in the order in which offers lock
-        found = _locked(connection, tuple(place), any_stage=True)
+    names, query = [], _TO_PUBLISH if only is None else _TO_PUBLISH_OF
+    for shelf_number, batch_number in query.tuples(connection, {"upto": upto, "of_shelf": only}):
+        place = shelf_number, batch_number
+        found = _locked(connection, place, any_stage=True)
         if found is None:
             continue  # another process has published it
         shelf = found[0]
-        mine = (releases.c.shelf == place.shelf, releases.c.batch == place.batch)
-        time = connection.execute(sa.select(releases.c.released_at).where(*mine)).scalar_one()
-        done = {"last_time": shelf_time(time, shelf["last_time"]), "releases": shelf["releases"] + 1}
-        connection.execute(sa.update(table).where(table.c.shelf == place.shelf).values(done))
-        connection.execute(sa.delete(schema.batches).where(_this(tuple(place))))
+        time = shelf_time(_RELEASED_AT.value(connection, _of(place)), shelf["last_time"])
+        _PUBLISH.run(connection, {**_of(place), "time": time, "made": shelf["releases"] + 1})
+        _END.run(connection, _of(place))
         names.append(shelf["name"])
     return names
 
 
-def _this(place: Place) -> sa.ColumnElement[bool]:
-    return sa.and_(_batches.shelf == place[0], _batches.batch == place[1])
+def _of(place: Place) -> dict[str, int]:
+    return {"of_shelf": place[0], "of_batch": place[1]}
 
 
 def _locked(connection: Connection, place: Place, *, any_stage: bool = False) -> tuple[Row, Row] | None:
@@ -211,9 +243,7 @@ def _locked(connection: Connection, place: Place, *, any_stage: bool = False) ->
 
     It waits for held locks and never skips them: an answer under way must not change the order of releases.
     """
-    table = schema.shelves
-    shelf = one(connection, sa.select(table).where(table.c.shelf == place[0]).with_for_update())
-    batch = one(connection, sa.select(schema.batches).where(_this(place)).with_for_update())
+    shelf, batch = (query.one(connection, _of(place)) for query in (_SHELF, _BATCH))
     if shelf is None or batch is None or (batch["stage"] == RELEASED and not any_stage):
         return None
     return shelf, batch
@@ -221,14 +251,11 @@ def _locked(connection: Connection, place: Place, *, any_stage: bool = False) ->
 
 def _as_known(connection: Connection, batch: Row, events: int, releases: int) -> bool:
     """Whether a batch is sealed and its shelf still has this number of events and releases."""
-    counts = (
-        sa.select(sa.func.count()).select_from(table).where(table.c.shelf == batch["shelf"]).scalar_subquery()
-        for table in (schema.events, schema.releases)
-    )
-    return batch["stage"] == SEALED and tuple(connection.execute(sa.select(*counts)).one()) == (events, releases)
+    known = _COUNTS.one(connection, {"of_shelf": batch["shelf"]})
+    return batch["stage"] == SEALED and known == {"events": events, "releases": releases}
 
 
 def _last_release(connection: Connection, shelf: int) -> float | None:
     """The time of a shelf's last release, published or not."""
-    table = schema.releases
-    return connection.execute(sa.select(sa.func.max(table.c.released_at)).where(table.c.shelf == shelf)).scalar()
+    found: float | None = _LAST_RELEASE.value(connection, {"of_shelf": shelf})
+    return found

@@ -22,13 +22,14 @@ from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.learning import Row, from_row, unpacked
 from quietshelf.serving.service.database.pieces import Piece
 from quietshelf.serving.service.database.prepared import Prepared
-from quietshelf.serving.service.database.store import Store, one
+from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.work import Task
 
 FIRST, MOST, SECONDS = 64, 4096, 0.02
 """Slots in the first piece and in the largest, and how long a piece should take."""
 PLACES = 20
 """Items shown per visitor, as assumed when sizing a piece; more items only make it slower."""
+_SHELF = Prepared(sa.select(schema.shelves).where(schema.shelves.c.shelf == sa.bindparam("of_shelf")))
 _offers = schema.offers.c
 _SOME = Prepared(
     sa.select(_offers.contribution, _offers.rows, _offers.answer)
@@ -92,9 +93,8 @@ class Sum(Task):
         return self._slot < self.batch.frozen.size
 
     def _look(self) -> None:
-        shelves = schema.shelves
         with self._store.read() as connection:
-            found = one(connection, sa.select(shelves).where(shelves.c.shelf == self.row["shelf"]))
+            found = _SHELF.one(connection, {"of_shelf": self.row["shelf"]})
             assert found is not None  # noqa: S101 - shelves stay, if only as deleted ones
             self.learner = learning.learner(connection, found, settings_in(found), published=False)
         self.shelf, self._no_choice = found, settings_in(found).on_no_answer == "no-choice"
