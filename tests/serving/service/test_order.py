@@ -195,7 +195,7 @@ def test_a_release_waits_for_no_other_shelf(service: Service, clock: FakeClock) 
     clock.time += WINDOW
     assert any(releasing.release() for _ in range(5))
     with service.store.read() as connection:
-        published = steps.next_publication(connection)
+        published = steps.publications(connection).next
     assert published is not None
     assert published > clock.time  # the release of the first is made, and not published
     clock.time = published + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,6 +60,7 @@ class Writing:
     inbox: Inbox
     opened: bool = False
     _fresh: dict[str, View] = field(default_factory=dict)  # views of a transaction that is not committed yet
+    _waiting: dict[str, tuple[Any, float]] = field(default_factory=dict)  # shelves: since which turn, for what
 
     def place(self, connection: Connection, requests: Sequence[OfferRequest]) -> list[Any]:
         """Operation: give each request its slot.
@@ -67,8 +69,11 @@ class Writing:
         for all shelves together, with one set of statements (`slot_rows`, `remembering`).
         """
         asked: dict[str, list[OfferRequest]] = {}
-        for request in requests:
-            asked.setdefault(request.shelf, []).append(request)
+        turn = self.schedule.turn
+        wait = [self._waits_still(request, turn) for request in requests]
+        for request, waits in zip(requests, wait, strict=True):
+            if not waits:
+                asked.setdefault(request.shelf, []).append(request)
         begun, refused = self._begun(connection, asked)
         recall(connection, [each.memory for each in begun.values()])
         new, moved = NewRows(), SlotRows()
@@ -77,14 +82,17 @@ class Writing:
             replies[name] = iter(each.take(new))
             self.leasing.enter(moved, name, each.slots)
             self._fresh[name] = each.view
+            self._waiting.pop(name, None)
+            if each.blocked is not None:
+                self._waiting[name] = turn, each.blocked
         moved.write(connection)
         new.write(connection)
         if any(each.slots.opened_or_filled for each in begun.values()):  # what is due next has changed
             self.opened = True
             self.schedule.filled()
-        if any(each.blocked for each in begun.values()):  # the schedule did not know
+        if any(each.blocked is not None for each in begun.values()):  # the schedule did not know
             self.schedule.look_soon()
-        return [next(replies[request.shelf]) for request in requests]
+        return [AGAIN if waits else next(replies[each.shelf]) for each, waits in zip(requests, wait, strict=True)]
 
     def take_choices(self, connection: Connection, choices: Sequence[Answered]) -> list[Any]:
         """Operation: enter each answer."""
@@ -108,6 +116,11 @@ class Writing:
         for payload in payloads:
             if isinstance(payload, (OfferRequest, Choice, Contributed, Step)):
                 self.inbox.settle(payload.receipt)
+
+    def _waits_still(self, request: OfferRequest, turn: Any) -> bool:
+        """Whether others were already found to wait for a release this turn: the database is not asked again."""
+        since, due = self._waiting.get(request.shelf, (None, math.inf))
+        return since == turn and request.receipt.time >= due
 
     def _begun(
         self, connection: Connection, asked: Mapping[str, Sequence[OfferRequest]]

@@ -17,7 +17,7 @@ from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.timestamps import timestamp, timestamp_or_none
 from quietshelf.serving.service.pages import status, traffic
 from quietshelf.serving.service.pages.views import Room
-from quietshelf.serving.service.releases.steps import next_publication
+from quietshelf.serving.service.releases.steps import publications
 
 LATEST = 20
 """Entries of the admin log that the page shows."""
@@ -26,7 +26,7 @@ LATEST = 20
 def operations(room: Room, connection: Connection) -> dict[str, Any]:
     """The figures of the operations page."""
     service = room.service
-    now, due = service.time.now(connection), next_publication(connection)
+    now, due = service.time.now(connection), publications(connection).next
     store = connection.execute(sa.select(schema.store)).one()
     routes = traffic.routes(service.metrics)
     return {

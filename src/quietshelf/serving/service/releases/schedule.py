@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from quietshelf.serving.service.database.cleaning import Cleaning
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.releases.releasing import Releasing
-from quietshelf.serving.service.releases.steps import Place, due_batches, next_publication, next_publication_of
+from quietshelf.serving.service.releases.steps import Place, due_batches, next_publication_of, publications
 from quietshelf.serving.service.work import Beside
 
 SOON = 0.05
@@ -58,6 +58,8 @@ class Schedule:
         self.due: float | None = None
         self._due_batches: dict[Place, float] = {}
         self.publication: float | None = None
+        self._made: float | None = None
+        self._looks = 0
         self.look_at = 0.0
         self._asks = True
         self._late_since: float | None = None
@@ -72,6 +74,11 @@ class Schedule:
     def waits(self, due: float) -> bool:
         """Whether requests wait for a release due then: not if another machine makes it, or it has failed."""
         return not self._releasing.elsewhere and due > self._tried
+
+    @property
+    def turn(self) -> tuple[int, float, bool]:
+        """Changes whenever a request that waits for a release may no longer have to."""
+        return self._looks, self._tried, self._releasing.elsewhere
 
     def waits_from(self, connection: Connection, shelves: Iterable[int]) -> dict[int, float]:
         """From when on requests for each shelf wait for its next release; infinity if no batch is full."""
@@ -104,7 +111,8 @@ class Schedule:
     def look(self) -> None:
         """Find out which release is next, apart from those under way, and when the next one is published."""
         with self._store.read() as connection:
-            self._due_batches, publication = due_batches(connection), next_publication(connection)
+            self._due_batches, (publication, self._made) = due_batches(connection), publications(connection)
+        self._looks += 1
         self._looked_at, self._due_at = time.monotonic(), math.inf
         before, self.publication, self._asks = self.publication, publication, True
         still = publication is not None and (before == publication or publication <= self._stamp())
@@ -139,9 +147,10 @@ class Schedule:
             self._beside.ask("release", self._release, self._released)
         now = self._now()
         while self._asks and self.publication is not None and now >= self.publication:
-            if self._releasing.publish():
+            here = self._beside.busy("release") or self._releasing.late(now)
+            if (not here or self._ready(now)) and self._releasing.publish():
                 self.look()
-            elif (self._beside.busy("release") or self._releasing.late(now)) and self._patient():
+            elif here and self._patient():
                 break  # requests keep waiting until it is done
             else:
                 self.failed(now)
@@ -172,6 +181,10 @@ class Schedule:
         if not done and self.due is not None:  # witnesses must note it first, or another process is at it
             self.due = None
             self._look_in(min(self._poll_seconds, SOON))
+
+    def _ready(self, now: float) -> bool:
+        """Whether some release was made by the last look, and its time has come."""
+        return self._made is not None and now >= self._made
 
     def _patient(self) -> bool:
         """Whether requests should still wait for a late release, by this machine's own clock."""

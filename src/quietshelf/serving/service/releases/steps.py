@@ -52,7 +52,10 @@ _DUE = Prepared(
     .where(_NEXT, _batches.stage != RELEASED, _full)
     .order_by(_due_at, _batches.shelf)
 )
-_PUBLICATION = Prepared(sa.select(sa.func.min(_published_at)).where(_FIRST))
+_made = sa.case((_batches.stage == RELEASED, _published_at))
+_PUBLICATIONS = Prepared(
+    sa.select(sa.func.min(_published_at).label("next"), sa.func.min(_made).label("made")).where(_FIRST)
+)
 _of_shelf: sa.BindParameter[int] = sa.bindparam("of_shelf")
 _of_batch: sa.BindParameter[int] = sa.bindparam("of_batch")
 _this = sa.and_(_batches.shelf == _of_shelf, _batches.batch == _of_batch)
@@ -133,10 +136,17 @@ class Drawing(NamedTuple):
     found: list[Learner]
 
 
-def next_publication(connection: Connection) -> float | None:
-    """When the next release is due to be published; None if no batch is full."""
-    found: float | None = _PUBLICATION.value(connection)
-    return found
+class Publications(NamedTuple):
+    """When the ``next`` release is due to be published, and the next one that is ``made``; None if there is none."""
+
+    next: float | None
+    made: float | None
+
+
+def publications(connection: Connection) -> Publications:
+    """When releases are due to be published."""
+    (found,) = _PUBLICATIONS.tuples(connection, {})
+    return Publications(*found)
 
 
 def next_publication_of(connection: Connection, shelves: Sequence[int], *, after: float) -> dict[int, float]:

@@ -123,6 +123,7 @@ class OfferTransaction:
         waits: Whether arrivals wait for a release due at a given time; if not, they use the previous one.
         batch_limit: The most visitors in a batch of any shelf.
         release_seconds: How long a release may take before visitors wait for it (`lag`).
+        blocked: When the release is due that some of them wait for.
     """
 
     connection: Connection
@@ -135,7 +136,7 @@ class OfferTransaction:
     waits: Callable[[float], bool]
     batch_limit: int | None = None
     release_seconds: float = 0.0
-    blocked: bool = False
+    blocked: float | None = None
     arrivals: list[Arrival] = field(default_factory=list)
     memory: Memory = field(init=False)
 
@@ -174,7 +175,7 @@ class OfferTransaction:
         now = shelf_time(request.receipt.time, self.slots.now)
         due = self.slots.due(now)
         if request.receipt.time >= due and self.waits(due):
-            self.blocked = True
+            self.blocked = due
             return RELEASE_FIRST
         try:
             again = self._stored(named)
