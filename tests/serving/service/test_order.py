@@ -30,7 +30,7 @@ from quietshelf.serving.service.settings import ServiceSettings
 from quietshelf.serving.service.visitors import answers, slot_rows
 from quietshelf.serving.service.visitors.answers import Choice
 from quietshelf.serving.service.visitors.inbox import Receipt
-from quietshelf.serving.service.writer import Writer
+from quietshelf.serving.service.writer import AGAIN, Writer
 
 ADMIN = Key("id", "test", "", frozenset({"admin"}), None)
 BATCH = ("shelf", "batch")
@@ -205,6 +205,53 @@ def test_a_release_waits_for_no_other_shelf(service: Service, clock: FakeClock) 
     assert releasing.publish()
     with service.store.read() as connection:
         assert [shelf_row(connection, name)["releases"] for name in ("zinc", "acid")] == [1, 1]
+
+
+def test_visitors_who_wait_for_a_late_release_do_not_ask_for_it_all_the_time(
+    service: Service, clock: FakeClock
+) -> None:
+    """Not before the next look; and one who was received before the release is due does not wait with them."""
+    fill(service, "zinc", 1, clock.time)
+    with service.store.read() as connection:
+        published = steps.publications(connection).next
+    assert published is not None
+    clock.time = published
+    late = [visit("zinc", published), visit("zinc", published + 1)]
+    with service.store.write() as connection:
+        assert service.writing.place(connection, late) == [AGAIN, AGAIN]
+    nobody: Any = None
+    assert service.writing.place(nobody, late) == [AGAIN, AGAIN]
+    with service.store.write() as connection:
+        early, still = service.writing.place(connection, [visit("zinc", published - 0.5), late[0]])
+    assert (early["release"], still) == (0, AGAIN)
+    assert any(service.releasing.release() for _ in range(5))
+    service.schedule.look()
+    with service.store.write() as connection:
+        assert [each["release"] for each in service.writing.place(connection, late)] == [1, 1]
+
+
+def test_a_late_release_is_not_looked_for_while_it_is_made_here(
+    service: Service, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another shelf's, which is made, is published meanwhile."""
+    for name in ("zinc", "acid"):
+        fill(service, name, 1, clock.time)
+    clock.time += WINDOW
+    assert any(service.releasing.release() for _ in range(5))
+    with service.store.read() as connection:
+        published, made = steps.publications(connection)
+    assert published == made
+    assert made is not None
+    clock.time = made
+    service.schedule.look()
+    tried, publish = [], service.releasing.publish
+    monkeypatch.setattr(service.releasing, "publish", lambda: tried.append(1) or publish())  # type: ignore[func-returns-value]
+    monkeypatch.setattr(service.beside, "busy", lambda _: True)
+    for _ in range(3):
+        service.schedule.go_on()
+    assert len(tried) == 1
+    with service.store.read() as connection:
+        assert [shelf_row(connection, name)["releases"] for name in ("zinc", "acid")] == [1, 0]
 
 
 def test_two_processes_and_two_shelves_do_not_deadlock(postgres: Any, tmp_path: Path) -> None:

@@ -68,11 +68,13 @@ class Writing:
         Each shelf decides from its own rows and requests alone (`offers`). Only reading, locking and writing are done
         for all shelves together, with one set of statements (`slot_rows`, `remembering`).
         """
-        asked: dict[str, list[OfferRequest]] = {}
         turn = self.schedule.turn
-        wait = [self._waits_still(request, turn) for request in requests]
-        for request, waits in zip(requests, wait, strict=True):
-            if not waits:
+        waits = [self._waits_still(request, turn) for request in requests]
+        if all(waits):
+            return [AGAIN] * len(requests)
+        asked: dict[str, list[OfferRequest]] = {}
+        for request, must in zip(requests, waits, strict=True):
+            if not must:
                 asked.setdefault(request.shelf, []).append(request)
         begun, refused = self._begun(connection, asked)
         recall(connection, [each.memory for each in begun.values()])
@@ -92,7 +94,7 @@ class Writing:
             self.schedule.filled()
         if any(each.blocked is not None for each in begun.values()):  # the schedule did not know
             self.schedule.look_soon()
-        return [AGAIN if waits else next(replies[each.shelf]) for each, waits in zip(requests, wait, strict=True)]
+        return [AGAIN if must else next(replies[each.shelf]) for each, must in zip(requests, waits, strict=True)]
 
     def take_choices(self, connection: Connection, choices: Sequence[Answered]) -> list[Any]:
         """Operation: enter each answer."""
