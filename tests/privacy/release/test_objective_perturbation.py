@@ -115,6 +115,17 @@ def test_noiseless_fit_is_the_ridge_fit_and_promises_nothing() -> None:
     assert Ledger().spend(private.event).rho == math.inf
 
 
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e200])
+def test_features_that_cannot_be_fitted_are_refused_before_noise_is_drawn(value: float, bounded: bool) -> None:
+    """Else the noise of a fit that is never released would be drawn, and drawn again when it is tried again."""
+    rows, position, offered = rounds((), 20, seed=5)
+    rows[3, 1, 0], source = value, Recorded()
+    with pytest.raises(ValueError, match="features must"):
+        fitted(rows, position, offered, source=source, bounded=bounded)
+    assert source.drawn == []
+
+
 def test_minimiser_is_that_of_a_general_optimiser() -> None:
     """SciPy's BFGS on the perturbed objective written out, with b as it was drawn."""
     (rows, position, offered), source = rounds((), 60, seed=4), Recorded()

@@ -92,8 +92,9 @@ def private_fit(
         tol=tol,
         output_noise=output_noise,
     )
-    rule = "features must lie in the unit ball: clip them first"
-    require(not bounded or visits.longest <= UNIT_BALL, rule, longest=visits.longest)
+    rule = "features must lie in the unit ball: clip them first" if bounded else "features must be finite when squared"
+    fits = visits.longest <= UNIT_BALL if bounded else math.isfinite(visits.longest)
+    require(fits, rule, longest=visits.longest)  # before anything is drawn
     middle = np.broadcast_to(finite("centre", np.zeros(dim) if centre is None else centre, shape=(dim,)), (*lead, dim))
     b = source.draw(perturbation.sigma, (*lead, dim))
     objective = Objective(visits, perturbation.ridge, middle, b)
