@@ -127,6 +127,22 @@ def test_numbers_with_a_little_text_among_them_are_refused() -> None:
     assert infer(sizes).items["size"].kind == "category"
 
 
+def test_one_price_that_is_no_number_is_refused_in_a_small_shop_too() -> None:
+    """Six prices are few enough to be levels; as text they would be dropped, for no two are alike."""
+    shop = [{"id": f"t{place}", "price": 3.0 + place} for place in range(6)]
+    shop[3]["price"] = "5,50 EUR"
+    with pytest.raises(ValueError, match=r"price must be numbers in every row.* got price='5,50 EUR'"):
+        infer(shop)
+
+
+@pytest.mark.parametrize("name", ["stock", "Inventory", "qty"])
+def test_a_stock_level_is_no_taste(name: str) -> None:
+    """It changes with every sale, and visitors do not see it; the schema says why it is left out."""
+    shop = [{"id": f"t{place}", name: 3 * place} for place in range(30)]
+    assert "stock level" in repr(infer(shop))
+    assert infer(shop).items[name] == ignore()
+
+
 def test_a_revenue_that_is_no_number_is_refused_at_once() -> None:
     """With its row."""
     with pytest.raises(ValueError, match=r"brand must be a finite number, got brand='acme' in row 0"):

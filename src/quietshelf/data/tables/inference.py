@@ -20,6 +20,8 @@ ID_NAMES = (
     *("ean", "gtin", "code", "isbn"),
 )
 """Likely names of the id column, the likeliest first."""
+STOCK_NAMES = ("stock", "inventory", "quantity", "qty", "stock_level", "units_in_stock", "on_hand")
+"""Names of columns that count what is left: they change with every sale, and visitors do not see them."""
 LEVELS = 20
 """The most levels of a category; the rest are "other"."""
 RARE = 0.01
@@ -106,6 +108,8 @@ def _inferred(name: str, table: Table) -> Column:
         _check_numbers(name, table)
     if not levels and not _all(there, lambda cell: as_number(name, cell)):
         return ignore(f"values of type {type(there[0]).__name__} have no meaning here")
+    if name.strip().lower() in STOCK_NAMES:
+        return ignore("looks like a stock level, which is no taste: declare it if visitors choose by it")
     if len({str(cell).strip() for cell in there}) == 1 and not gaps:
         return ignore(f"always {str(there[0]).strip()[:40]!r}")
     if _looks_like_id(name, there):
@@ -114,7 +118,7 @@ def _inferred(name: str, table: Table) -> Column:
         return flag(missing=gaps)
     if _all(there, lambda cell: as_number(name, cell)) and not _few_integers(there):
         return _number(name, there, gaps)
-    return _category(name, cells)
+    return _category(name, table)
 
 
 def _check_numbers(name: str, table: Table) -> None:
@@ -179,10 +183,12 @@ def _skewness(values: Any) -> float:
     return float(((far / spread) ** 3).mean()) if spread > 0 else 0.0
 
 
-def _category(name: str, cells: Sequence[Any]) -> Column:
+def _category(name: str, table: Table) -> Column:
+    cells = table.column(name)
     levels = [as_level(name, cell) for cell in cells]
     counted = Counter(level for level in levels if level is not None and level != "other")
     if len(counted) > DISTINCT * len(cells):
+        _check_numbers(name, table)  # few enough to be levels, but no two alike: a mistake in one cell, not a text
         return ignore(f"{len(counted)} of {len(cells)} values are different")
     ranked = sorted(counted, key=lambda level: (-counted[level], level))
     kept = [level for level in ranked[:LEVELS] if counted[level] >= RARE * len(cells)]
