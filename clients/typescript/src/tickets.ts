@@ -20,8 +20,8 @@ export interface TicketOptions {
 /** Signs a ticket with a key that has the scope `offer`, `qs_ID_SECRET`. The key must never leave the back end. */
 export async function signTicket(key: string, options: TicketOptions): Promise<string> {
   const { shelf, person, seconds = 600 } = options;
-  if (!(seconds > 0 && seconds <= LONGEST)) {
-    throw new RangeError(`seconds must be above 0 and at most ${LONGEST}, got seconds=${seconds}`);
+  if (!(Number.isInteger(seconds) && seconds > 0 && seconds <= LONGEST)) {
+    throw new RangeError(`seconds must be a whole number from 1 to ${LONGEST}, got seconds=${seconds}`);
   }
   return signed(key, { shelf, person, expires: Math.floor(Date.now() / 1000 + seconds), nonce: newKey() });
 }

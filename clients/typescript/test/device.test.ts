@@ -185,6 +185,12 @@ test("without a service chance chooses, and nothing is sent", async () => {
   await assert.rejects(shelf.offer([NaN]), /features must be finite/);
 });
 
+test("a ticket is valid for whole seconds, an hour at most", async () => {
+  for (const seconds of [0, 0.5, 600.5, 3601, NaN]) {
+    await assert.rejects(signTicket(key, { shelf: "teas", seconds }), /seconds must be a whole number from 1 to 3600/);
+  }
+});
+
 test("a page that the service may not know of is told what to check", async () => {
   const page = globalThis as unknown as { location?: unknown };
   const real = globalThis.fetch;
