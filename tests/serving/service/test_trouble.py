@@ -104,3 +104,30 @@ def test_a_locked_shelf_keeps_no_process_from_reporting(postgres: Any, tmp_path:
             with pytest.raises(OperationalError, match="lock timeout"):
                 service._chores()
             assert locking.execute(mine).scalar_one() == before + LEASE_SECONDS
+
+
+def test_a_release_that_fails_is_not_tried_again_in_the_same_turn(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a release that goes on failing would keep a core busy, and fill the log."""
+    with two_processes(database, tmp_path) as (service, _, clock):
+        came(service, *visits(clock, FIRST))
+        clock.time += WINDOW + LEASE_SECONDS
+        monkeypatch.setattr(service.releasing, "release", _unable)
+        service.beside.start()
+        try:
+            while not service.beside.busy("release"):
+                service._chores()
+            while not service.beside._asked["release"][0].done:
+                time.sleep(0.001)
+            with pytest.raises(OSError, match="no room"):
+                service._chores()
+            assert not service.beside.busy("release")
+            service._chores()
+            assert service.beside.busy("release")
+        finally:
+            service.beside.stop()
+
+
+def _unable() -> bool:
+    raise OSError("no room")

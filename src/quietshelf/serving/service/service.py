@@ -254,12 +254,10 @@ class Service:
         """Release what is due, update the epoch file, check for others' changes; returns seconds until the next.
 
         Each chore is tried even if one before it fails: while a row is locked, a revoked key must still be refused,
-        others must hear that this process is alive, and other shelves' releases go on. Database work of releases and
-        checks runs beside the writer, in the order it was asked for.
+        others must hear that this process is alive, and other shelves' releases go on.
         """
         failed: list[Exception] = []
-        ours = (self._end_leases, self._ask_for_check, self._look, self.schedule.go_on, self._ask_for_cleaning)
-        for chore in (self.following.look_at_keys, self.beside.settle, *ours):
+        for chore in (self.following.look_at_keys, self._end_leases, self._look, self._go_on):
             try:
                 chore()
             except Exception as error:
@@ -273,12 +271,16 @@ class Service:
         if self.leasing.end(self.inbox.time()):
             self.writing.opened, self.schedule.look_at = True, 0.0
 
-    def _ask_for_check(self) -> None:
+    def _go_on(self) -> None:
+        """Database work of releases and checks runs beside the writer, in the order it was asked for.
+
+        What failed there is raised here first, so that it is tried again at the next turn, not at once.
+        """
+        self.beside.settle()
         if self.writing.opened and time.monotonic() >= self._check_at and not self.beside.busy("check"):
             self.writing.opened, self._check_at = False, time.monotonic() + self.check_rest
             self.beside.ask("check", self._check, lambda _: self.cleaning.released())  # what was burnt
-
-    def _ask_for_cleaning(self) -> None:
+        self.schedule.go_on()
         if time.monotonic() >= self.cleaning.at():
             self.beside.ask("clean", self.cleaning.run)
 
