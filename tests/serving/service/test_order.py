@@ -217,8 +217,15 @@ def test_visitors_who_wait_for_a_late_release_do_not_ask_for_it_all_the_time(
     assert published is not None
     clock.time = published
     late = [visit("zinc", published), visit("zinc", published + 1)]
+    with service.store.rehearse() as connection:
+        assert service.writing.place(connection, late) == [AGAIN, AGAIN]
+    service.writing.settled(False, [])
+    assert not service.writing._waits_still(
+        late[0], service.schedule.turn
+    )  # it was rolled back, and so was what it saw
     with service.store.write() as connection:
         assert service.writing.place(connection, late) == [AGAIN, AGAIN]
+    service.writing.settled(True, [])
     nobody: Any = None
     assert service.writing.place(nobody, late) == [AGAIN, AGAIN]
     with service.store.write() as connection:

@@ -300,16 +300,16 @@ class Service:
             raise
 
     def _look(self) -> None:
-        """At every poll, check for changes by other processes: filled batches, other leases, new releases."""
+        """At every poll, report to other processes, and check for their filled batches, leases and releases."""
         if time.monotonic() < self.schedule.look_at:
             return
+        self.schedule.look_at = time.monotonic() + self.settings.poll_seconds
+        self.beside.ask("stay", self.releasing.stay)  # first, so that they hear of this process if a read fails
         self.schedule.look()
         with self.store.read() as connection:
             self.leasing.look(connection)
             self.time.read(connection)
             self.following.look(connection)
-        self.beside.ask("stay", self.releasing.stay)
-        self.schedule.look_at = time.monotonic() + self.settings.poll_seconds
 
     def _made(self) -> None:
         """Continue at once, because something was summed or drawn."""

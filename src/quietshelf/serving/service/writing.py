@@ -61,6 +61,7 @@ class Writing:
     opened: bool = False
     _fresh: dict[str, View] = field(default_factory=dict)  # views of a transaction that is not committed yet
     _waiting: dict[str, tuple[Any, float]] = field(default_factory=dict)  # shelves: since which turn, for what
+    _found_late: dict[str, tuple[Any, float]] = field(default_factory=dict)  # what joins them with the next commit
 
     def place(self, connection: Connection, requests: Sequence[OfferRequest]) -> list[Any]:
         """Operation: give each request its slot.
@@ -84,9 +85,8 @@ class Writing:
             replies[name] = iter(each.take(new))
             self.leasing.enter(moved, name, each.slots)
             self._fresh[name] = each.view
-            self._waiting.pop(name, None)
             if each.blocked is not None:
-                self._waiting[name] = turn, each.blocked
+                self._found_late[name] = turn, each.blocked
         moved.write(connection)
         new.write(connection)
         if any(each.slots.opened_or_filled for each in begun.values()):  # what is due next has changed
@@ -112,7 +112,8 @@ class Writing:
         """Keep what a committed transaction saw, and settle the receipts of answered requests."""
         if committed:
             self.following.views.update(self._fresh)
-        self._fresh = {}
+            self._waiting = {**self._still_waiting(), **self._found_late}
+        self._fresh, self._found_late = {}, {}
         self.leasing.settled(committed)
         self.store.frozen.settled(committed)
         for payload in payloads:
@@ -123,6 +124,10 @@ class Writing:
         """Whether others were already found to wait for a release this turn: the database is not asked again."""
         since, due = self._waiting.get(request.shelf, (None, math.inf))
         return since == turn and request.receipt.time >= due
+
+    def _still_waiting(self) -> dict[str, tuple[Any, float]]:
+        turn = self.schedule.turn
+        return {name: (since, due) for name, (since, due) in self._waiting.items() if since == turn}
 
     def _begun(
         self, connection: Connection, asked: Mapping[str, Sequence[OfferRequest]]

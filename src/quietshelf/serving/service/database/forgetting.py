@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.database.prepared import Prepared, insert_rows
+from quietshelf.serving.service.database.prepared import Prepared
 
 PIECE = 64
 """Largest batch deleted in one go, and the first piece of a larger one, in slots."""
@@ -45,7 +45,7 @@ def forget_slots(connection: Connection, shelf: int, batch: int, size: int) -> N
     if size <= PIECE:
         _delete(connection, shelf, batch, 0, size)
     else:
-        insert_rows(connection, schema.leftovers, [{"shelf": shelf, "batch": batch, "slot": 0, "size": size}])
+        connection.execute(sa.insert(schema.leftovers), {"shelf": shelf, "batch": batch, "slot": 0, "size": size})
 
 
 def forget_more(connection: Connection, slots: int) -> int:

@@ -17,7 +17,7 @@ from quietshelf.privacy.accounting import Event, Ledger
 from quietshelf.privacy.release.quiet import Learner
 from quietshelf.privacy.release.quiet_settings import Quiet
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.database.prepared import Prepared, insert_rows
+from quietshelf.serving.service.database.prepared import Prepared
 
 Row = Mapping[str, Any]
 ALL = 2**31 - 1
@@ -115,4 +115,4 @@ def enter(connection: Connection, shelf: int, entries: Sequence[tuple[int, Event
         {"shelf": shelf, "number": number, "batch": batch, "event": json.dumps(event.to_dict(), allow_nan=False)}
         for number, (batch, event) in enumerate(entries, start=first)
     ]
-    insert_rows(connection, schema.events, rows)
+    connection.execute(sa.insert(schema.events), rows)

@@ -106,7 +106,9 @@ class Vault:
             rule = "the epoch file must be as the service wrote it"
             advice = "restore a copy if the service has not run since; else move it away and run quietshelf restore"
             raise ValueError(f"{rule} ({advice}), got a damaged one: {path}") from None
-        return {**kept, "shelves": {shelf: dict(mark) for shelf, mark in kept["shelves"].items()}}
+        lists = {name: [*each] for name, each in kept.items() if isinstance(each, list)}
+        shelves = {shelf: {**mark, "announced": [*mark["announced"]]} for shelf, mark in kept["shelves"].items()}
+        return {**kept, **lists, "shelves": shelves}  # a caller may change what it gets
 
     @property
     def admin_key(self) -> Path:
@@ -179,7 +181,7 @@ def _hashed(key: bytes, content: bytes) -> bytes:
 @lru_cache(maxsize=2)
 def _parsed(text: bytes) -> dict[str, Any]:
     """An epoch file, cached since every step of a release reads it; fields of an earlier version are renamed."""
-    content: dict[str, Any] = json.loads(text)
+    content: dict[str, Any] = json.loads(text.decode())
     for mark in content["shelves"].values():
         mark.setdefault("announced", mark.pop("releasing", []))
     content.setdefault("releaser_ids", content.pop("seals", []))

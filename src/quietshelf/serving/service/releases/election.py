@@ -26,7 +26,7 @@ from sqlalchemy import Connection
 
 from quietshelf.model.types import require
 from quietshelf.serving.service.database import schema
-from quietshelf.serving.service.database.prepared import Prepared, insert_rows
+from quietshelf.serving.service.database.prepared import Prepared
 from quietshelf.serving.service.database.store import Store
 
 LEASE_SECONDS = 10.0
@@ -147,7 +147,7 @@ class Election:
             lists = {"view": json.dumps(view), "heard": json.dumps([row.process for row in others])}
             _WITNESS_GONE.run(connection, {"mine": self.name})
             mine = {"process": self.name, "until": now + self._alive, **known, **lists}
-            insert_rows(connection, schema.witnesses, [mine])
+            connection.execute(sa.insert(schema.witnesses), mine)
         self.member, self.noted, self._until, self._spoke = member, noted, now + self._alive, spoke
         told = {(place, known["file"]), *((row.place, row.file) for row in others if row.noted == noted)}
         agreed = member and all((row.place, row.file) in told for row in others)  # one folder holds one file

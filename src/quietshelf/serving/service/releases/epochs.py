@@ -21,7 +21,7 @@ from quietshelf.model.types import require
 from quietshelf.serving.service.catalogue.views import public_in, settings_in
 from quietshelf.serving.service.database import schema
 from quietshelf.serving.service.database.learning import Row
-from quietshelf.serving.service.database.prepared import Prepared, insert_rows
+from quietshelf.serving.service.database.prepared import Prepared
 from quietshelf.serving.service.database.store import Store
 from quietshelf.serving.service.database.vault import Mark, Progress
 from quietshelf.serving.service.releases.election import Announcement, announced
@@ -173,7 +173,7 @@ def tell(store: Store, connection: Connection, shelf: int, batch: int) -> Announ
     """
     this, _ = _checked(store, connection)
     told = Announcement(_new_id(connection), shelf, batch, this.releaser_id)
-    insert_rows(connection, schema.announcements, [told._asdict()])
+    connection.execute(sa.insert(schema.announcements).values(told._asdict()))
     before = [] if this.releaser_id is None else [this.releaser_id]
     store.vault.note({**store.vault.epoch, "releaser_ids": [*before, told.id]})
     return told

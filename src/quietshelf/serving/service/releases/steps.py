@@ -28,7 +28,7 @@ from quietshelf.privacy.release.quiet import Learner
 from quietshelf.serving.service.database import learning, schema
 from quietshelf.serving.service.database.forgetting import forget_batch, forget_slots
 from quietshelf.serving.service.database.learning import Row
-from quietshelf.serving.service.database.prepared import Prepared, insert_rows
+from quietshelf.serving.service.database.prepared import Prepared
 from quietshelf.serving.service.database.schema import RELEASED, SEALED, TAKING
 from quietshelf.serving.service.releases.election import Announcement
 from quietshelf.serving.service.releases.summing import Sum
@@ -217,7 +217,7 @@ def enter(connection: Connection, charged: Charged, after: Learner) -> Outcome:
     assert found is not None  # noqa: S101 - as above
     shelf, batch = found
     row = learning.release_row(after, {**batch, "released_at": charged.released_at})
-    insert_rows(connection, schema.releases, [row])
+    connection.execute(sa.insert(schema.releases), row)
     entries = [(batch["batch"], event) for event in after.ledger.events[charged.events :]]
     learning.enter(connection, batch["shelf"], entries, first=charged.events)
     _MOVE.run(connection, {**_of(place), "to": RELEASED})
